@@ -15,13 +15,13 @@ from nova.identity.rest.operations import Request
 from nova.identity.rest.operations import Stored
 from nova.identity.rest.schemas import Page
 from nova.json_types import JsonObject
-from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import One
+from nova.web.resource import shape
 from nova.web.routes import Route
 
 Rows = list[dict[str, Any]]
-Rules = tuple[str | None, tuple[str, ...]]
+RouteRules = tuple[str | None, tuple[str, ...]]
 Match = dict[str, str | bool | None]
 
 
@@ -85,7 +85,7 @@ class Crud:
 
     # ---- routes
 
-    def rules(self, verb: str, plural: bool = False) -> Rules:
+    def rules(self, verb: str, plural: bool = False) -> RouteRules:
         """Return the rules of an operation: ``policy`` and ``checks`` of its route."""
         return f'identity:{verb}_{self.kind.plural if plural else self.kind.name}', ()
 
@@ -129,7 +129,7 @@ class InDomain(Crud):
         req.authorize(str(policy), req.in_domain(values['domain_id']))
         return self.store(req).create([values])[0]
 
-    def default_domain(self, req: Request, values: dict[str, Any]) -> str:
+    def default_domain(self, req: Request, values: JsonObject) -> str:
         return req.domain_id
 
     def update(self, req: Request, **parts: str) -> Stored:
@@ -151,7 +151,7 @@ class Projects(InDomain):
 
     exact, filters = True, ('is_domain', *resources.TAG_FILTERS)
 
-    def rules(self, verb: str, plural: bool = False) -> Rules:
+    def rules(self, verb: str, plural: bool = False) -> RouteRules:
         rule, checks = super().rules(verb, plural)
         return rule, (*checks, f'identity:{verb}_domain{"s" if plural else ""}')
 
@@ -206,14 +206,14 @@ class Projects(InDomain):
             req.body['parent_id'] = None                    # a top-level project
         return super().update(req, **parts)
 
-    def default_domain(self, req: Request, values: dict[str, Any]) -> str:
+    def default_domain(self, req: Request, values: JsonObject) -> str:
         """Return the domain of the parent, which may be a domain itself."""
         parent_id = values.get('parent_id')
         if not parent_id:
             return req.domain_id
         parent = req.service.find('project', id=parent_id)
         with exception.AsBadRequest(exception.IdentityNotFound):
-            return str(parent['domain_id'] if parent else req.service.domain(parent_id)['id'])
+            return str(parent['domain_id'] if parent else req.service.domain(str(parent_id))['id'])
 
     def list(self, req: Request) -> Rows:
         if req.query.get('is_domain', '').lower() not in ('1', 'true'):
@@ -313,7 +313,7 @@ class Roles(Crud):
 
     exact = True
 
-    def rules(self, verb: str, plural: bool = False) -> Rules:
+    def rules(self, verb: str, plural: bool = False) -> RouteRules:
         return None, _of_role(verb, 's' if plural else '')
 
     def match(self, req: Request) -> Match:
@@ -392,7 +392,7 @@ class Limits(RegisteredLimits):
 
     SHOW = 'identity:get_limit'
 
-    def rules(self, verb: str, plural: bool = False) -> Rules:
+    def rules(self, verb: str, plural: bool = False) -> RouteRules:
         return (None, (self.SHOW,)) if verb == 'get' else super().rules(verb, plural)
 
     def visible(self, req: Request, rows: Rows) -> Rows:
@@ -423,7 +423,7 @@ _CRUD: tuple[Crud, ...] = (
     Crud(resources.POLICY), Regions(resources.REGION), Crud(resources.SERVICE), Crud(resources.ENDPOINT),
     RegisteredLimits(resources.REGISTERED_LIMIT), Limits(resources.LIMIT))
 ROUTES = [
-    Route('GET', '/v3/limits/model', limit_model, 'identity:get_limit_model', answer=Document({'model': (
-          closed('name', 'description', name=schemas.STRING, description=schemas.STRING))})),
+    Route('GET', '/v3/limits/model', limit_model, 'identity:get_limit_model', answer=Document({
+          'model': shape(name=schemas.STRING, description=schemas.STRING)})),
     *(row for crud in _CRUD for row in crud.routes()),
 ]

@@ -10,6 +10,7 @@ from nova.identity.embedded.endpoint_filters import GROUP
 from nova.identity.rest import crud
 from nova.identity.rest import resources
 from nova.identity.rest.operations import Request
+from nova.identity.rest.operations import Stored
 from nova.identity.rest.schemas import Page
 from nova.web.resource import One
 from nova.web.routes import Route
@@ -34,7 +35,7 @@ def check_endpoint(req: Request, project_id: str, endpoint_id: str) -> None:
     req.service.endpoint_filters.expect(project_id, ENDPOINT, endpoint_id)
 
 
-def show_endpoint_group(req: Request, project_id: str, endpoint_group_id: str) -> dict[str, Any]:
+def show_endpoint_group(req: Request, project_id: str, endpoint_group_id: str) -> Stored:
     return req.service.endpoint_filters.expect(project_id, GROUP, endpoint_group_id)
 
 

@@ -19,8 +19,8 @@ from nova.identity.rest.operations import Request
 from nova.identity.rest.schemas import Page
 from nova.json_types import JsonObject
 from nova.web.request import Response
-from nova.web.resource import closed
 from nova.web.resource import Document
+from nova.web.resource import shape
 from nova.web.routes import Route
 
 CHECK_TOKEN, VALIDATE_TOKEN, REVOKE_TOKEN = (f'identity:{what}_token' for what in ('check', 'validate', 'revoke'))
@@ -88,7 +88,7 @@ def token_system(req: Request) -> Sequence[Any]:
 _TOKEN, _SUBJECT = Document({'token': resources.TOKEN}), '/v3/auth/tokens'
 ROUTES = [
     Route('GET', '/', lambda req: {'versions': {'values': [resources.version(req.root_url)]}}, status=300, public=True,
-          name='list_versions', answer=Document({'versions': closed('values', values={
+          name='list_versions', answer=Document({'versions': shape(values={
               'type': 'array', 'items': resources.VERSION})})),
     Route('GET', '/v3', lambda req: {'version': resources.version(req.root_url)}, public=True, name='show_version',
           answer=Document({'version': resources.VERSION})),

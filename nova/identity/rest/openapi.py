@@ -5,10 +5,10 @@ import http.client
 from collections.abc import Iterator
 
 from nova.identity.rest import resources
+from nova.json_types import JsonDocument
 from nova.web import openapi
-from nova.web.openapi import Document
-from nova.web.resource import closed
 from nova.web.routes import Route
+from nova.web.resource import shape
 
 VERSION = resources.version('')['id']
 
@@ -38,17 +38,17 @@ class IdentityDescriber(openapi.Describer):
         if row.path == '/v3/auth/tokens' and row.method != 'POST':
             yield 'subject'
 
-    def header_parameters(self, version: int) -> Document:
+    def header_parameters(self, version: int) -> JsonDocument:
         return {'subject': {'name': 'X-Subject-Token', 'in': 'header', 'required': True,
                             'description': 'The token that the request is about.', 'schema': {'type': 'string'}}}
 
-    def headers(self, version: int) -> Document:
+    def headers(self, version: int) -> JsonDocument:
         return {'x-openstack-request-id': {'description': 'ID of the request.', 'required': True,
                                            'schema': openapi.REQUEST_ID}}
 
-    def fault_body(self, code: int) -> Document:
+    def fault_body(self, code: int) -> JsonDocument:
         """Return the schema of the body of an error code. A login with too few methods gets a receipt."""
-        schema: Document = closed('error', error=openapi.FAULT)
+        schema: JsonDocument = shape(error=openapi.FAULT)
         return {'anyOf': [schema, resources.RECEIPT]} if code == http.client.UNAUTHORIZED else schema
 
 

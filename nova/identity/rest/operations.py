@@ -5,6 +5,7 @@ import collections.abc
 import datetime
 import typing
 import urllib.parse
+from wsgiref.types import WSGIEnvironment
 
 from nova import context
 from nova import exception
@@ -41,7 +42,7 @@ class Request(request.BaseRequest):
 
     __slots__ = ('service', 'caller', 'actor', 'policy')
 
-    def __init__(self, environ: dict[str, typing.Any], service: IdentityService, rules: policy.Policy) -> None:
+    def __init__(self, environ: WSGIEnvironment, service: IdentityService, rules: policy.Policy) -> None:
         super().__init__(environ)
         self.service, self.policy = service, rules
         self.caller: TokenData

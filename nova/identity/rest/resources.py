@@ -29,6 +29,7 @@ from nova.web.resource import Field
 from nova.web.resource import Getter
 from nova.web.resource import Resource
 from nova.web.resource import Schema
+from nova.web.resource import shape
 from nova.web.resource import View
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ ROLE = OpenKind('role', 'roles', t.identity_roles, (
 IMPLIED = Resource('role', 'roles', None, (_ID, Field('name', s.STRING, 'name', 'Name.'), linked('roles/{id}')))
 _IMPLIED = IMPLIED.view('show').schema(1)
 _SEVERAL_IMPLIED: Schema = {'type': 'array', 'items': _IMPLIED}
-INFERENCE, INFERENCES = (closed('prior_role', 'implies', prior_role=_IMPLIED, implies=implied) for implied in (
+INFERENCE, INFERENCES = (shape(prior_role=_IMPLIED, implies=implied) for implied in (
     _IMPLIED, _SEVERAL_IMPLIED))
 
 GROUP = OpenKind('group', 'groups', t.identity_groups, (
@@ -363,7 +364,7 @@ _RULE: Schema = {'anyOf': [
         path={'type': 'string', 'maxLength': 128, 'pattern': r'^/[^\x00]*$'}),
     {**obj(['id'], id=s.ID), 'maxProperties': 1}]}
 _END = maybe({'type': 'string', 'maxLength': 64})
-_SHOWN_RULE = closed('id', *access_rules.FIELDS, id=s.STRING, **dict.fromkeys(access_rules.FIELDS, s.STRING))
+_SHOWN_RULE = shape(id=s.STRING, **dict.fromkeys(access_rules.FIELDS, s.STRING))
 APPLICATION_CREDENTIAL = Kind('application_credential', 'application_credentials', t.identity_application_credentials, (
     _ID,                                 # rows have the shown ``roles`` and ``access_rules``
     _name(255, write='create'),
@@ -373,8 +374,7 @@ APPLICATION_CREDENTIAL = Kind('application_credential', 'application_credentials
           write='create', accepts=maybe(s.FLAG)),
     Field('expires_at', _EXACT, exact_moment('expires_at'), 'End.', write='create', accepts=_END),
     Field('project_id', s.STRING, 'project_id', 'Project.', write='create', accepts=_REF),
-    Field('roles', {'type': 'array', 'items': closed('id', 'name', 'domain_id', id=s.STRING, name=s.STRING,
-                                                     domain_id=s.NULL)},
+    Field('roles', {'type': 'array', 'items': shape(id=s.STRING, name=s.STRING, domain_id=s.NULL)},
           'roles', 'Roles of its tokens.', write='create', accepts=maybe(s.array(_ROLE_REF, 0, 64))),
     # openstackclient sends an empty list for a credential without access rules
     Field('access_rules', {'type': 'array', 'items': _SHOWN_RULE}, _given('access_rules'),
@@ -441,13 +441,11 @@ AUTH = obj(
     scope={'anyOf': [s.STRING, obj(**{
         'project': obj(**_OWNED), 'domain': obj(**_LOOKED_UP), 'system': obj(all=s.FLAG),
         'unscoped': {'type': 'object'}, 'OS-TRUST:trust': obj(['id'], id=s.TEXT)})]})
-_PUBLIC_ENDPOINT = closed(
-    'id', 'interface', 'region', 'region_id', 'url', id=s.STRING, interface=s.STRING, region=s.STRING_OR_NULL,
-    region_id=s.STRING_OR_NULL, url=s.STRING)
-CATALOG: Schema = {'type': 'array', 'items': closed(
-    'id', 'type', 'name', 'endpoints', id=s.STRING, type=s.STRING, name=s.STRING,
-    endpoints={'type': 'array', 'items': _PUBLIC_ENDPOINT})}
-_USER_OF_TOKEN = {'id': s.STRING, 'name': s.STRING, 'domain': s.NAMED, 'password_expires_at': _EXACT}
+_PUBLIC_ENDPOINT = shape(id=s.STRING, interface=s.STRING, region=s.STRING_OR_NULL, region_id=s.STRING_OR_NULL,
+                         url=s.STRING)
+CATALOG: Schema = {'type': 'array', 'items': shape(
+    id=s.STRING, type=s.STRING, name=s.STRING, endpoints={'type': 'array', 'items': _PUBLIC_ENDPOINT})}
+_USER_OF_TOKEN = shape(id=s.STRING, name=s.STRING, domain=s.NAMED, password_expires_at=_EXACT)
 
 
 def _if(shown: bool, value: Any) -> Any:
@@ -463,10 +461,10 @@ TOKEN = View(                            # (TokenData, catalog or None)
     Field('audit_ids', s.STRINGS, lambda data, catalog: list(data.claims.audit_ids), 'IDs of the token in events.'),
     Field('issued_at', s.TIME, lambda data, catalog: _time(data.claims.issued_at), 'Time of the login.'),
     Field('expires_at', s.TIME, lambda data, catalog: _time(data.claims.expires_at), 'End.'),
-    Field('user', closed(*_USER_OF_TOKEN, **_USER_OF_TOKEN), lambda data, catalog: {
+    Field('user', _USER_OF_TOKEN, lambda data, catalog: {
         'id': data.user_id, 'name': data.user_name, 'domain': _ref(data.user_domain_id, data.user_domain_name),
         'password_expires_at': utils.exact_time(data.password_expires_at)}, 'User.'),
-    Field('project', closed('id', 'name', 'domain', id=s.STRING, name=s.STRING, domain=s.NAMED),
+    Field('project', shape(id=s.STRING, name=s.STRING, domain=s.NAMED),
           lambda data, catalog: _if(data.project_id, {
               'id': data.project_id, 'name': data.project_name,
               'domain': _ref(data.project_domain_id, data.project_domain_name)}), 'Scope.', optional=True),
@@ -474,7 +472,7 @@ TOKEN = View(                            # (TokenData, catalog or None)
           optional=True),
     Field('domain', s.NAMED, lambda data, catalog: _if(data.domain_id, _ref(data.domain_id, data.domain_name)),
           'Scope.', optional=True),
-    Field('system', closed('all', all=s.FLAG), lambda data, catalog: _if(
+    Field('system', shape(all=s.FLAG), lambda data, catalog: _if(
         data.system_scope, {data.system_scope: True}), 'Scope.', optional=True),
     Field('roles', {'type': 'array', 'items': s.NAMED}, lambda data, catalog: _if(
         data.role_rows, list(data.role_rows)), 'Roles.', optional=True),
@@ -484,15 +482,13 @@ TOKEN = View(                            # (TokenData, catalog or None)
         'id', 'name', 'restricted', id=s.STRING, name=s.STRING, restricted=s.FLAG,
         access_rules={'type': 'array', 'items': _SHOWN_RULE}), lambda data, catalog: _if(
             data.credential, data.credential), 'Application credential of the login.', optional=True),
-    Field('OS-TRUST:trust', closed(
-        'id', 'impersonation', 'trustor_user', 'trustee_user', id=s.STRING, impersonation=s.FLAG,
-        trustor_user=s.REFERENCE, trustee_user=s.REFERENCE), lambda data, catalog: _if(data.trust, data.trust),
-        'Trust of the login.', optional=True),
+    Field('OS-TRUST:trust', shape(
+        id=s.STRING, impersonation=s.FLAG, trustor_user=s.REFERENCE, trustee_user=s.REFERENCE),
+        lambda data, catalog: _if(data.trust, data.trust), 'Trust of the login.', optional=True),
 )
-_RECEIPT = {'methods': s.STRINGS, 'issued_at': s.TIME, 'expires_at': s.TIME, 'user': closed(
-    'id', 'name', 'domain', id=s.STRING, name=s.STRING, domain=s.NAMED)}
-RECEIPT = closed('receipt', 'required_auth_methods', receipt=closed(*_RECEIPT, **_RECEIPT),
-                 required_auth_methods={'type': 'array', 'items': s.STRINGS})
+_USER = shape(id=s.STRING, name=s.STRING, domain=s.NAMED)
+RECEIPT = shape(receipt=shape(methods=s.STRINGS, issued_at=s.TIME, expires_at=s.TIME, user=_USER),
+                required_auth_methods={'type': 'array', 'items': s.STRINGS})
 
 
 def token(data: TokenData, catalog: list[dict[str, Any]] | None = None) -> JsonObject:
@@ -512,11 +508,10 @@ def receipt(missing: exception.FactorsMissing) -> JsonObject:
 
 # ---- versions
 
-_VERSION: dict[str, Schema] = {
+VERSION = shape(**{
     'id': s.STRING, 'status': s.STRING, 'updated': s.STRING,
-    'links': {'type': 'array', 'items': closed('rel', 'href', rel=s.STRING, href=s.STRING)},
-    'media-types': {'type': 'array', 'items': closed('base', 'type', base=s.STRING, type=s.STRING)}}
-VERSION = closed(*_VERSION, **_VERSION)
+    'links': {'type': 'array', 'items': shape(rel=s.STRING, href=s.STRING)},
+    'media-types': {'type': 'array', 'items': shape(base=s.STRING, type=s.STRING)}})
 
 
 def version(base: str) -> JsonObject:

@@ -18,11 +18,11 @@ from nova.json_types import JsonObject
 from nova.web import json_schema
 from nova.web import params
 from nova.web import resource
-from nova.web.resource import closed
 from nova.web.resource import Converted
 from nova.web.resource import Field
 from nova.web.resource import Resource
 from nova.web.resource import Schema
+from nova.web.resource import shape
 from nova.web.resource import View
 
 # ---- types of requests
@@ -80,14 +80,11 @@ class Body:
         return body[self._key] if self._key else body
 
 
-class Query(params.Query):
+class Query(params.Pairs):
     """Parameters of a query string; the handler gets {name: last value}, with unknown ones."""
 
-    def __init__(self, *names: str) -> None:
-        super().__init__(*(params.Param(name, {'type': 'string'}) for name in names))
-
     def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
-        return dict(params.parse_bounded(query_string))
+        return dict(super().validate(query_string, version))
 
 
 # ---- types of responses
@@ -97,12 +94,12 @@ STRING_OR_NULL: Schema = {'type': ['string', 'null']}
 INTEGER: Schema = {'type': 'integer'}
 NULL: Schema = {'type': 'null'}
 STRINGS: Schema = {'type': 'array', 'items': STRING}
-REFERENCE = closed('id', id=STRING)
-NAMED = closed('id', 'name', id=STRING, name=STRING)
+REFERENCE = shape(id=STRING)
+NAMED = shape(id=STRING, name=STRING)
 TIME: Schema = {'type': 'string', 'pattern': r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$'}
 TIME_OR_NULL: Schema = {**TIME, 'type': ['string', 'null']}
-LINK = closed('self', self=STRING)
-LINKS = closed('self', 'next', 'previous', self=STRING, next=NULL, previous=NULL)
+LINK = shape(self=STRING)
+LINKS = shape(self=STRING, next=NULL, previous=NULL)
 
 
 def linked(path: str) -> Field:

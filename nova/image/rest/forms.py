@@ -68,35 +68,22 @@ IMPORT = _object('method', more=False,
                  method=closed('name', name=TEXT, uri={**TEXT, 'maxLength': fetch.MAX_URL_LENGTH}),
                  stores={'type': 'array', 'items': {'const': resources.STORE}, 'maxItems': 1},
                  all_stores={'type': 'boolean'}, all_stores_must_succeed={'type': 'boolean'})
-_IMPORT = json_schema.Validator(IMPORT.schema(0))
 DATA = Plain({})
 
 
-class TaskQuery(params.Query):
-    """Parameters of the list of tasks."""
+def check(form: Plain, body: JsonObject) -> None:
+    """Check a body.
 
-    def __init__(self) -> None:
-        super().__init__(*(params.Param(name, TEXT) for name in ('limit', 'marker', *TASK_FILTERS)), closed=0)
-
-    def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
-        return params.parse_bounded(query_string)
-
-
-def check_task(body: JsonObject) -> None:
-    """Raise BadRequest unless the body is a task that imports an image."""
-    error = next(json_schema.Validator(NEW_TASK.schema(0)).iter_errors(body), None)
+    :raises BadRequest: it is not of this form
+    """
+    error = next(json_schema.Validator(form.schema(0)).iter_errors(body), None)
     if error is not None:
         where = '.'.join(map(str, error.path)) or 'The body'
         raise exception.BadRequest(f'{where} is not valid: {error.message[:200]}.')
 
 
-def check_import(body: JsonObject) -> None:
-    """Raise BadRequest unless the body is an import request."""
-    error = next(_IMPORT.iter_errors(body), None)
-    if error is not None:
-        where = '.'.join(map(str, error.path)) or 'The body'
-        raise exception.BadRequest(f'{where} is not valid: {error.message[:200]}.')
 TASK_FILTERS = ('type', 'status')
+TASK_QUERY = params.Pairs('limit', 'marker', *TASK_FILTERS, closed=0)
 NEW_TASK = _object('type', 'input', more=False, type={'enum': ['import']}, input={
     'type': 'object', 'required': ['import_from', 'image_properties'], 'additionalProperties': False, 'properties': {
         'import_from': {**TEXT, 'maxLength': fetch.MAX_URL_LENGTH}, 'import_from_format': TEXT,

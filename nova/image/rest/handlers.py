@@ -128,7 +128,7 @@ def _receive(req: ImageRequest, image_id: str, status: str) -> None:
 def import_image(req: ImageRequest, image_id: str) -> None:
     req.store.show(req.context, image_id)                    # 404 before the body is read
     body = _body(req)
-    forms.check_import(body)
+    forms.check(forms.IMPORT, body)
     method = typing.cast(dict[str, str], body['method'])     # checked above
     req.store.imports.start(req.context, image_id, req.store.imports.source(method['name'], method.get('uri')))
 
@@ -361,7 +361,7 @@ ROUTES = (
     Route('GET', '/v2/schemas/{name}', show_schema, any_scope=True, answer=views.ANSWER_SCHEMA),
     Route('GET', '/v2/schemas/metadefs/{name}', show_metadef_schema, any_scope=True, answer=views.ANSWER_SCHEMA),
     *metadefs.ROUTES,
-    Route('GET', '/v2/tasks', tasks.list_tasks, 'get_tasks', query=forms.TaskQuery(), answer=views.ANSWER_ALL_TASKS),
+    Route('GET', '/v2/tasks', tasks.list_tasks, 'get_tasks', query=forms.TASK_QUERY, answer=views.ANSWER_ALL_TASKS),
     Route('GET', '/v2/tasks/{task_id}', tasks.show_task, 'get_task', answer=views.ANSWER_TASK),
     Route('POST', '/v2/tasks', create_task, 'tasks_api_access', ('add_task', 'add_image', 'upload_image'), status=201,
           streams=True, errors=(409, 415), body=forms.NEW_TASK, answer=views.ANSWER_TASK),

@@ -18,6 +18,7 @@ from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import Plain
 from nova.web.resource import Schema
+from nova.web.resource import shape
 from nova.web.resource import Whole
 from nova.web.routes import Route
 
@@ -260,6 +261,7 @@ def create_metadef_tags(req: ImageRequest, namespace: str) -> Response:
 
 _TAG_NAME = Whole(closed('name', name=_NAME, **_MADE))
 
+
 class Query(params.Query):
     """Parameters of a query string; the handler gets {name: last value}, without unknown ones."""
 
@@ -299,9 +301,9 @@ def _routes(kind: Kind) -> Iterator[Route]:
                 answer=Document({kind.key: _shown_list(kind), **dict.fromkeys(with_links, TEXT)}))
     if kind is _TAG:
         yield Route('POST', many, create_metadef_tags, None, ('add_metadef_tags',), status=201, errors=(409,),
-                    body=Whole(closed('tags', tags={'type': 'array', 'maxItems': metadefs.MAX_ITEMS, 'items': closed(
-                        'name', name=_NAME)})),
-                    answer=Document({'tags': {'type': 'array', 'items': closed('name', name=TEXT)}}))
+                    body=Whole(shape(tags={'type': 'array', 'maxItems': metadefs.MAX_ITEMS,
+                                           'items': shape(name=_NAME)})),
+                    answer=Document({'tags': {'type': 'array', 'items': shape(name=TEXT)}}))
         yield Route('POST', one, create_metadef_tag, None, (create,), status=201, errors=(409,), answer=answer)
     else:
         yield Route('POST', many, functools.partial(create_item, kind=kind), None, (create,), status=201, errors=(409,),
@@ -332,8 +334,7 @@ ROUTES = (
           answer=Plain(_SHOWN_NAMESPACE), body=Whole(closed(**_FIELDS, **_MADE, **dict.fromkeys(_NEW_ITEMS, {})))),
     Route('DELETE', ONE, delete_metadef_namespace, None, ('delete_metadef_namespace',), status=204),
     Route('GET', '/v2/metadefs/resource_types', list_metadef_resource_types, 'list_metadef_resource_types',
-          answer=Document({'resource_types': {'type': 'array', 'items': closed(
-              'name', *_TYPES, name=TEXT, **_TYPES)}})),
+          answer=Document({'resource_types': {'type': 'array', 'items': shape(name=TEXT, **_TYPES)}})),
     *(row for kind in KINDS for row in _routes(kind)),
 )
 

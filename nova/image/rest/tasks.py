@@ -57,7 +57,7 @@ def show_task(req: ImageRequest, task_id: str) -> JsonObject:
 
 def create_task(req: ImageRequest, body: JsonObject) -> Response:
     """Create an image and import its data from a URL."""
-    forms.check_task(body)
+    forms.check(forms.NEW_TASK, body)
     given = typing.cast(JsonObject, body['input'])
     values: JsonObject = {'disk_format': given.get('import_from_format'), 'container_format': 'bare',
                           **typing.cast(JsonObject, given['image_properties'])}

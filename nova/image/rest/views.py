@@ -15,10 +15,10 @@ from nova.json_types import JsonObject
 from nova.web import json_schema
 from nova.web import resource
 from nova.web import sizes
-from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import Plain
 from nova.web.resource import Schema
+from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import ImageMembersRow
@@ -135,7 +135,7 @@ STORES: JsonObject = {'stores': [{'id': STORE, 'description': 'Files of this dep
 
 # ---- answers -----------------------------------------------------------------
 
-_USED = closed('limit', 'usage', limit={'type': 'integer'}, usage={'type': 'integer'})
+_USED = shape(limit={'type': 'integer'}, usage={'type': 'integer'})
 _ANY: Schema = {'type': 'object', 'additionalProperties': True}
 _WORDS: Schema = {'type': ['null', 'string']}
 _SHOWN: dict[str, Schema] = {
@@ -143,7 +143,7 @@ _SHOWN: dict[str, Schema] = {
     'status': {'enum': ['pending', 'processing', 'success', 'failure']}, 'message': TEXT, 'image_id': TEXT,
     'owner': _WORDS, 'user_id': _WORDS, 'request_id': _WORDS, 'result': {'type': 'null'}, 'input': _ANY,
     'created_at': TEXT, 'updated_at': TEXT}
-_TASK = closed(*_SHOWN, **_SHOWN)
+_TASK = shape(**_SHOWN)
 ANSWER_IMAGE, ANSWER_MEMBER = OneImage({}), OneMember({})
 ANSWER_IMAGES = Document({'images': [ANSWER_IMAGE], 'first': TEXT, 'schema': TEXT}, {'next': TEXT})
 ANSWER_MEMBERS = Members({'members': [MEMBER.view('show')], 'schema': TEXT})
@@ -152,8 +152,8 @@ ANSWER_ALL_TASKS = Document({'tasks': {'type': 'array', 'items': _TASK}, 'first'
 ANSWER_TASKS = Document({'tasks': {'type': 'array', 'items': _TASK}})
 ANSWER_SCHEMA = Document({'name': TEXT, 'properties': _ANY},
                          {'required': {'type': 'array', 'items': TEXT}, 'additionalProperties': _ANY,
-                          'links': [closed('rel', 'href', rel=TEXT, href=TEXT)]})
-ANSWER_IMPORT = Document({'import-methods': closed('description', 'type', 'value', description=TEXT, type=TEXT, value={
+                          'links': [shape(rel=TEXT, href=TEXT)]})
+ANSWER_IMPORT = Document({'import-methods': shape(description=TEXT, type=TEXT, value={
     'type': 'array', 'items': TEXT})})
-ANSWER_STORES = Document({'stores': [closed('id', 'description', 'default', id=TEXT, description=TEXT, default=TEXT)]})
+ANSWER_STORES = Document({'stores': [shape(id=TEXT, description=TEXT, default=TEXT)]})
 ANSWER_USAGE = Document({'usage': {'type': 'object', 'additionalProperties': _USED}})
