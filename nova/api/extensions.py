@@ -26,6 +26,7 @@ from stevedore import extension
 
 from nova import exception
 from nova.api import versions
+from nova.json_types import JsonDocument
 from nova.web.request import BaseRequest
 from nova.web.request import Content
 from nova.web.request import Response
@@ -252,7 +253,7 @@ class _Any:
     params = ()
 
     @staticmethod
-    def schema(_version: int, _relaxed: bool = False) -> dict[str, typing.Any]:
+    def schema(_version: int, _relaxed: bool = False) -> JsonDocument:
         return {'type': 'object'}
 
     @staticmethod

@@ -31,6 +31,7 @@ from nova import exception
 from nova.api import app
 from nova.api import faults
 from nova.api.request import request_id_of
+from nova.json_types import JsonDocument
 from nova.web import bodies
 from nova.web import paste_registry
 from nova.web import pipeline
@@ -166,7 +167,7 @@ def _local(name: str) -> str:
     return name.rpartition(' ')[2]
 
 
-def to_json(raw: bytes, charset: str | None = None) -> dict[str, Any]:
+def to_json(raw: bytes, charset: str | None = None) -> JsonDocument:
     """Convert an XML document to a JSON body: {name of the root: content}.
 
     :raises BadRequest: the document is not XML, or has an unexpected structure

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 from nova import exception
 from nova.api import request as api_request
+from nova.json_types import JsonDocument
 
 Change = Callable[[dict[str, str]], dict[str, str]]
 
 
-def show(metadata: Mapping[str, str], key: str) -> api_request.Document:
+def show(metadata: Mapping[str, str], key: str) -> JsonDocument:
     """Return the document of one item.
 
     :raises MetadataItemNotFound: the item does not exist

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from nova import exception
 from nova.api.request import Request
+from nova.json_types import JsonDocument
 from nova.web import sizes
 
 Row = TypeVar('Row', bound=Mapping[str, Any])
@@ -53,7 +54,7 @@ def next_links(req: Request, collection: str, last_id: object) -> list[dict[str,
 
 
 def add_links(body: dict[str, Any], req: Request, collection: str, key: str, last_id: object, more: bool,
-              marker_of: Callable[[Any], object] | None = None) -> dict[str, Any]:
+              marker_of: Callable[[Any], object] | None = None) -> JsonDocument:
     """Add ``<key>_links`` to the body of a list that has another page.
 
     :param marker_of: returns the marker of an item; given for items that callers can extend. Pages then end at

@@ -10,11 +10,11 @@ from nova import exception
 from nova.api.projects import known
 from nova.api.proxies import floating_ips
 from nova.api.proxies import networks
-from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.tables.rows import NetworksRow
+from nova.json_types import JsonDocument
 from nova.legacy_network.operations import Operation
 from nova.network import ipam
 from nova.network.operators import legacy_parameters
@@ -45,7 +45,7 @@ _TENANT_CREATE = params.document('network', _LABEL, Param('cidr', params.string(
 _ADD = Object(Param('id', params.nullable(params.string(1, 255)), required=True))
 
 
-def _create(req: Request) -> Document:
+def _create(req: Request) -> JsonDocument:
     given = {name: value for name, value in req.body['network'].items() if value is not None}
     legacy_parameters.refuse(given, REFUSED)
     if 'vlan' in given and 'vlan_start' in given:
@@ -74,7 +74,7 @@ def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], 
     return ident
 
 
-def _tenant_create(req: Request) -> Document:
+def _tenant_create(req: Request) -> JsonDocument:
     given = req.body['network']
     try:
         version = ipaddress.ip_network(given['cidr'], strict=False).version

@@ -10,6 +10,7 @@ from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db import engine
 from nova.db.servers import instances
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.routes import Route
 
@@ -21,7 +22,7 @@ _GROUP = params.Object(params.Param('name', params.string(1), required=True), cl
 
 # ---- views -------------------------------------------------------------------
 
-def rule_view(rule: api_request.Row, groups: Mapping[str, api_request.Row]) -> api_request.Document:
+def rule_view(rule: api_request.Row, groups: Mapping[str, api_request.Row]) -> JsonDocument:
     """Return the view of an ingress rule.
 
     :param rule: row of security_group_rules
@@ -56,7 +57,7 @@ def group_views(req: api_request.Request, rows: Iterable[api_request.Row]) -> li
 
 # ---- operations --------------------------------------------------------------
 
-def index(req: api_request.Request, server_id: str) -> api_request.Document:
+def index(req: api_request.Request, server_id: str) -> JsonDocument:
     server_lookup.get(req, server_id, _RULE + 'list')
     rows = req.services.networks.security_groups_for(req.context, [server_id]).get(server_id, [])
     return {'security_groups': group_views(req, rows)}

@@ -13,6 +13,7 @@ from nova.db.servers import shares
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
 from nova.db.tables.rows import ShareMappingsRow
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -48,7 +49,7 @@ WHOLE = SUMMARY + Fields(
 )
 
 
-def _shown(req: api_request.Request, row: api_request.Row, server: api_request.Row) -> api_request.Document:
+def _shown(req: api_request.Request, row: api_request.Row, server: api_request.Row) -> JsonDocument:
     """Return the view of a share; administrators also see its export location."""
     return (WHOLE if req.context.is_admin else SUMMARY).builder(req, server)(row)
 
@@ -64,20 +65,20 @@ def _attached(conn: engine.Connection, server_id: str, share_id: str) -> ShareMa
     return row
 
 
-def index(req: api_request.Request, server_id: str) -> api_request.Document:
+def index(req: api_request.Request, server_id: str) -> JsonDocument:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server = server_lookup.find(req, conn, server_id, _RULE + 'index')
         build = SUMMARY.builder(req, server)
         return {'shares': [build(row) for row in shares.by_instance(conn, server_id)]}
 
 
-def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
+def show(req: api_request.Request, server_id: str, id: str) -> JsonDocument:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server = server_lookup.find(req, conn, server_id, _RULE + 'show')
         return {'share': _shown(req, _attached(conn, server_id, id), server)}
 
 
-def create(req: api_request.Request, server_id: str) -> api_request.Document:
+def create(req: api_request.Request, server_id: str) -> JsonDocument:
     given, cell = req.body['share'], server_lookup.cell_of(req, server_id)
     if len(given.get('tag') or '') > share_exports.TAG_BYTES:
         raise exception.BadRequest(f'The tag of a share may have at most {share_exports.TAG_BYTES} characters.')

@@ -3,6 +3,7 @@ import re
 import typing
 
 from nova import i18n
+from nova.json_types import JsonDocument
 from nova.web import static
 
 # translatable texts in the JavaScript modules: t('text'), and values of keys such as label: 'text'
@@ -22,7 +23,7 @@ def texts_of(files: static.Files) -> list[str]:
     return sorted({text for module in modules for text in translatable(module)})
 
 
-def catalog(language: str, files: static.Files) -> dict[str, typing.Any]:
+def catalog(language: str, files: static.Files) -> JsonDocument:
     """Return {'language': its name, 'texts': {text: translation}} of the translated texts."""
     found = {text: i18n.translate(text, language) for text in texts_of(files)}
     return {'language': language.replace('_', '-'),

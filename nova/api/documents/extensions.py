@@ -4,6 +4,7 @@ import functools
 from nova import exception
 from nova.api import extensions
 from nova.api import request as api_request
+from nova.json_types import JsonDocument
 from nova.web.params import Query
 from nova.web.routes import Route
 
@@ -44,13 +45,13 @@ _RULE = 'os_compute_api:extensions'
 
 
 @functools.cache
-def _entries() -> api_request.Document:
+def _entries() -> JsonDocument:
     return {alias: {'alias': alias, 'name': name, 'description': f'{name} of the compute API.', 'links': [],
                     'namespace': _NAMESPACE, 'updated': _UPDATED}
             for alias, name in sorted(EXTENSIONS.items())}
 
 
-def _entry_of(plugin: extensions.V3APIExtensionBase) -> api_request.Document:
+def _entry_of(plugin: extensions.V3APIExtensionBase) -> JsonDocument:
     return {'alias': plugin.alias, 'name': plugin.name, 'description': (plugin.__doc__ or '').strip(), 'links': [],
             'namespace': _NAMESPACE, 'updated': _UPDATED}
 
@@ -60,12 +61,12 @@ def _is_shown(req: api_request.Request, plugin: extensions.V3APIExtensionBase) -
     return rule not in extensions.load().rules or req.allows(rule)
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     plugins = [plugin for _alias, plugin in sorted(extensions.load().extensions.items()) if _is_shown(req, plugin)]
     return {'extensions': [*_entries().values(), *map(_entry_of, plugins)]}
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     if id in EXTENSIONS:
         return {'extension': _entries()[id]}
     plugin = extensions.find(id)

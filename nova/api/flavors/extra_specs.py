@@ -10,6 +10,7 @@ from nova.api import request as api_request
 from nova.api.flavors import flavors as flavors_api
 from nova.db.projects import flavors
 from nova.hardware import guest_options
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web import sizes
 from nova.web.routes import Route
@@ -28,12 +29,12 @@ def _texts(req: api_request.Request, specs: dict[str, Any]) -> dict[str, str]:
     return specs
 
 
-def index(req: api_request.Request, flavor_id: str) -> api_request.Document:
+def index(req: api_request.Request, flavor_id: str) -> JsonDocument:
     with req.services.api_db.reader() as conn:
         return {'extra_specs': flavors_api.find(req, conn, flavor_id)['extra_specs']}
 
 
-def show(req: api_request.Request, flavor_id: str, id: str) -> api_request.Document:
+def show(req: api_request.Request, flavor_id: str, id: str) -> JsonDocument:
     with req.services.api_db.reader() as conn:
         specs = flavors_api.find(req, conn, flavor_id)['extra_specs']
     if id not in specs:
@@ -41,13 +42,13 @@ def show(req: api_request.Request, flavor_id: str, id: str) -> api_request.Docum
     return {id: specs[id]}
 
 
-def create(req: api_request.Request, flavor_id: str) -> api_request.Document:
+def create(req: api_request.Request, flavor_id: str) -> JsonDocument:
     given = _texts(req, req.body['extra_specs'])
     _change(req, flavor_id, lambda specs: {**specs, **given})
     return {'extra_specs': given}
 
 
-def update(req: api_request.Request, flavor_id: str, id: str) -> api_request.Document:
+def update(req: api_request.Request, flavor_id: str, id: str) -> JsonDocument:
     if not _KEY.match(id) or list(req.body) != [id]:
         raise exception.BadRequest('Request body and URI mismatch')
     given = _texts(req, req.body)

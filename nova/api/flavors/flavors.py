@@ -13,6 +13,7 @@ from nova.db import engine
 from nova.db.audit import log
 from nova.db.projects import flavors
 from nova.db.tables.rows import FlavorsRow
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -97,15 +98,15 @@ def _own(req: api_request.Request) -> str | nova_context.Projects:
     return req.project_id or nova_context.NO_PROJECT
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     return _list(req, SUMMARY, 'flavors')
 
 
-def detail(req: api_request.Request) -> api_request.Document:
+def detail(req: api_request.Request) -> JsonDocument:
     return _list(req, VIEW, 'flavors/detail')
 
 
-def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Document:
+def _list(req: api_request.Request, view: Fields, path: str) -> JsonDocument:
     query, limit = req.query, paging.limit(req)
     with req.services.api_db.reader() as conn:
         rows = flavors.page(

@@ -18,6 +18,7 @@ from nova.db import engine
 from nova.db.audit import log
 from nova.db.placement import server_groups
 from nova.db.projects import quotas
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -58,23 +59,23 @@ def _check_tenant(req: api_request.Request, tenant_id: str) -> None:
         raise exception.NotFound()
 
 
-def _of_tenant(tenant_id: str) -> Callable[[engine.Connection, str], api_request.Document]:
+def _of_tenant(tenant_id: str) -> Callable[[engine.Connection, str], server_groups.Group]:
     """Return ``get(conn, id)`` for groups of a project.
 
     :raises ServerGroupNotFound: the group belongs to another project
     """
-    def get(conn: engine.Connection, id: str) -> api_request.Document:
+    def get(conn: engine.Connection, id: str) -> server_groups.Group:
         return _checked(server_groups.get(conn, id), tenant_id)
     return get
 
 
-def _checked(row: api_request.Document, tenant_id: str) -> api_request.Document:
+def _checked(row: server_groups.Group, tenant_id: str) -> server_groups.Group:
     if row['project_id'] != tenant_id:
         raise exception.ServerGroupNotFound(group_id=row['uuid'])
     return row
 
 
-def index(req: api_request.Request, tenant_id: str) -> api_request.Document:
+def index(req: api_request.Request, tenant_id: str) -> JsonDocument:
     _check_tenant(req, tenant_id)
     with req.services.api_db.reader() as conn:
         rows = server_groups.page(conn, tenant_id, limit=paging.limit(req), offset=req.query.one('offset', 0))
@@ -82,13 +83,13 @@ def index(req: api_request.Request, tenant_id: str) -> api_request.Document:
     return {'groups': [build(row) for row in rows]}
 
 
-def show(req: api_request.Request, tenant_id: str, id: str) -> api_request.Document:
+def show(req: api_request.Request, tenant_id: str, id: str) -> JsonDocument:
     _check_tenant(req, tenant_id)
     with req.services.api_db.reader() as conn:
         return _one(req, resource.find(req, conn, id, resource.SHOW, _of_tenant(tenant_id)))
 
 
-def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document:
+def _one(req: api_request.Request, row: api_request.Row) -> JsonDocument:
     return {'group': VIEW.builder(req)(row)}
 
 
@@ -111,7 +112,7 @@ def create(req: api_request.Request, tenant_id: str) -> Response:
         values['uuid'] = _uuid(given['id'])
     resource.check_policies(values['policies'], {})
 
-    def run(conn: engine.Connection) -> api_request.Document:
+    def run(conn: engine.Connection) -> server_groups.Group:
         limits = quotas.limits_of(conn, req.services.conf, values['project_id'])
         server_spec.check_metadata(values.get('metadata', {}), limits)
         return server_groups.create(conn, limits, values)
@@ -131,12 +132,12 @@ def _uuid(text: str) -> str:
     return text
 
 
-def update(req: api_request.Request, tenant_id: str, id: str) -> api_request.Document:
+def update(req: api_request.Request, tenant_id: str, id: str) -> JsonDocument:
     """Change name and metadata; policies and project may change while the group has no members."""
     _check_tenant(req, tenant_id)
     given = req.body['group']
 
-    def run(conn: engine.Connection, row: api_request.Document) -> api_request.Document:
+    def run(conn: engine.Connection, row: server_groups.Group) -> server_groups.Group:
         _checked(row, tenant_id)
         values, limits = _values(given), None
         if values.get('project_id', tenant_id) != tenant_id:

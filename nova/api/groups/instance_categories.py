@@ -12,6 +12,7 @@ from nova.api import shapes
 from nova.db.audit import log
 from nova.db.placement import categories
 from nova.db.projects import flavors
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web import fields
 from nova.web.request import Response
@@ -77,11 +78,11 @@ def _values(req: api_request.Request) -> dict[str, Any]:
 
 # ---- handlers ----------------------------------------------------------------
 
-def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document:
+def _one(req: api_request.Request, row: api_request.Row) -> JsonDocument:
     return {'instance_category': VIEW.builder(req)(row)}
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     with req.services.api_db.reader() as conn:
         found = categories.page(conn, name=req.query.one('name'), deleted=req.query.one('deleted', False))
     rows, more = paging.page(found, req, 'uuid')
@@ -91,7 +92,7 @@ def index(req: api_request.Request) -> api_request.Document:
                             rows[-1]['uuid'] if rows else None, more)
 
 
-def show(req: api_request.Request, category: str) -> api_request.Document:
+def show(req: api_request.Request, category: str) -> JsonDocument:
     with req.services.api_db.reader() as conn:
         return _one(req, categories.get(conn, category[:255], deleted=req.query.one('deleted', False)))
 
@@ -101,7 +102,7 @@ def create(req: api_request.Request) -> Response:
     return Response(_one(req, row), headers=(('Location', req.url('os-instance-categories', row['uuid'])),))
 
 
-def update(req: api_request.Request, category: str) -> api_request.Document:
+def update(req: api_request.Request, category: str) -> JsonDocument:
     return _one(req, req.services.api_db.run(categories.update, category[:255], _values(req)))
 
 

@@ -3,7 +3,6 @@
 Items with the prefix ``capabilities:`` are host requirements of a group with the policy host-capabilities. They may
 change only while the group has no members.
 """
-from typing import Any
 
 from nova.api import metadata_items
 from nova.api import request as api_request
@@ -13,6 +12,7 @@ from nova.api.servers import spec as server_spec
 from nova.db import engine
 from nova.db.placement import server_groups as db
 from nova.db.projects import quotas
+from nova.json_types import JsonDocument
 from nova.web import sizes
 from nova.web.routes import Route
 
@@ -25,27 +25,27 @@ def _metadata(req: api_request.Request, id: str) -> dict[str, str]:
         return server_groups.find(req, conn, id, SHOW)['metadata']
 
 
-def index(req: api_request.Request, id: str) -> api_request.Document:
+def index(req: api_request.Request, id: str) -> JsonDocument:
     return {'metadata': _metadata(req, id)}
 
 
-def show(req: api_request.Request, id: str, key: str) -> api_request.Document:
+def show(req: api_request.Request, id: str, key: str) -> JsonDocument:
     return metadata_items.show(_metadata(req, id), key)
 
 
-def create(req: api_request.Request, id: str) -> api_request.Document:
+def create(req: api_request.Request, id: str) -> JsonDocument:
     """Add or update items."""
     given = req.body['metadata']
     return {'metadata': _change(req, id, lambda metadata: {**metadata, **given})}
 
 
-def update_all(req: api_request.Request, id: str) -> api_request.Document:
+def update_all(req: api_request.Request, id: str) -> JsonDocument:
     """Replace all items."""
     given = req.body['metadata']
     return {'metadata': _change(req, id, lambda metadata: given)}
 
 
-def update(req: api_request.Request, id: str, key: str) -> api_request.Document:
+def update(req: api_request.Request, id: str, key: str) -> JsonDocument:
     given = metadata_items.given(req, key)
     _change(req, id, lambda metadata: {**metadata, **given})
     return {'meta': given}
@@ -57,14 +57,14 @@ def delete(req: api_request.Request, id: str, key: str) -> None:
 
 def _change(req: api_request.Request, id: str, changed: metadata_items.Change) -> dict[str, str]:
     """Store ``changed(metadata)`` in the transaction that reads the metadata, and return it."""
-    def run(conn: engine.Connection, row: dict[str, Any]) -> dict[str, str]:
+    def run(conn: engine.Connection, row: db.Group) -> dict[str, str]:
         metadata = changed(row['metadata'])
         check(req, conn, row, metadata)
         return db.update(conn, row, {'metadata': metadata})['metadata']
     return server_groups.change(req, id, CHANGE, run)
 
 
-def check(req: api_request.Request, conn: engine.Connection, row: api_request.Row, metadata: dict[str, str]) -> None:
+def check(req: api_request.Request, conn: engine.Connection, row: db.Group, metadata: dict[str, str]) -> None:
     """Check number and size of items.
 
     :raises LimitExceeded: the number grows and exceeds the project's quota

@@ -4,7 +4,7 @@ A group may have any number of policies (``nova.api.groups.groups``). Clients of
 shows the first one; if there is not exactly one, ``nova:policies`` lists all.
 """
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nova import context as nova_context
 from nova import exception
@@ -18,6 +18,7 @@ from nova.db.audit import log
 from nova.db.placement import server_groups
 from nova.db.placement.server_groups import ANTI_AFFINITY
 from nova.db.projects import quotas
+from nova.json_types import JsonDocument
 from nova.web import formats
 from nova.web import params
 from nova.web.fields import ABSENT
@@ -76,7 +77,7 @@ LIST = params.Query(params.Param('all_projects', params.STRING), params.Param('l
 # ---- shared functions ----------------------------------------------------------
 
 def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
-         get: Callable[[engine.Connection, str], api_request.Document] = server_groups.get) -> api_request.Document:
+         get: Callable[[engine.Connection, str], server_groups.Group] = server_groups.get) -> server_groups.Group:
     """Return a group that is visible to the caller, as server_groups.get does.
 
     :raises ServerGroupNotFound: the group does not exist or is not visible
@@ -91,7 +92,7 @@ def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
 
 
 def change(req: api_request.Request, id: str, rule: str,
-           work: Callable[[engine.Connection, api_request.Document], R]) -> R:
+           work: Callable[[engine.Connection, server_groups.Group], R]) -> R:
     """Return ``work(conn, row)``, run in a transaction that locks the group against changes and new members."""
     def run(conn: engine.Connection) -> R:
         find(req, conn, id, rule)                # before the lock: unauthorized callers must not block
@@ -99,7 +100,7 @@ def change(req: api_request.Request, id: str, rule: str,
     return req.services.api_db.run(run)
 
 
-def check_policies(policies: list[str], rules: dict[str, Any]) -> None:
+def check_policies(policies: list[str], rules: dict[str, int] | None) -> None:
     """Check a combination of policies.
 
     :raises BadRequest: policies exclude each other, or the rules do not apply to them
@@ -121,7 +122,7 @@ def remove(req: api_request.Request, id: str) -> None:
 
 # ---- handlers ------------------------------------------------------------------
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     everything = 'all_projects' in req.query and req.allows(ALL_PROJECTS)
     limit, offset = paging.limit(req), req.query.one('offset', 0)
     project_id = nova_context.ALL_PROJECTS if everything else req.project_id
@@ -131,12 +132,12 @@ def index(req: api_request.Request) -> api_request.Document:
     return {'server_groups': [build(row) for row in rows]}
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     with req.services.api_db.reader() as conn:
         return _one(req, find(req, conn, id, SHOW))
 
 
-def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document:
+def _one(req: api_request.Request, row: api_request.Row) -> JsonDocument:
     return {'server_group': VIEW.builder(req)(row)}
 
 
@@ -147,13 +148,13 @@ def _given_policies(req: api_request.Request, given: api_request.Document) -> li
     return given.get('policies')
 
 
-def create(req: api_request.Request) -> api_request.Document:
+def create(req: api_request.Request) -> JsonDocument:
     given = req.body['server_group']
     values = {'project_id': req.project_id, 'user_id': req.user_id, 'name': given['name'],
               'policies': _given_policies(req, given), 'rules': given.get('rules') or {}}
     check_policies(values['policies'], values['rules'])
 
-    def run(conn: engine.Connection) -> api_request.Document:
+    def run(conn: engine.Connection) -> server_groups.Group:
         limits = quotas.limits_of(conn, req.services.conf, req.project_id)
         return server_groups.create(conn, limits, values)
     row = req.services.api_db.run(log.naming(run, 'uuid'))
@@ -161,20 +162,20 @@ def create(req: api_request.Request) -> api_request.Document:
     return _one(req, row)
 
 
-def update(req: api_request.Request, id: str) -> api_request.Document:
+def update(req: api_request.Request, id: str) -> JsonDocument:
     """Change the name; policies and rules may change while the group has no members."""
     given = req.body['server_group']
     policies = _given_policies(req, given)
 
-    def run(conn: engine.Connection, row: api_request.Document) -> api_request.Document:
+    def run(conn: engine.Connection, row: server_groups.Group) -> server_groups.Group:
         values = {name: given[name] for name in ('name', 'rules') if name in given}
         values |= with_policies(row, policies, values.get('rules'))
         return server_groups.update(conn, row, values)
     return _one(req, change(req, id, UPDATE_RULE, run))
 
 
-def with_policies(row: api_request.Row, policies: list[str] | None,
-                  rules: dict[str, Any] | None = None) -> api_request.Document:
+def with_policies(row: server_groups.Group, policies: list[str] | None,
+                  rules: dict[str, int] | None = None) -> dict[str, list[str] | dict[str, int]]:
     """Return the columns for new policies and rules.
 
     :param policies: new policies; None: unchanged

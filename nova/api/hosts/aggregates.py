@@ -17,6 +17,7 @@ from nova.db.placement import compute_nodes
 from nova.db.placement import image_cache
 from nova.db.placement import zones
 from nova.image import grants
+from nova.json_types import JsonDocument
 from nova.web import formats
 from nova.web import params
 from nova.web.fields import Field
@@ -131,14 +132,15 @@ def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str])
         cell.db.run(write)
 
 
-def _change(req: api_request.Request, event: str, function: Callable[Concatenate[engine.Connection, P], dict[str, Any]],
-            *args: P.args, **kwargs: P.kwargs) -> api_request.Document:
+def _change(req: api_request.Request, event: str,
+            function: Callable[Concatenate[engine.Connection, P], aggregates.Aggregate],
+            *args: P.args, **kwargs: P.kwargs) -> JsonDocument:
     """Run ``function(conn, *args)`` of db.aggregates under the lock for members and zones; return the document of its
     row.
     """
     req.services.cells.all()             # its first call writes to the database, which the lock would block
 
-    def run(conn: engine.Connection) -> dict[str, Any]:
+    def run(conn: engine.Connection) -> aggregates.Aggregate:
         aggregates.lock(conn)
         row = function(conn, *args, **kwargs)
         _follow(req, conn, row['hosts'])
@@ -150,10 +152,10 @@ def _change(req: api_request.Request, event: str, function: Callable[Concatenate
 
 
 def _change_host(req: api_request.Request, event: str, id: str, function: Callable[..., Any],
-                 host: str) -> api_request.Document:
+                 host: str) -> JsonDocument:
     req.services.cells.all()
 
-    def run(conn: engine.Connection) -> dict[str, Any]:
+    def run(conn: engine.Connection) -> aggregates.Aggregate:
         aggregates.lock(conn)
         row = function(conn, number(id), host)
         _follow(req, conn, [host])
@@ -165,30 +167,30 @@ def _change_host(req: api_request.Request, event: str, id: str, function: Callab
 
 # ---- handlers ----------------------------------------------------------------
 
-def _one(req: api_request.Request, row: api_request.Row, view: Fields = VIEW) -> api_request.Document:
+def _one(req: api_request.Request, row: api_request.Row, view: Fields = VIEW) -> JsonDocument:
     return {'aggregate': view.builder(req)(row)}
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     with req.services.api_db.reader() as conn:
         rows = aggregates.list(conn)
     build = VIEW.builder(req)
     return {'aggregates': [build(row) for row in rows]}
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     with req.services.api_db.reader() as conn:
         return _one(req, aggregates.get(conn, number(id)))
 
 
-def create(req: api_request.Request) -> api_request.Document:
+def create(req: api_request.Request) -> JsonDocument:
     given = req.body['aggregate']
     row = req.services.api_db.run(log.naming(aggregates.create, 'id'), given['name'], given.get(ZONE))
     notifications.send(req, 'aggregate.create', row)
     return _one(req, row, _BASE)
 
 
-def update(req: api_request.Request, id: str) -> api_request.Document:
+def update(req: api_request.Request, id: str) -> JsonDocument:
     return _change(req, 'aggregate.update_prop', aggregates.update, number(id), req.body['aggregate'])
 
 
@@ -201,17 +203,17 @@ def delete(req: api_request.Request, id: str) -> None:
     notifications.send(req, 'aggregate.delete', row)
 
 
-def add_host(req: api_request.Request, id: str) -> api_request.Document:
+def add_host(req: api_request.Request, id: str) -> JsonDocument:
     host = req.body['add_host']['host']
     cell_of(req, host)
     return _change_host(req, 'aggregate.add_host', id, aggregates.add_host, host)
 
 
-def remove_host(req: api_request.Request, id: str) -> api_request.Document:
+def remove_host(req: api_request.Request, id: str) -> JsonDocument:
     return _change_host(req, 'aggregate.remove_host', id, aggregates.remove_host, req.body['remove_host']['host'])
 
 
-def set_metadata(req: api_request.Request, id: str) -> api_request.Document:
+def set_metadata(req: api_request.Request, id: str) -> JsonDocument:
     changes = req.body['set_metadata']['metadata']
     zone = changes.get(ZONE)
     if zone is not None and not formats.az_name(zone):
@@ -248,7 +250,7 @@ def _ask(conn: engine.Connection, req: api_request.Request, hosts: list[str], im
     return able
 
 
-def cached_images(req: api_request.Request, id: str) -> api_request.Document:
+def cached_images(req: api_request.Request, id: str) -> JsonDocument:
     """Show the progress of image caching on the hosts."""
     with req.services.api_db.reader() as conn:
         hosts = aggregates.get(conn, number(id))['hosts']

@@ -7,6 +7,7 @@ from nova import utils
 from nova.api import request as api_request
 from nova.api.hosts import services as services_api
 from nova.db.services import services
+from nova.json_types import JsonDocument
 from nova.web.params import Query
 from nova.web.routes import Route
 
@@ -30,7 +31,7 @@ def _zones(req: api_request.Request) -> dict[str, list[Any]]:
     return zones
 
 
-def _entry(zone: str, available: bool, hosts: api_request.Document | None = None) -> api_request.Document:
+def _entry(zone: str, available: bool, hosts: api_request.Document | None = None) -> JsonDocument:
     return {'zoneName': zone, 'zoneState': {'available': available}, 'hosts': hosts}
 
 
@@ -39,14 +40,14 @@ def _available(rows: Iterable[api_request.Row]) -> bool:
     return any(not row['disabled'] for row in rows)
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     internal = req.services.conf.internal_service_availability_zone
     zones = _zones(req)
     return {'availabilityZoneInfo': [_entry(zone, _available(zones[zone]))
                                      for zone in sorted(zones) if zone != internal]}
 
 
-def detail(req: api_request.Request) -> api_request.Document:
+def detail(req: api_request.Request) -> JsonDocument:
     now, down_time = utils.utcnow(), req.services.conf.service_down_time
     found = []
     for zone, rows in sorted(_zones(req).items()):

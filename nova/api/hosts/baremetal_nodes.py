@@ -6,6 +6,7 @@ from typing import Any, NoReturn, TYPE_CHECKING
 
 from nova import exception
 from nova.api import request as api_request
+from nova.json_types import JsonDocument
 from nova.web import formats
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -36,7 +37,7 @@ SUMMARY = Fields(
 VIEW = SUMMARY + Fields(Field('instance_uuid', 'instance_uuid', type='string|null required'))
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     service = _service(req)
     try:
         nodes, addresses = service.nodes(), service.addresses()
@@ -46,7 +47,7 @@ def index(req: api_request.Request) -> api_request.Document:
     return {'nodes': [build(node) for node in nodes]}
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     service = _service(req)
     try:
         node = service.find(id) if formats.is_uuid(id) else None

@@ -1,6 +1,7 @@
 """GET /os-cell-mappings (an API extension): the cells of the deployment and their state."""
 from nova.api import request as api_request
 from nova.db.cells import rows as cell_rows
+from nova.json_types import JsonDocument
 from nova.web.fields import Field
 from nova.web.fields import Fields
 from nova.web.params import Query
@@ -17,7 +18,7 @@ VIEW = Fields(
     Field('servers', 'servers', type='integer minimum=0 required'))
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     """List all cells by name, without the URLs of databases and brokers, which contain passwords."""
     with req.services.api_db.reader() as conn:
         rows, counts = cell_rows.list(conn), cell_rows.counts(conn)

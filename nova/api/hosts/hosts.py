@@ -14,6 +14,7 @@ from nova.db.placement import aggregates
 from nova.db.placement import compute_nodes
 from nova.db.placement import hosts
 from nova.db.services import services
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -40,7 +41,7 @@ _SWITCH = params.Type({'type': 'string', 'enum': ['enable', 'disable', 'Enable',
 UPDATE = params.Object(params.Param('status', _SWITCH), params.Param('maintenance_mode', _SWITCH))
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     zone = req.query.one('zone')
     rows = cell_queries.rows(req, lambda conn: services.list(conn, availability_zone=zone or None))
     build = VIEW.builder(req)
@@ -59,7 +60,7 @@ def _find(req: api_request.Request, id: str) -> tuple[db_cells.Cell, Any, list[A
         return cell, rows[0], compute_nodes.by_host(conn, rows[0]['host'])
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     cell, service, nodes = _find(req, id)
     if not nodes:
         raise exception.ComputeHostNotFound(host=id[:255])
@@ -74,7 +75,7 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
     return {'host': [{'resource': build(row)} for row in rows]}
 
 
-def update(req: api_request.Request, id: str) -> api_request.Document:
+def update(req: api_request.Request, id: str) -> JsonDocument:
     cell, service, nodes = _find(req, id)
     if not req.body:
         raise exception.BadRequest('The request must change status or maintenance_mode.')
@@ -119,7 +120,7 @@ def _maintain(req: api_request.Request, cell: db_cells.Cell, host: str, nodes: l
     cell.db.run(maintenance.start, req.context, host, current, maintenance_api.reason(current))
 
 
-def power(action: str, req: api_request.Request, id: str) -> api_request.Document:
+def power(action: str, req: api_request.Request, id: str) -> JsonDocument:
     """Run a power action on a host.
 
     :param action: 'reboot', 'shutdown' or 'startup'

@@ -18,6 +18,7 @@ from nova.db.cells import cells as db_cells
 from nova.db.placement import compute_nodes
 from nova.db.placement import hosts
 from nova.db.services import services
+from nova.json_types import JsonDocument
 from nova.web import fields
 from nova.web import params
 from nova.web.fields import Field
@@ -30,7 +31,7 @@ _RULE = 'os_compute_api:os-hypervisors:'
 UUID_SINCE = 53
 
 
-def _service(row: api_request.Row, view: _View) -> api_request.Document:
+def _service(row: api_request.Row, view: _View) -> JsonDocument:
     service = row['service']
     return {'id': service['uuid' if view.req.has('uuids_for_services') else 'id'], 'host': service['host'],
             'disabled_reason': service['disabled_reason']}
@@ -167,15 +168,15 @@ def _by_node(req: api_request.Request, function: Callable[[engine.Connection], d
 
 # ---- handlers ----------------------------------------------------------------
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     return _list(req, SUMMARY, 'os-hypervisors')
 
 
-def detail(req: api_request.Request) -> api_request.Document:
+def detail(req: api_request.Request) -> JsonDocument:
     return _list(req, VIEW, 'os-hypervisors/detail')
 
 
-def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Document:
+def _list(req: api_request.Request, view: Fields, path: str) -> JsonDocument:
     pattern = req.query.one('hypervisor_hostname_pattern')
     if pattern is not None and ('limit' in req.query or 'marker' in req.query):
         raise exception.BadRequest('Paging over hypervisors with the hypervisor_hostname_pattern query parameter '
@@ -204,13 +205,13 @@ def _marker(req: api_request.Request) -> tuple[db_cells.Cell, int] | None:
         raise exception.InvalidMarker(marker=marker[:64]) from None
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     _cell, row = _node(req, id)
     servers = _servers_of(req, [row]) if req.query.one('with_servers') else None
     return {'hypervisor': VIEW.builder(req, _View(req, servers, _workloads(req)))(row)}
 
 
-def statistics(req: api_request.Request) -> api_request.Document:
+def statistics(req: api_request.Request) -> JsonDocument:
     total = dict.fromkeys(('count', *compute_nodes.USAGE, 'vcpus', 'memory_mb', 'local_gb',
                            'disk_available_least'), 0)
     for _cell, found in cell_queries.ask(req, compute_nodes.statistics)[0]:
@@ -222,29 +223,29 @@ def statistics(req: api_request.Request) -> api_request.Document:
     return {'hypervisor_statistics': STATISTICS.builder(req)(total)}
 
 
-def uptime(req: api_request.Request, id: str) -> api_request.Document:
+def uptime(req: api_request.Request, id: str) -> JsonDocument:
     _cell, row = _node(req, id)
     if row['uptime'] is None:
         raise exception.Unsupported('The driver of this hypervisor does not report an uptime.')
     return {'hypervisor': UPTIME.builder(req, _View(req))(row)}
 
 
-def metrics(req: api_request.Request, id: str) -> api_request.Document:
+def metrics(req: api_request.Request, id: str) -> JsonDocument:
     cell, row = _node(req, id)
     with cell.db.reader() as conn:
         return {'metrics': usage_series.METRICS.builder(req)(usage_series.window(req, conn, row['uuid']))}
 
 
-def search(req: api_request.Request, id: str) -> api_request.Document:
+def search(req: api_request.Request, id: str) -> JsonDocument:
     return _matching(req, id, None)
 
 
-def servers(req: api_request.Request, id: str) -> api_request.Document:
+def servers(req: api_request.Request, id: str) -> JsonDocument:
     return _matching(req, id, _servers_of)
 
 
 def _matching(req: api_request.Request, pattern: str,
-              find_servers: Callable[..., dict[str, Any]] | None) -> api_request.Document:
+              find_servers: Callable[..., dict[str, Any]] | None) -> JsonDocument:
     rows = _nodes(req, pattern)
     if not rows:
         raise exception.NotFound(f"No hypervisor matching '{pattern[:80]}' could be found.")

@@ -13,6 +13,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.db.moves import migrations as server_migrations
 from nova.db.tables.rows import InstancesRow
 from nova.db.tables.rows import MigrationsRow
+from nova.json_types import JsonDocument
 from nova.web import fields
 from nova.web import params
 from nova.web.routes import Route
@@ -79,7 +80,7 @@ def _visible(rows: list[Any], sees_hosts: bool) -> list[Any]:
     return rows if sees_hosts else [{**row, **dict.fromkeys(_PLACES)} for row in rows]
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     query = req.query
     filters = {column: query.one(name) for name, column in _FILTERS.items() if name in query}
     everybody = req.allows(ALL_PROJECTS)
@@ -136,14 +137,14 @@ def _in_progress(req: api_request.Request, server_id: str, rule: str) -> tuple[I
     return server, rows
 
 
-def server_index(req: api_request.Request, server_id: str) -> api_request.Document:
+def server_index(req: api_request.Request, server_id: str) -> JsonDocument:
     server, rows = _in_progress(req, server_id, _SERVER + 'index')
     build = SERVER_MIGRATION.builder(req)
     rows = _visible(rows, req.allows(SERVER_HOSTS, server_lookup.target(server)))
     return {'migrations': [build(row) for row in rows]}
 
 
-def server_show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
+def server_show(req: api_request.Request, server_id: str, id: str) -> JsonDocument:
     _server, rows = _in_progress(req, server_id, _SERVER + 'show')
     for row in rows:
         if str(row['id']) == id:

@@ -13,6 +13,7 @@ from nova.api.servers import create as server_create
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import request_specs
+from nova.json_types import JsonDocument
 from nova.objects import pci
 from nova.web import params
 from nova.web.routes import Route
@@ -29,14 +30,14 @@ BODY = params.Object(
 QUERY = params.Query(params.Param('limit', params.LIMIT), params.Param('offset', params.NON_NEGATIVE), closed=1)
 
 
-def explain(req: api_request.Request) -> api_request.Document:
+def explain(req: api_request.Request) -> JsonDocument:
     seed = str(uuidlib.UUID(req.body['seed'])) if 'seed' in req.body else None
     limit = min(HOSTS, paging.limit(req)) if 'limit' not in req.query else paging.limit(req)
     page = {'limit': limit, 'offset': req.query.one('offset', 0)}
     return {KEY: (_existing if 'server_id' in req.body else _new)(req, seed, page)}
 
 
-def _new(req: api_request.Request, seed: str | None, page: dict[str, int]) -> api_request.Document:
+def _new(req: api_request.Request, seed: str | None, page: dict[str, int]) -> JsonDocument:
     """Explain the placement of new servers."""
     plan = server_create.read_plan(req)
     seeds = [seed or str(uuidlib.uuid4()), *(str(uuidlib.uuid4()) for _ in range(plan.most - 1))]
@@ -44,7 +45,7 @@ def _new(req: api_request.Request, seed: str | None, page: dict[str, int]) -> ap
     return req.services.scheduler.explain(req.context, spec=spec, seeds=seeds, instance_uuid=None, **page)
 
 
-def _existing(req: api_request.Request, seed: str | None, page: dict[str, int]) -> api_request.Document:
+def _existing(req: api_request.Request, seed: str | None, page: dict[str, int]) -> JsonDocument:
     """Explain the placement of an existing server."""
     if req.body.keys() - {'server_id', 'seed'}:
         raise exception.BadRequest('An existing server keeps its scheduler hints; omit them.')

@@ -3,6 +3,7 @@ import socket
 
 from nova import utils
 from nova.api import request as api_request
+from nova.json_types import JsonDocument
 from nova.runtime import metrics
 from nova.web import fields
 from nova.web.params import Query
@@ -24,7 +25,7 @@ METRIC = fields.Fields(
     fields.Field('samples', 'samples', type=_SAMPLES))
 
 
-def show(req: api_request.Request) -> api_request.Document:
+def show(req: api_request.Request) -> JsonDocument:
     """Return current values; histograms have only count and sum (buckets are in /metrics)."""
     build = METRIC.builder(req)
     return {'host': req.services.conf.host or socket.gethostname(), 'at': utils.isotime(utils.utcnow()),

@@ -13,6 +13,7 @@ import hmac
 import re
 import time
 import typing
+from wsgiref.types import WSGIEnvironment
 
 from oslo_config import cfg
 
@@ -88,7 +89,7 @@ class MetadataApi(application.Api['MetadataRequest']):
 
     # ---- hooks of nova.web.application -----------------------------------------
 
-    def request(self, environ: dict[str, typing.Any]) -> MetadataRequest:
+    def request(self, environ: WSGIEnvironment) -> MetadataRequest:
         context.RequestContext(remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         return MetadataRequest(environ)
 

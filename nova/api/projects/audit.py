@@ -12,6 +12,7 @@ from nova.db import engine
 from nova.db.audit import records
 from nova.db.cells import cells as db_cells
 from nova.db.placement import hidden
+from nova.json_types import JsonDocument
 from nova.web import fields
 from nova.web import params
 from nova.web.params import Param
@@ -48,7 +49,7 @@ LIST = Query(
     Param('marker', params.STRING), closed=1, single=1)
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     """List records of the API database and of all cells that respond, newest first."""
     filters, limit = _filters(req), paging.limit(req)
     since, until = req.query.one('since'), req.query.one('until')

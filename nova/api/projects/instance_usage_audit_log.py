@@ -9,6 +9,7 @@ from nova.api import request as api_request
 from nova.conf import audit_period
 from nova.db.services import services
 from nova.db.services import task_log
+from nova.json_types import JsonDocument
 from nova.web import formats
 from nova.web.params import Query
 from nova.web.routes import Route
@@ -17,7 +18,7 @@ _RULE = 'os_compute_api:os-instance-usage-audit-log:'
 _NOTHING = Query(closed=102)
 
 
-def _audits(req: api_request.Request, before: datetime.datetime) -> api_request.Document:
+def _audits(req: api_request.Request, before: datetime.datetime) -> JsonDocument:
     """Return the audits of the last period that ended before a time.
 
     :raises BadRequest: no such period
@@ -45,11 +46,11 @@ def _audits(req: api_request.Request, before: datetime.datetime) -> api_request.
                        'message': row['message']} for host, row in sorted(rows.items())}}
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     return {'instance_usage_audit_logs': _audits(req, utils.utcnow())}
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     try:
         before = formats.parse_time(id)
     except ValueError:

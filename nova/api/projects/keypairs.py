@@ -9,6 +9,7 @@ from nova.db.audit import log
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
 from nova.db.tables.rows import KeyPairsRow
+from nova.json_types import JsonDocument
 from nova.objects import keypair
 from nova.web import params
 from nova.web import fields
@@ -58,7 +59,7 @@ def _owner(req: api_request.Request, rule: str, user_id: str | None) -> str:
     return user_id
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     user_id = _owner(req, 'index', req.query.one('user_id'))
     limit = paging.limit(req) if req.has('keypair_paging') else None
     with req.services.api_db.reader() as conn:
@@ -70,7 +71,7 @@ def index(req: api_request.Request) -> api_request.Document:
                             more, None if limit is None else lambda item: item['keypair']['name'])
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     user_id = _owner(req, 'show', req.query.one('user_id'))
     with req.services.api_db.reader() as conn:
         return {'keypair': VIEW.builder(req)(key_pairs.get(conn, user_id, id))}
@@ -80,7 +81,7 @@ def _limits(conn: engine.Connection, req: api_request.Request, user_id: str) -> 
     return quotas.limits_of(conn, req.services.conf, req.project_id, user_id)
 
 
-def create(req: api_request.Request) -> api_request.Document:
+def create(req: api_request.Request) -> JsonDocument:
     given = req.body['keypair']
     user_id = _owner(req, 'create', given.get('user_id'))
     type_, public, private = given.get('type', 'ssh'), given.get('public_key'), None

@@ -4,6 +4,7 @@ A user interface reads them once and does not offer these operations. The rules 
 caller's own project. Each API still decides about every request.
 """
 from nova.api import request as api_request
+from nova.json_types import JsonDocument
 from nova.policies import targets
 from nova.web import fields
 from nova.web.params import Query
@@ -16,7 +17,7 @@ PERMISSION = fields.Fields(
     fields.Field('denied', 'denied', type=_NAMES))
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     """Return the denied rules of each API that this deployment provides itself."""
     build, target = PERMISSION.builder(req), targets.owned_by(req.context.project_id, req.context.user_id)
     rows = []

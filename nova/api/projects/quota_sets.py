@@ -8,6 +8,7 @@ from nova.api.projects import known
 from nova.db import engine
 from nova.db.networks import limits as db_limits
 from nova.db.projects import quotas
+from nova.json_types import JsonDocument
 from nova.network import proxied_limits
 from nova.web import params
 from nova.web.fields import Field
@@ -70,7 +71,7 @@ def _limits(conn: engine.Connection, req: api_request.Request, project_id: str,
     return found
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     _authorize(req, 'show', id)
     known.check(req, id)
     with req.services.api_db.reader() as conn:
@@ -78,7 +79,7 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
     return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
 
 
-def defaults(req: api_request.Request, id: str) -> api_request.Document:
+def defaults(req: api_request.Request, id: str) -> JsonDocument:
     if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):     # else callers could probe IDs
         known.check(req, id)
     with req.services.api_db.reader() as conn:
@@ -86,7 +87,7 @@ def defaults(req: api_request.Request, id: str) -> api_request.Document:
     return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
 
 
-def detail(req: api_request.Request, id: str) -> api_request.Document:
+def detail(req: api_request.Request, id: str) -> JsonDocument:
     _authorize(req, 'detail', id)
     known.check(req, id)
     user_id = req.query.one('user_id')
@@ -100,7 +101,7 @@ def detail(req: api_request.Request, id: str) -> api_request.Document:
         for key, limit in limits.items()}}}
 
 
-def update(req: api_request.Request, id: str) -> api_request.Document:
+def update(req: api_request.Request, id: str) -> JsonDocument:
     known.check(req, id)
     user_id, given = req.query.one('user_id'), dict(req.body['quota_set'])
     force = given.pop('force', False)
@@ -148,13 +149,13 @@ def _class_limits(conn: engine.Connection, req: api_request.Request, id: str) ->
             | quotas.class_limits(conn, id, CLASS_RESOURCES))
 
 
-def show_class(req: api_request.Request, id: str) -> api_request.Document:
+def show_class(req: api_request.Request, id: str) -> JsonDocument:
     with req.services.api_db.reader() as conn:
         limits = _class_limits(conn, req, id)
     return {'quota_class_set': {'id': id, **CLASS_LIMITS.builder(req)(limits)}}
 
 
-def update_class(req: api_request.Request, id: str) -> api_request.Document:
+def update_class(req: api_request.Request, id: str) -> JsonDocument:
     given = req.body['quota_class_set']
     wanted = {resource: limit for key, limit in given.items() if (resource := KEYS[key][0]) is not None}
     of_networks = {key: limit for key, limit in given.items() if key in proxied_limits.NAMES}

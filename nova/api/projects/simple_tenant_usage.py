@@ -16,6 +16,7 @@ from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.db import engine
 from nova.db.servers import usage
+from nova.json_types import JsonDocument
 from nova.web import formats
 from nova.web import params
 from nova.web.routes import Route
@@ -160,7 +161,7 @@ def _collect(req: api_request.Request, project_id: str | nova_context.Projects,
     return found, None, False
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     detailed = req.query.one('detailed') in params.TRUE          # documented value: 1; some clients send True
     found, last, more = _collect(req, nova_context.ALL_PROJECTS, detailed)
     projects = [found.projects[ident] for ident in sorted(found.projects)]
@@ -170,7 +171,7 @@ def index(req: api_request.Request) -> api_request.Document:
     return paging.add_links({'tenant_usages': projects}, req, 'os-simple-tenant-usage', 'tenant_usages', last, more)
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     req.authorize(_RULE + 'show', {'project_id': id, 'user_id': None})
     found, last, more = _collect(req, id, True)
     body = {'tenant_usage': found.projects.get(id) or found.start(id)}

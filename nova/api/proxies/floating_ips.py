@@ -10,6 +10,7 @@ from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db.tables.rows import InstancesRow
+from nova.json_types import JsonDocument
 from nova.network import interface
 from nova.web import params
 from nova.web.routes import Route
@@ -38,19 +39,19 @@ def notify_hosts(req: api_request.Request, what: str = 'floating IP') -> None:
         LOG.warning('Cannot notify the network services of a changed %s: %s', what, error)
 
 
-def pools(req: api_request.Request) -> api_request.Document:
+def pools(req: api_request.Request) -> JsonDocument:
     return {'floating_ip_pools': [{'name': name} for name in _of(req).pools()]}
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     return {'floating_ips': _of(req).all()}
 
 
-def create(req: api_request.Request) -> api_request.Document:
+def create(req: api_request.Request) -> JsonDocument:
     return {'floating_ip': _of(req).create((req.body or {}).get('pool'))}
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     return {'floating_ip': _of(req).show(id)}
 
 

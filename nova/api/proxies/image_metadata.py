@@ -6,6 +6,7 @@ from nova.api import metadata_items
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.db.projects import quotas
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param
@@ -30,24 +31,24 @@ def _store(req: api_request.Request, image_id: str, properties: dict[str, str]) 
     return image['properties']
 
 
-def index(req: api_request.Request, image_id: str) -> api_request.Document:
+def index(req: api_request.Request, image_id: str) -> JsonDocument:
     return {'metadata': _properties(req, image_id)}
 
 
-def create(req: api_request.Request, image_id: str) -> api_request.Document:
+def create(req: api_request.Request, image_id: str) -> JsonDocument:
     return {'metadata': _store(req, image_id, {**_properties(req, image_id), **req.body['metadata']})}
 
 
-def replace(req: api_request.Request, image_id: str) -> api_request.Document:
+def replace(req: api_request.Request, image_id: str) -> JsonDocument:
     _properties(req, image_id)
     return {'metadata': _store(req, image_id, req.body['metadata'])}
 
 
-def show(req: api_request.Request, image_id: str, id: str) -> api_request.Document:
+def show(req: api_request.Request, image_id: str, id: str) -> JsonDocument:
     return metadata_items.show(_properties(req, image_id), id)
 
 
-def update(req: api_request.Request, image_id: str, id: str) -> api_request.Document:
+def update(req: api_request.Request, image_id: str, id: str) -> JsonDocument:
     if list(req.body['meta']) != [id]:
         raise exception.BadRequest('Request body and URI mismatch')
     _store(req, image_id, {**_properties(req, image_id), **req.body['meta']})

@@ -8,6 +8,7 @@ from nova.api import paging
 from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.servers import category as server_category
+from nova.json_types import JsonDocument
 from nova.web import fields
 from nova.web import params
 from nova.web.fields import Field
@@ -100,7 +101,7 @@ def _all(req: api_request.Request) -> list[api_request.Document]:
         marker = rows[-1]['id']
 
 
-def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Document:
+def _list(req: api_request.Request, view: Fields, path: str) -> JsonDocument:
     images = [image for image in _all(req) if _matches(image, req.query)]
     rows, more = paging.page(images[req.query.one('offset', 0):], req)
     build = view.builder(req)
@@ -108,15 +109,15 @@ def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Docu
     return paging.add_links(body, req, path, 'images', rows[-1]['id'] if rows else None, more, paging.BY_ID)
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     return _list(req, SUMMARY, 'images')
 
 
-def detail(req: api_request.Request) -> api_request.Document:
+def detail(req: api_request.Request) -> JsonDocument:
     return _list(req, VIEW, 'images/detail')
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     return {'image': VIEW.builder(req)(server_category.find_image(req, id))}
 
 

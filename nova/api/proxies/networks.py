@@ -5,6 +5,7 @@ from typing import Any
 
 from nova import utils
 from nova.api import request as api_request
+from nova.json_types import JsonDocument
 from nova.web import fields
 from nova.web.fields import Fields
 from nova.web.routes import Route
@@ -17,7 +18,7 @@ _NOTHING = ('bridge_interface', 'deleted', 'deleted_at', 'host', 'injected', 'mu
             'share_address', 'vlan', 'vpn_private_address', 'vpn_public_address', 'vpn_public_port')
 
 
-def _shown(row: api_request.Row, subnets: list[Any]) -> api_request.Document:
+def _shown(row: api_request.Row, subnets: list[Any]) -> JsonDocument:
     """Return the values of a network's view."""
     view = dict.fromkeys(('cidr', 'netmask', 'gateway', 'broadcast', 'cidr_v6', 'gateway_v6', 'netmask_v6', 'dns1',
                           'dns2', 'dhcp_server', 'dhcp_start', 'enable_dhcp', *_NOTHING))
@@ -70,11 +71,11 @@ def _views(req: api_request.Request, rows: list[Any], tenant: bool) -> list[api_
     return [build(_shown(row, subnets[row['id']])) for row in rows]
 
 
-def index(req: api_request.Request, tenant: bool = False) -> api_request.Document:
+def index(req: api_request.Request, tenant: bool = False) -> JsonDocument:
     return {'networks': _views(req, req.services.networks.list_networks(req.context), tenant)}
 
 
-def show(req: api_request.Request, id: str, tenant: bool = False) -> api_request.Document:
+def show(req: api_request.Request, id: str, tenant: bool = False) -> JsonDocument:
     return {'network': _views(req, [req.services.networks.show_network(req.context, id)], tenant)[0]}
 
 

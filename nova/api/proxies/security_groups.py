@@ -5,6 +5,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.api import request as api_request
 from nova.api.attachments import security_groups
+from nova.json_types import JsonDocument
 from nova.network import group_rules
 from nova.web import formats
 from nova.web import params
@@ -37,11 +38,11 @@ def _ident(ident: str) -> str:
     return ident
 
 
-def _view(req: api_request.Request, row: api_request.Row) -> api_request.Document:
+def _view(req: api_request.Request, row: api_request.Row) -> JsonDocument:
     return {'security_group': security_groups.group_views(req, [row])[0]}
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     everybody = req.context.is_admin and req.query.one('all_tenants', '') not in ('', '0', 'false', 'False')
     rows = req.services.networks.groups_of(req.context).list(nova_context.ALL_PROJECTS if everybody else req.project_id)
     rows = rows[req.query.one('offset', 0):]
@@ -49,7 +50,7 @@ def index(req: api_request.Request) -> api_request.Document:
     return {'security_groups': security_groups.group_views(req, rows)}
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     return _view(req, req.services.networks.groups_of(req.context).show(req.context.sees, _ident(id)))
 
 
@@ -67,11 +68,11 @@ def _texts(req: api_request.Request) -> tuple[str, str]:
     return name, given['description']
 
 
-def create(req: api_request.Request) -> api_request.Document:
+def create(req: api_request.Request) -> JsonDocument:
     return _view(req, req.services.networks.groups_of(req.context).create(req.project_id, *_texts(req)))
 
 
-def update(req: api_request.Request, id: str) -> api_request.Document:
+def update(req: api_request.Request, id: str) -> JsonDocument:
     return _view(req, req.services.networks.groups_of(req.context).update(req.context.sees, _ident(id), *_texts(req)))
 
 
@@ -107,7 +108,7 @@ def network(value: object) -> tuple[str | None, str]:
     return str(found), f'IPv{found.version}'
 
 
-def create_rule(req: api_request.Request) -> api_request.Document:
+def create_rule(req: api_request.Request) -> JsonDocument:
     given = req.body['security_group_rule']
     protocol = given.get('ip_protocol')
     if protocol is not None and (isinstance(protocol, (bool, float, dict, list)) or len(str(protocol)) > 40):

@@ -6,6 +6,7 @@ from nova import exception
 from nova import utils
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web import sizes
 from nova.web.fields import Field
@@ -74,17 +75,17 @@ def _page(req: api_request.Request, read: Callable[..., list[api_request.Row]]) 
     return read(req.context, limit=limit, offset=req.query.one('offset', 0)) if limit else []
 
 
-def list_volumes(req: api_request.Request) -> api_request.Document:
+def list_volumes(req: api_request.Request) -> JsonDocument:
     build = VOLUME.builder(req)
     return {'volumes': [build(row) for row in server_category.visible_volumes(
         req, _page(req, req.services.volumes.list))]}
 
 
-def show_volume(req: api_request.Request, id: str) -> api_request.Document:
+def show_volume(req: api_request.Request, id: str) -> JsonDocument:
     return {'volume': VOLUME.builder(req)(server_category.find_volume(req, id))}
 
 
-def create_volume(req: api_request.Request) -> api_request.Document:
+def create_volume(req: api_request.Request) -> JsonDocument:
     given = req.body['volume']
     for name in ('display_name', 'display_description'):
         _check_text(given, name)
@@ -114,17 +115,17 @@ def delete_volume(req: api_request.Request, id: str) -> None:
 
 # ---- snapshots -----------------------------------------------------------------
 
-def list_snapshots(req: api_request.Request) -> api_request.Document:
+def list_snapshots(req: api_request.Request) -> JsonDocument:
     build = SNAPSHOT.builder(req)
     return {'snapshots': [build(row) for row in server_category.visible_snapshots(
         req, _page(req, req.services.volumes.list_snapshots))]}
 
 
-def show_snapshot(req: api_request.Request, id: str) -> api_request.Document:
+def show_snapshot(req: api_request.Request, id: str) -> JsonDocument:
     return {'snapshot': SNAPSHOT.builder(req)(server_category.find_snapshot(req, id))}
 
 
-def create_snapshot(req: api_request.Request) -> api_request.Document:
+def create_snapshot(req: api_request.Request) -> JsonDocument:
     given = req.body['snapshot']
     for name in ('display_name', 'display_description'):
         _check_text(given, name)

@@ -4,6 +4,7 @@ from nova import exception
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import schemas as server_schemas
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -14,7 +15,7 @@ BACKUP = params.Object(
 TYPE_MAX = 255
 
 
-def create_backup(req: api_request.Request, id: str) -> api_request.Document | Response:
+def create_backup(req: api_request.Request, id: str) -> JsonDocument | Response:
     wanted, action = req.body['createBackup'], actions.ACTIONS['createBackup']
     if len(wanted['backup_type']) > TYPE_MAX:
         raise exception.BadRequest(f'The backup_type is longer than {TYPE_MAX} characters.')

@@ -18,6 +18,7 @@ from nova.db.servers import instances
 from nova.db.servers import tasks
 from nova.db.services import services
 from nova.db.tables.rows import InstancesRow
+from nova.json_types import JsonDocument
 from nova.objects import disk_clients
 from nova.web import params
 from nova.web.params import Object
@@ -35,7 +36,7 @@ EVACUATE = Object(
     Param('accepted_risk', {'type': 'string', 'enum': [disk_clients.TWO_WRITERS]}))
 
 
-def evacuate(req: api_request.Request, id: str) -> api_request.Document | None:
+def evacuate(req: api_request.Request, id: str) -> JsonDocument | None:
     body, cell = req.body['evacuate'], server_lookup.cell_of(req, id)
     shared = body.get('onSharedStorage')
     if shared and 'adminPass' in body:

@@ -14,6 +14,7 @@ from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import console_tokens
 from nova.identity import tokens
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.routes import Route
 
@@ -69,14 +70,14 @@ def url_of(base_url: str, console_type: str, token: str) -> str:
     return f'{base_url}{"&" if "?" in base_url else "?"}{urllib.parse.urlencode(query)}'
 
 
-def create(req: api_request.Request, server_id: str) -> api_request.Document:
+def create(req: api_request.Request, server_id: str) -> JsonDocument:
     wanted = req.body['remote_console']
     protocol, console_type = wanted['protocol'], wanted['type']
     return {'remote_console': {'protocol': protocol, 'type': console_type,
                                'url': issue_url(req, server_id, protocol, console_type)}}
 
 
-def _action(name: str, protocol: str, req: api_request.Request, id: str) -> api_request.Document:
+def _action(name: str, protocol: str, req: api_request.Request, id: str) -> JsonDocument:
     console_type = req.body[name]['type']
     return {'console': {'type': console_type, 'url': issue_url(req, id, protocol, console_type)}}
 
@@ -85,7 +86,7 @@ def removed(req: api_request.Request, id: str) -> NoReturn:
     raise exception.BadRequest('RDP consoles have been removed.')
 
 
-def show_token(req: api_request.Request, id: str) -> api_request.Document:
+def show_token(req: api_request.Request, id: str) -> JsonDocument:
     _cell, found = cell_queries.first(req, lambda conn: console_tokens.get(conn, id))
     if found is None:
         raise exception.ConsoleTokenNotFound()

@@ -13,6 +13,7 @@ from nova.api.servers import spec as server_spec
 from nova.db import engine
 from nova.db.tables.rows import InstancesRow
 from nova.hardware import disks
+from nova.json_types import JsonDocument
 from nova.web.params import Object
 from nova.web.params import Param
 
@@ -24,7 +25,7 @@ DEVICES = ('cdrom', 'disk', 'floppy')
 BUSES = ('scsi', 'virtio', 'ide', 'usb')
 
 
-def rescue(req: api_request.Request, id: str) -> api_request.Document:
+def rescue(req: api_request.Request, id: str) -> JsonDocument:
     """Rescue a server; the response has its password."""
     wanted, action = req.body['rescue'] or {}, actions.ACTIONS['rescue']
     cell = server_lookup.cell_of(req, id)

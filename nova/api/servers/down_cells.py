@@ -8,6 +8,7 @@ from nova.db.cells import cells as db_cells
 from nova.db.servers import listing
 from nova.db.servers import mappings
 from nova.db.servers import request_specs
+from nova.json_types import JsonDocument
 from nova.web import fields
 from nova.web import params
 from nova.web.fields import Fields
@@ -55,7 +56,7 @@ def _whole(query: params.QueryValues) -> bool:
     return query.keys() <= KNOWN_OF and (deleted is None or deleted in params.FALSE)
 
 
-def shown(req: api_request.Request, server_id: str, rule: str) -> api_request.Document:
+def shown(req: api_request.Request, server_id: str, rule: str) -> JsonDocument:
     """Return the minimal record of one server.
 
     :raises ServiceUnavailable: this version does not support cells that are down

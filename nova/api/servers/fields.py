@@ -17,6 +17,7 @@ from nova.db import engine
 from nova.db.placement.categories import REGULAR
 from nova.db.servers import listing
 from nova.db.services import services as services_db
+from nova.json_types import JsonDocument
 from nova.objects import faults
 from nova.web import fields
 
@@ -122,7 +123,7 @@ def _image_with_properties(row: Row, view: View) -> api_request.Document | str:
                        for key, value in row['image_properties'].items()}} or ''
 
 
-def _flavor_link(row: Row, view: View) -> api_request.Document:
+def _flavor_link(row: Row, view: View) -> JsonDocument:
     flavor_id = row['flavor_id']
     return {'id': flavor_id, 'links': [{'rel': 'bookmark', 'href': view.flavors + flavor_id}]}
 

@@ -12,6 +12,7 @@ from nova.db.servers import listing
 from nova.db.tables.rows import InstanceActionEventsRow
 from nova.db.tables.rows import InstanceActionsRow
 from nova.db.tables.rows import InstancesRow
+from nova.json_types import JsonDocument
 from nova.objects import faults
 from nova.web import fields
 from nova.web.routes import Route
@@ -66,7 +67,7 @@ def _explained(action: InstanceActionsRow, why: str | None) -> api_request.Row:
     return {**action, 'message': action['message'] or why} if action['finished_at'] is None else {**action}
 
 
-def index(req: api_request.Request, server_id: str) -> api_request.Document:
+def index(req: api_request.Request, server_id: str) -> JsonDocument:
     limit = paging.limit(req)
     since, before = req.query.one('changes-since'), req.query.one('changes-before')
     paging.check_period(since, before)
@@ -83,7 +84,7 @@ def index(req: api_request.Request, server_id: str) -> api_request.Document:
     return body
 
 
-def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
+def show(req: api_request.Request, server_id: str, id: str) -> JsonDocument:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server = _server(req, conn, server_id, _RULE + 'show')
         action = instance_actions.get(conn, server_id, id)

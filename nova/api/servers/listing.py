@@ -19,6 +19,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.servers import listing
+from nova.json_types import JsonDocument
 from nova.web import formats
 from nova.web import params
 from nova.web.fields import Fields
@@ -41,17 +42,17 @@ USER_FILTERS = {
 }
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     """List servers with ID, name and links."""
     return _list(req, server_fields.INDEX, _RULE + 'index:get_all_tenants', ('servers',))
 
 
-def detail(req: api_request.Request) -> api_request.Document:
+def detail(req: api_request.Request) -> JsonDocument:
     return _list(req, server_fields.DETAIL, _RULE + 'detail:get_all_tenants', ('servers', 'detail'))
 
 
 def _list(req: api_request.Request, table: Fields, all_tenants_rule: str,
-          path: tuple[str, ...]) -> api_request.Document:
+          path: tuple[str, ...]) -> JsonDocument:
     query = to_query(req, all_tenants_rule)
     if query is None or query.limit == 1:
         return {'servers': []}

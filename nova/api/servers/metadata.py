@@ -9,6 +9,7 @@ from nova.api.servers import spec as server_spec
 from nova.db import engine
 from nova.db.projects import quotas
 from nova.db.servers import instances
+from nova.json_types import JsonDocument
 from nova.web import sizes
 from nova.web.routes import Route
 
@@ -16,27 +17,27 @@ _RULE = 'os_compute_api:server-metadata:'
 _ACTION = actions.ACTIONS['metadata']
 
 
-def index(req: api_request.Request, server_id: str) -> api_request.Document:
+def index(req: api_request.Request, server_id: str) -> JsonDocument:
     return {'metadata': server_lookup.get(req, server_id, _RULE + 'index')['metadata']}
 
 
-def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
+def show(req: api_request.Request, server_id: str, id: str) -> JsonDocument:
     return metadata_items.show(server_lookup.get(req, server_id, _RULE + 'show')['metadata'], id)
 
 
-def create(req: api_request.Request, server_id: str) -> api_request.Document:
+def create(req: api_request.Request, server_id: str) -> JsonDocument:
     """Add or update items."""
     given = req.body['metadata']
     return {'metadata': _change(req, server_id, 'create', lambda metadata: {**metadata, **given})}
 
 
-def update_all(req: api_request.Request, server_id: str) -> api_request.Document:
+def update_all(req: api_request.Request, server_id: str) -> JsonDocument:
     """Replace all items."""
     given = req.body['metadata']
     return {'metadata': _change(req, server_id, 'update_all', lambda metadata: given)}
 
 
-def update(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
+def update(req: api_request.Request, server_id: str, id: str) -> JsonDocument:
     given = metadata_items.given(req, id)
     _change(req, server_id, 'update', lambda metadata: {**metadata, **given})
     return {'meta': given}

@@ -3,7 +3,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from nova.json_types import Json
 from nova.web import params
@@ -11,7 +11,7 @@ from nova.web import params
 VersionedType = tuple[params.Typed | params.Schema, int, int | None]      # a type, and its first and last minor version
 MAX_HINTS = 64                 # scheduler hints of one request, and values of one hint
 MAX_DEVICES = 64               # block devices, and networks, of one request
-CATEGORY = 'os-instance-categories:category'
+CATEGORY: Final = 'os-instance-categories:category'
 
 ANY: dict[str, Any] = {}
 

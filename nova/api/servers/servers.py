@@ -11,14 +11,15 @@ from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.cells import cells as db_cells
 from nova.db.servers import tasks
+from nova.json_types import JsonDocument
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:servers:'
 SOFT = actions.ACTIONS['softDelete']
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
-    def read(cell: db_cells.Cell) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
+    def read(cell: db_cells.Cell) -> JsonDocument:
         with cell.db.reader() as conn:
             row = server_lookup.find(req, conn, id, _RULE + 'show')
             return server_lookup.answer(req, conn, server_fields.SHOW, row)

@@ -10,6 +10,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
 from nova.db import engine
 from nova.db.servers import instances
+from nova.json_types import JsonDocument
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -21,7 +22,7 @@ MAX_LENGTH = 60
 class TagNotFound(exception.NotFound, template="Server %(server_id)s has no tag '%(tag)s'"): ...
 
 
-def index(req: api_request.Request, server_id: str) -> api_request.Document:
+def index(req: api_request.Request, server_id: str) -> JsonDocument:
     return {'tags': server_fields.tags(server_lookup.get(req, server_id, _RULE + 'index'))}
 
 
@@ -29,7 +30,7 @@ def show(req: api_request.Request, server_id: str, id: str) -> None:
     _present(server_fields.tags(server_lookup.get(req, server_id, _RULE + 'show')), server_id, id)
 
 
-def update_all(req: api_request.Request, server_id: str) -> api_request.Document:
+def update_all(req: api_request.Request, server_id: str) -> JsonDocument:
     given = list(dict.fromkeys(req.body['tags']))
     _change(req, server_id, 'update_all', lambda tags: given)
     return {'tags': given}

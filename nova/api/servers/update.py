@@ -9,6 +9,7 @@ from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import instances
 from nova.db.servers import request_specs
+from nova.json_types import JsonDocument
 from nova.web.routes import Route
 
 UPDATE = 'os_compute_api:servers:update'
@@ -30,7 +31,7 @@ def values_of(body: api_request.Document) -> dict[str, Any]:
     return values
 
 
-def update(req: api_request.Request, id: str) -> api_request.Document:
+def update(req: api_request.Request, id: str) -> JsonDocument:
     cell, body = server_lookup.cell_of(req, id), req.body['server']
     with cell.db.reader() as conn:
         row = before = server_lookup.find(req, conn, id, UPDATE)

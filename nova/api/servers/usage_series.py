@@ -8,6 +8,7 @@ from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db import engine
 from nova.db.servers import counter_rings as stored_rings
+from nova.json_types import JsonDocument
 from nova.objects import counter_rings
 from nova.web import fields
 from nova.web.params import DATE_TIME
@@ -32,13 +33,13 @@ METRICS = fields.Fields(
     fields.Field('series', 'series', type=_SERIES))
 
 
-def show(req: api_request.Request, server_id: str) -> api_request.Document:
+def show(req: api_request.Request, server_id: str) -> JsonDocument:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server_lookup.find(req, conn, server_id, RULE)
         return {'metrics': METRICS.builder(req)(window(req, conn, server_id))}
 
 
-def window(req: api_request.Request, conn: engine.Connection, owner: str) -> api_request.Document:
+def window(req: api_request.Request, conn: engine.Connection, owner: str) -> JsonDocument:
     """Return the series of a server or compute node in the window of the request.
 
     Without ``since`` it is all that the ring of the step has, an hour by default; without ``step`` the finest that

@@ -5,7 +5,8 @@ single row can enforce this.
 """
 import builtins
 from collections.abc import Sequence
-from typing import Any
+import datetime
+from typing import Any, cast, Final, TypedDict
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -18,7 +19,20 @@ from nova.db.projects import quotas
 from nova.db.tables.aggregates import aggregate_hosts
 from nova.db.tables.aggregates import aggregates
 
-ZONE = 'availability_zone'          # metadata key of the availability zone, which is stored in a column
+ZONE: Final = 'availability_zone'          # metadata key of the availability zone, which is stored in a column
+
+
+class Aggregate(TypedDict):
+    """An aggregate with its sorted hosts. The metadata lack the zone."""
+
+    id: int
+    uuid: str
+    name: str
+    availability_zone: str | None
+    metadata: dict[str, str]
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    hosts: 'builtins.list[str]'
 
 
 def lock(conn: sa.Connection) -> None:
@@ -26,8 +40,8 @@ def lock(conn: sa.Connection) -> None:
     quotas.lock(conn, 'aggregates:')
 
 
-def get(conn: sa.Connection, aggregate_id: int) -> dict[Any, Any]:
-    """Return an aggregate as a dict of its columns and sorted ``hosts``.
+def get(conn: sa.Connection, aggregate_id: int) -> Aggregate:
+    """Return an aggregate.
 
     :raises AggregateNotFound: it does not exist
     """
@@ -37,22 +51,22 @@ def get(conn: sa.Connection, aggregate_id: int) -> dict[Any, Any]:
     return _with_hosts(conn, [row])[0]
 
 
-def list(conn: sa.Connection) -> builtins.list[dict[Any, Any]]:
+def list(conn: sa.Connection) -> builtins.list[Aggregate]:
     """Return all aggregates in the form of ``get``, oldest first."""
     return _with_hosts(conn, conn.execute(sa.select(aggregates).order_by(aggregates.c.id)).mappings().all())
 
 
-def _with_hosts(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> builtins.list[dict[Any, Any]]:
+def _with_hosts(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> builtins.list[Aggregate]:
     hosts: dict[Any, Any] = {}
     found = sa.select(aggregate_hosts).order_by(aggregate_hosts.c.host)
     if len(rows) == 1:
         found = found.where(aggregate_hosts.c.aggregate_id == rows[0]['id'])
     for aggregate_id, host in conn.execute(found) if rows else ():
         hosts.setdefault(aggregate_id, []).append(host)
-    return [{**row, 'hosts': hosts.get(row['id'], [])} for row in rows]
+    return [cast(Aggregate, {**row, 'hosts': hosts.get(row['id'], [])}) for row in rows]
 
 
-def create(conn: sa.Connection, name: str, zone: str | None) -> dict[Any, Any]:
+def create(conn: sa.Connection, name: str, zone: str | None) -> Aggregate:
     """Create an aggregate without hosts; return its row.
 
     :raises AggregateNameExists: the name is in use
@@ -64,7 +78,7 @@ def create(conn: sa.Connection, name: str, zone: str | None) -> dict[Any, Any]:
     return get(conn, conn.execute(sa.select(aggregates.c.id).where(aggregates.c.uuid == row['uuid'])).scalar_one())
 
 
-def update(conn: sa.Connection, aggregate_id: int, values: dict[str, Any]) -> dict[Any, Any]:
+def update(conn: sa.Connection, aggregate_id: int, values: dict[str, Any]) -> Aggregate:
     """Update columns; return the new row. The caller must hold the lock to change the zone.
 
     :raises AggregateNotFound, AggregateNameExists, ZoneConflict:
@@ -80,7 +94,7 @@ def update(conn: sa.Connection, aggregate_id: int, values: dict[str, Any]) -> di
     return get(conn, aggregate_id)
 
 
-def set_metadata(conn: sa.Connection, aggregate_id: int, changes: dict[str, str | None]) -> dict[Any, Any]:
+def set_metadata(conn: sa.Connection, aggregate_id: int, changes: dict[str, str | None]) -> Aggregate:
     """Set metadata items, or remove items that are None; return the new row. The caller must hold the lock.
 
     :raises AggregateNotFound, ZoneConflict:
@@ -102,7 +116,7 @@ def delete(conn: sa.Connection, aggregate_id: int) -> None:
     conn.execute(sa.delete(aggregates).where(aggregates.c.id == aggregate_id))
 
 
-def add_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any]:
+def add_host(conn: sa.Connection, aggregate_id: int, host: str) -> Aggregate:
     """Add a host; return the aggregate. The caller must hold the lock.
 
     :raises AggregateNotFound, AggregateHostExists, ZoneConflict:
@@ -115,7 +129,7 @@ def add_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any
     return _touched(conn, aggregate_id)
 
 
-def remove_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any]:
+def remove_host(conn: sa.Connection, aggregate_id: int, host: str) -> Aggregate:
     """Remove a host; return the aggregate. The caller must hold the lock.
 
     :raises AggregateNotFound, AggregateHostNotFound:
@@ -127,7 +141,7 @@ def remove_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, 
     return _touched(conn, aggregate_id)
 
 
-def _touched(conn: sa.Connection, aggregate_id: int) -> dict[Any, Any]:
+def _touched(conn: sa.Connection, aggregate_id: int) -> Aggregate:
     conn.execute(sa.update(aggregates).where(aggregates.c.id == aggregate_id).values(updated_at=utils.utcnow()))
     return get(conn, aggregate_id)
 

@@ -6,8 +6,9 @@ A change that restricts the members' hosts locks the group's project. Adding a m
 server can join during such a change.
 """
 import collections
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+import datetime
+from typing import Any, cast, NotRequired, TypedDict
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -34,21 +35,34 @@ SCOPE = 'capabilities:'          # prefix of metadata keys for the policy host-c
 MAX_SERVER_PER_HOST = 'max_server_per_host'     # the rule of anti-affinity
 LOCALITY = 'network_locality'    # metadata key of aggregates and capability of hosts, for the policy network-proximity
 
+class Group(TypedDict):
+    """A group. Its members are uuids of servers, oldest first; ``find`` reads no members."""
+
+    id: int
+    uuid: str
+    project_id: str
+    user_id: str
+    name: str
+    policies: list[str]
+    rules: dict[str, int]
+    metadata: dict[str, str]
+    created_at: datetime.datetime
+    members: NotRequired[list[str]]
+    administrative: NotRequired[set[str]]
+
+
 # ---- the API database --------------------------------------------------------
 
 
-def get(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
-    """Return a group's row as a dict with ``policies``, ``metadata``, ``members`` and ``administrative``.
+def get(conn: sa.Connection, group_id: str) -> Group:
+    """Return a group with its members.
 
-    policies         names of the policies
-    members          uuids of the servers, oldest first
-    administrative   set of the administrative members
     :raises ServerGroupNotFound: it does not exist
     """
     return _with_members(conn, [_row(conn, group_id)])[0]
 
 
-def get_locked(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
+def get_locked(conn: sa.Connection, group_id: str) -> Group:
     """Return a group as in ``get``, locked against changes and new members until the transaction ends.
 
     :raises ServerGroupNotFound: it does not exist
@@ -77,7 +91,7 @@ def _row(conn: sa.Connection, group_id: str) -> sa.RowMapping:
 
 
 def page(conn: sa.Connection, project_id: nova_context.Projects | str, *, limit: int | None = None,
-         offset: int = 0) -> list[dict[Any, Any]]:
+         offset: int = 0) -> list[Group]:
     """Return groups in the form of ``get``, oldest first.
 
     :param project_id: only groups of this project, or ALL_PROJECTS
@@ -88,7 +102,7 @@ def page(conn: sa.Connection, project_id: nova_context.Projects | str, *, limit:
     return _with_members(conn, conn.execute(statement).mappings().all())
 
 
-def _with_members(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[dict[Any, Any]]:
+def _with_members(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[Group]:
     members: dict[Any, Any] = {row['uuid']: [] for row in rows}
     administrative: dict[Any, Any] = {row['uuid']: set() for row in rows}
     c = instance_mappings.c
@@ -102,9 +116,9 @@ def _with_members(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[di
             for row in rows]
 
 
-def _read(row: dict[str, Any] | sa.RowMapping) -> dict[Any, Any]:
-    found = dict(row)
-    return {**found, 'policies': _split(found.pop('policy')), 'metadata': found['metadata'] or {}}
+def _read(row: dict[str, Any] | sa.RowMapping) -> Group:
+    found: dict[str, Any] = dict(row)
+    return cast(Group, {**found, 'policies': _split(found.pop('policy')), 'metadata': found['metadata'] or {}})
 
 
 def _written(values: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +133,7 @@ def _split(policy: str) -> list[str]:
     return policy.split(',') if policy else []
 
 
-def create(conn: sa.Connection, limits: quotas.Limits, values: dict[str, Any]) -> dict[str, Any]:
+def create(conn: sa.Connection, limits: quotas.Limits, values: dict[str, Any]) -> Group:
     """Create a group; return its row in the form of ``get``.
 
     :param limits: quotas.limits_of its project
@@ -135,8 +149,7 @@ def create(conn: sa.Connection, limits: quotas.Limits, values: dict[str, Any]) -
     return {**_read(row), 'members': [], 'administrative': set()}
 
 
-def update(conn: sa.Connection, row: dict[Any, Any], values: dict[str, Any],
-           limits: quotas.Limits | None = None) -> dict[Any, Any]:
+def update(conn: sa.Connection, row: Group, values: dict[str, Any], limits: quotas.Limits | None = None) -> Group:
     """Update a group; return its row.
 
     :param row: row from get_locked in this transaction
@@ -145,17 +158,18 @@ def update(conn: sa.Connection, row: dict[Any, Any], values: dict[str, Any],
     :raises ServerGroupNotEmpty: the change would restrict the hosts of its members
     :raises LimitExceeded: the new project's quota is used up
     """
-    values = {name: value for name, value in values.items() if value != row[name]}
+    before: Mapping[str, object] = row
+    values = {name: value for name, value in values.items() if value != before[name]}
     if row['members'] and (what := _binding(row, values)):
         raise exception.ServerGroupNotEmpty(group_id=row['uuid'], what=what)
     if 'project_id' in values and limits is not None:
         quotas.check_server_groups(conn, limits, values['project_id'], row['user_id'])
     if values:
         conn.execute(sa.update(server_groups).where(server_groups.c.uuid == row['uuid']).values(**_written(values)))
-    return {**row, **values}
+    return cast(Group, {**row, **values})
 
 
-def _binding(row: dict[Any, Any], values: dict[str, Any]) -> str | None:
+def _binding(row: Group, values: dict[str, Any]) -> str | None:
     """Return text that names the change that would restrict the members' hosts, or None."""
     for name, what in (('policies', 'its policies'), ('rules', 'its rules'), ('project_id', 'its project')):
         if name in values:
@@ -210,7 +224,7 @@ def existing(conn: sa.Connection, group_ids: Collection[str]) -> set[str]:
     return set(conn.execute(sa.select(server_groups.c.uuid).where(server_groups.c.uuid.in_(group_ids))).scalars())
 
 
-def find(conn: sa.Connection, group_id: str) -> dict[Any, Any] | None:
+def find(conn: sa.Connection, group_id: str) -> Group | None:
     """Return the row of a group in the form of ``get`` without its members, or None."""
     row = conn.execute(sa.select(server_groups).where(server_groups.c.uuid == group_id)).mappings().first()
     return None if row is None else _read(row)
