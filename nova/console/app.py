@@ -9,6 +9,7 @@ import pathlib
 import re
 from typing import Any
 import urllib.parse
+from wsgiref.types import WSGIEnvironment
 
 from oslo_config.cfg import ConfigOpts
 from websockets import datastructures
@@ -64,7 +65,7 @@ class Application:
         self._names = {'localhost', conf.my_ip, *(name for name in (urllib.parse.urlsplit(url).hostname,) if name),
                        *(name.rpartition(':')[0] if re.search(r':[0-9]+$', name) else name for name in self._allowed)}
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: Callable[..., Any]) -> Iterable[bytes]:
         context.RequestContext(remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         try:
             host = self._host(environ)
@@ -77,7 +78,7 @@ class Application:
 
     # ---- pages
 
-    def _get(self, environ: dict[str, Any], start_response: Callable[..., Any], host: str) -> Iterable[bytes]:
+    def _get(self, environ: WSGIEnvironment, start_response: Callable[..., Any], host: str) -> Iterable[bytes]:
         path = environ.get('PATH_INFO', '')
         if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
             return _answer(start_response, '405 Method Not Allowed', 'text/plain', b'Only GET and HEAD are allowed.\n',
@@ -102,14 +103,14 @@ class Application:
                 f'frame-ancestors {frames}')
 
     @staticmethod
-    def _body(environ: dict[str, Any], start_response: Callable[..., Any], kind: str, body: bytes,
+    def _body(environ: WSGIEnvironment, start_response: Callable[..., Any], kind: str, body: bytes,
               headers: list[tuple[str, str]]) -> Iterable[bytes]:
         found = _answer(start_response, '200 OK', kind, body, [*headers, ('X-Content-Type-Options', 'nosniff')])
         return [] if environ['REQUEST_METHOD'] == 'HEAD' else found
 
     # ---- validation
 
-    def _host(self, environ: dict[str, Any]) -> str:
+    def _host(self, environ: WSGIEnvironment) -> str:
         """Return the Host of a request, which must be known; otherwise DNS rebinding would be possible.
 
         :raises BadRequest: it is unknown
@@ -121,7 +122,7 @@ class Application:
                                        'the consoles, or to allowed_origins of [console].')
         return str(host)
 
-    def _check_origin(self, environ: dict[str, Any], host: str) -> None:
+    def _check_origin(self, environ: WSGIEnvironment, host: str) -> None:
         """Check the origin of the page that opens the console.
 
         :raises Forbidden: the origin is not allowed
@@ -140,7 +141,7 @@ class Application:
 
     # ---- the WebSocket
 
-    def _upgrade(self, environ: dict[str, Any], start_response: Callable[..., Any], host: str) -> Iterable[bytes]:
+    def _upgrade(self, environ: WSGIEnvironment, start_response: Callable[..., Any], host: str) -> Iterable[bytes]:
         self._check_origin(environ, host)
         if environ.get('CONTENT_LENGTH') not in (None, '', '0') or 'HTTP_TRANSFER_ENCODING' in environ:
             raise exception.BadRequest('A WebSocket request must not have a body.')
@@ -181,7 +182,7 @@ def _subprotocol(_protocol: websocket_server.ServerProtocol,
     return SUBPROTOCOL if SUBPROTOCOL in offered else None
 
 
-def _request(environ: dict[str, Any]) -> http11.Request:
+def _request(environ: WSGIEnvironment) -> http11.Request:
     headers = datastructures.Headers()
     for name, value in environ.items():
         if name.startswith('HTTP_'):
@@ -189,7 +190,7 @@ def _request(environ: dict[str, Any]) -> http11.Request:
     return http11.Request('/', headers, environ['REQUEST_METHOD'], environ.get('SERVER_PROTOCOL', ''))
 
 
-def _token(environ: dict[str, Any]) -> str:
+def _token(environ: WSGIEnvironment) -> str:
     """Return the token in the query.
 
     :raises ConsoleTokenNotFound: it is missing or repeated

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from nova.json_types import JsonObject
 
-Environ = WSGIEnvironment
 App = WSGIApplication
 Factory = Callable[[App], App]
 
@@ -293,7 +292,7 @@ class KeystoneContext(_Middleware):
         return []
 
 
-def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> _Settings:
+def _settings(global_conf: dict[str, str], local: dict[str, str]) -> _Settings:
     """Convert the strings of a paste file to arguments of a middleware; public and fault are ``module:name``."""
     settings: _Settings = {'is_admin': paste_registry.lookup(global_conf['policy']).is_admin}
     if 'public' in local:
@@ -305,7 +304,7 @@ def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> _Settings:
     return settings
 
 
-def embedded_factory(global_conf: dict[str, Any], **local: str) -> Factory:
+def embedded_factory(global_conf: dict[str, str], **local: str) -> Factory:
     """Filter factory for Paste; the service must be registered before the pipeline is loaded."""
     service = paste_registry.lookup(global_conf['identity_service'])
     settings = _settings(global_conf, local)
@@ -314,7 +313,7 @@ def embedded_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     return lambda app: EmbeddedAuth(app, service, COMPUTE, **settings)
 
 
-def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
+def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
     """Build keystonemiddleware's auth_token with the configuration of this process."""
     from keystoneauth1 import exceptions as keystone_exc
     from keystonemiddleware import auth_token
@@ -422,7 +421,7 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     return lambda app: AuthToken(app, settings)
 
 
-def keystone_factory(global_conf: dict[str, Any], **local: str) -> Factory:
+def keystone_factory(global_conf: dict[str, str], **local: str) -> Factory:
     settings = _settings(global_conf, local)
     conf = paste_registry.lookup(global_conf['conf'])
     if 'keystone_authtoken' in conf:                # authtoken was loaded before it
@@ -430,6 +429,6 @@ def keystone_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     return lambda app: KeystoneContext(app, **settings)
 
 
-def strip_factory(global_conf: dict[str, Any], **local: str) -> Factory:
+def strip_factory(global_conf: dict[str, str], **local: str) -> Factory:
     """Filter factory for Paste: remove identity headers before an authentication filter that keeps them."""
     return lambda app: pipeline.prepend(strip_identity, app)

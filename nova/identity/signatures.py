@@ -1,7 +1,6 @@
 """Verification of EC2 signatures, versions 2 and 4, and of their age.
 
-A signed request is a mapping in the format of ``POST /v3/ec2tokens``: access, signature, host, verb, path, params,
-headers, body_hash. keystoneclient's Ec2Signer builds the strings to sign of AWS Signature Version 2 and 4.
+keystoneclient's Ec2Signer builds the strings to sign of AWS Signature Version 2 and 4.
 """
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ import base64
 import datetime
 import hmac
 import re
-from typing import Any
+from typing import TypedDict
 
 from keystoneclient.contrib.ec2 import utils as ec2_utils
 
@@ -19,7 +18,20 @@ _BASIC = re.compile(r'\d{8}T\d{6}Z')
 _EXTENDED = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?')
 
 
-def matches(secret: str, signed: dict[str, Any]) -> bool:
+class SignedRequest(TypedDict):
+    """A signed request in the format of ``POST /v3/ec2tokens``."""
+
+    access: str
+    signature: str
+    host: str
+    verb: str
+    path: str
+    params: dict[str, str]
+    headers: dict[str, str]
+    body_hash: str
+
+
+def matches(secret: str, signed: SignedRequest) -> bool:
     """Verify the signature of a request. Versions 0 and 1 leave parts unsigned and never match."""
     params, headers = dict(signed['params']), _headers(signed)
     version_4 = _is_v4(params, headers)
@@ -64,7 +76,7 @@ def key_of_scope(secret: str, scope: str) -> bytes | None:
     return key
 
 
-def is_recent(signed: dict[str, Any], now: datetime.datetime) -> bool:
+def is_recent(signed: SignedRequest, now: datetime.datetime) -> bool:
     """Return True if the signed time of a request is recent, or its expiry is in the future.
 
     :param now: UTC, naive
@@ -95,7 +107,7 @@ def _signed_headers(params: dict[str, str], headers: dict[str, str]) -> list[str
     return (found or params.get('X-Amz-SignedHeaders', '')).split(';')
 
 
-def _headers(signed: dict[str, Any]) -> dict[str, str]:
+def _headers(signed: SignedRequest) -> dict[str, str]:
     """Return the headers with capitalized names for Ec2Signer."""
     return {'-'.join(part.capitalize() for part in name.split('-')): value
             for name, value in (signed.get('headers') or {}).items()}

@@ -4,7 +4,7 @@ The store's index and the audit log are in different databases, so they cannot s
 """
 from collections.abc import Callable, Sequence
 import logging
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from nova import context
 from nova.db.audit import log
@@ -14,7 +14,7 @@ LOG = logging.getLogger(__name__)
 Finish = Callable[[log.Record, int], None]          # (record, status code)
 
 
-def record_of(environ: dict[str, Any], operation: str, path: tuple[str, str], sub: str | None) -> log.Record:
+def record_of(environ: WSGIEnvironment, operation: str, path: tuple[str, str], sub: str | None) -> log.Record:
     """Create the record of a write; the caller is set later.
 
     :param operation: function name, used as action after ``objectstore:``
@@ -28,7 +28,7 @@ def record_of(environ: dict[str, Any], operation: str, path: tuple[str, str], su
                       remote_address=environ.get('REMOTE_ADDR'), request_id=environ['openstack.request_id'])
 
 
-def caller(environ: dict[str, Any], user_id: str, project_id: str, roles: Sequence[str]) -> context.RequestContext:
+def caller(environ: WSGIEnvironment, user_id: str, project_id: str, roles: Sequence[str]) -> context.RequestContext:
     """Return the context of the signing user for the audit log."""
     return context.RequestContext(
         user_id=user_id, project_id=project_id, roles=list(roles), is_admin=False, overwrite=False,

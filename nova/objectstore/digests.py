@@ -4,7 +4,8 @@ import binascii
 from collections.abc import Callable, Iterable
 import hashlib
 import hmac
-from typing import Any, Protocol
+from typing import Protocol
+from wsgiref.types import WSGIEnvironment
 import zlib
 
 from nova.objectstore import errors
@@ -80,7 +81,7 @@ class Checksums:
                 raise errors.S3Error('BadDigest', f'The {name} of the content differs from that in the request.')
 
 
-def sums_of(environ: dict[str, Any]) -> dict[str, str]:
+def sums_of(environ: WSGIEnvironment) -> dict[str, str]:
     """Return {name: base64} of the checksums in a request's headers."""
     return {name: value for name in CHECKSUMS
             if (value := header_of(environ, f'x-amz-checksum-{name}')) is not None}
@@ -110,7 +111,7 @@ class Chain:
             raise errors.S3Error('SignatureDoesNotMatch', 'The signature of a chunk is invalid.', 403)
 
 
-def header_of(environ: dict[str, Any], name: str) -> str | None:
+def header_of(environ: WSGIEnvironment, name: str) -> str | None:
     """Return a header of a request by its lowercase name."""
     found = environ.get('HTTP_' + name.upper().replace('-', '_'))
     return str(found) if found is not None else None

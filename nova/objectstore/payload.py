@@ -7,6 +7,7 @@ import hashlib
 import re
 from typing import Any
 import uuid
+from wsgiref.types import WSGIEnvironment
 
 from nova import exception
 from nova.objectstore import background_calls
@@ -38,7 +39,7 @@ class Payload:
     :raises S3Error: the length is unknown or exceeds ``most``, or, during the iteration, a digest or signature is wrong
     """
 
-    def __init__(self, environ: dict[str, Any], most: int, chain: digests.Chain | None = None,
+    def __init__(self, environ: WSGIEnvironment, most: int, chain: digests.Chain | None = None,
                  sums: bool = True, quick: bool = False) -> None:
         self._input, self._hash = environ['wsgi.input'], digests.header_of(environ, 'x-amz-content-sha256') or UNSIGNED
         self._framed, (signed, trailed) = self._hash in FRAMED, FRAMED.get(self._hash, (False, False))
@@ -60,7 +61,7 @@ class Payload:
         """Return the ETag after the iteration: the MD5, or a value in a form that clients do not mistake for an MD5."""
         return self._md5.hexdigest() if self._md5 is not None else f'{uuid.uuid4().hex}-1'
 
-    def _length(self, environ: dict[str, Any], most: int) -> int:
+    def _length(self, environ: WSGIEnvironment, most: int) -> int:
         try:
             length = bodies.length_of(environ)
             if self._framed:

@@ -2,6 +2,7 @@
 import dataclasses
 import re
 from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from nova.db.audit import log
 from nova.objectstore import digests
@@ -29,7 +30,7 @@ class Request:
 
     store: stores.Store
     region: str
-    environ: dict[str, Any]
+    environ: WSGIEnvironment
     project: str
     bucket: str
     key: str

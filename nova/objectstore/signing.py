@@ -6,8 +6,8 @@ import dataclasses
 import datetime
 import hashlib
 import re
-from typing import Any
 import urllib.parse
+from wsgiref.types import WSGIEnvironment
 
 from nova.objectstore import digests
 from nova.objectstore import errors
@@ -44,7 +44,7 @@ class Signed:
     scope: str = ''
 
 
-def pairs_of(environ: dict[str, Any]) -> dict[str, str]:
+def pairs_of(environ: WSGIEnvironment) -> dict[str, str]:
     """Parse the query.
 
     :raises S3Error: it is malformed, or a parameter is repeated
@@ -59,7 +59,7 @@ def pairs_of(environ: dict[str, Any]) -> dict[str, str]:
     return dict(found)
 
 
-def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.datetime) -> Signed:
+def signed_of(environ: WSGIEnvironment, params: dict[str, str], now: datetime.datetime) -> Signed:
     """Extract the signed parts of a request.
 
     :param now: UTC, naive
@@ -88,7 +88,7 @@ def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.dat
     raise errors.S3Error('AccessDenied', 'The request has no signature.', 403)
 
 
-def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], given: dict[str, str], date: str,
+def _fourth(environ: WSGIEnvironment, headers: dict[str, str], params: dict[str, str], given: dict[str, str], date: str,
             expires: str | None, now: datetime.datetime) -> Signed:
     """Extract a signature of version 4.
 
@@ -131,7 +131,7 @@ def _query(params: dict[str, str]) -> str:
         (_quoted(name), _quoted(value)) for name, value in params.items() if name != 'X-Amz-Signature'))
 
 
-def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], found: re.Match[str] | None,
+def _second(environ: WSGIEnvironment, headers: dict[str, str], params: dict[str, str], found: re.Match[str] | None,
             now: datetime.datetime) -> Signed:
     """Extract a signature of version 2, in a header or in the query.
 
@@ -178,7 +178,7 @@ def _basic(text: str) -> datetime.datetime | None:
         return None
 
 
-def _path(environ: dict[str, Any]) -> str:
+def _path(environ: WSGIEnvironment) -> str:
     """Return the canonical path: each special byte is encoded once."""
     return _quoted((environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')).encode('latin-1'), '/-_.~') or '/'
 

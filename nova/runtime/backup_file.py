@@ -12,7 +12,7 @@ wrong tag. A truncated file has no LAST chunk.
 """
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 import dataclasses
 import hashlib
 import json
@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.kdf import scrypt
 
 from nova import exception
 from nova.json_types import Json
+from nova.json_types import JsonDocument
 from nova.runtime import durable_files
 
 MAGIC = b'nova state backup\n'
@@ -124,7 +125,7 @@ class Writer:
             raise exception.InvalidInput(f'{name} changed while it was copied. Make the backup again.')
         self._entries[name] = Entry(name, size, digest.hexdigest())
 
-    def finish(self, manifest: Mapping[str, object]) -> None:
+    def finish(self, manifest: JsonDocument) -> None:
         """Write the manifest with the list of members, and the last chunk."""
         text = json.dumps({**manifest, 'members': [dataclasses.asdict(entry) for entry in self._entries.values()]})
         self._begin(MANIFEST, len(text.encode()))

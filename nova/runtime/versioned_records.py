@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from nova import exception
 from nova import utils
 from nova.json_types import Json
+from nova.json_types import JsonDocument
 from nova.runtime import durable_files
 
 LOG = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class RecordFormat:
 
     # ---- values
 
-    def with_header(self, values: Mapping[str, Any]) -> Values:
+    def with_header(self, values: JsonDocument) -> Values:
         """Return the record with the header of this release."""
         header = {VERSION: self.version, READABLE_BY: self.readable_by}
         return {**header, **values, **header}
@@ -120,7 +121,7 @@ class RecordFormat:
 
     # ---- text
 
-    def encode(self, values: Mapping[str, Any]) -> bytes:
+    def encode(self, values: JsonDocument) -> bytes:
         """Return the text of a record."""
         return json.dumps(self.with_header(values), indent=1).encode()
 
@@ -171,7 +172,7 @@ class RecordFormat:
         except _UNEXPECTED as error:
             raise self._unreadable(source, f'a field has an unexpected value ({error!r})') from None
 
-    def write(self, path: durable_files.Path, values: Mapping[str, Any], owner: tuple[int, int] | None = None) -> None:
+    def write(self, path: durable_files.Path, values: JsonDocument, owner: tuple[int, int] | None = None) -> None:
         """Replace the record of a file.
 
         :param values: all fields, also unknown ones that the record had before

@@ -43,7 +43,7 @@ class SignedRequests:
         self._read: collections.OrderedDict[str, tuple[dict[str, Any], str, int, float]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
-    def authenticate(self, signed: dict[str, Any], address: str = '', shared: bool = False,
+    def authenticate(self, signed: signatures.SignedRequest, address: str = '', shared: bool = False,
                      ) -> tuple[str, tokens.TokenData]:
         """Issue a token for a signed EC2 request.
 
