@@ -5,7 +5,7 @@ EC2-specific resources.
 """
 import functools
 import logging
-from typing import Any
+import typing
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from nova import context
@@ -24,6 +24,7 @@ from nova.ec2 import signing
 from nova.ec2 import table
 from nova.ec2 import unsupported
 from nova.ec2 import xml_cache
+from nova.json_types import JsonDocument
 from nova.runtime import fairness
 from nova.runtime import queues
 from nova.runtime.http import priorities
@@ -121,7 +122,7 @@ class Application:
             functools.partial(priorities.rest, environ))
         req = operations.Request(caller, self._ids, self._api_db, self._region, self._url, request_id, self._bundles,
                                  self._waits, self._fragments, self._own_network)
-        values = self._perform(row, req, given)
+        values = self._perform(row, req, typing.cast(operations.Given, given))
         if dry:
             raise dry_runs.would_have_succeeded()
         return protocol.answer(row.name, values, request_id, version)
@@ -143,7 +144,7 @@ class Application:
             raise errors.Ec2Error('UnauthorizedOperation', f'You are not authorized to perform {row.name}.', 403)
 
     @staticmethod
-    def _perform(row: operations.Operation, req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    def _perform(row: operations.Operation, req: operations.Request, given: operations.Given) -> JsonDocument:
         try:
             return row.handler(req, given)
         except errors.ServiceRefused as answer:

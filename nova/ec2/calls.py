@@ -1,7 +1,7 @@
 """Clients for the cloud's services, called as the user: in this process, or over HTTP."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 import contextlib
 import dataclasses
 import io
@@ -16,6 +16,7 @@ from nova import exception
 from nova.api import request as api_request
 from nova.ec2 import errors
 from nova.json_types import Json
+from nova.json_types import JsonDocument
 from nova.web import pipeline
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from keystoneauth1.session import Session
 
     from nova.identity.embedded.service import IdentityService
+    from nova.identity.signatures import SignedRequest
 
 COMPUTE_VERSION = '2.91'              # the newest version that generates key pairs, see ``POST /os-keypairs``
 VOLUME_VERSION = '3.65'               # the newest version that accepts 'force' for snapshots of attached volumes
@@ -35,7 +37,7 @@ SERVICES = {
     'volume': ('/volume/v3', ('block-storage', 'volumev3'), ''),
     'object': ('/objectstore', ('s3',), ''),
 }
-Document = Mapping[str, object] | Sequence[Mapping[str, object]]         # JSON body of a request
+Document = JsonDocument | Sequence[JsonDocument]         # JSON body of a request
 PIECE = 1 << 16                       # bytes
 _NAMED = re.compile('/[^/?]+/[^/?]+')  # path of a resource: collection and id
 AUTH_FAILURE = ('AuthFailure', 'The signature, its time or the access key is not valid.', 401)
@@ -93,7 +95,7 @@ class Body:
 class Services(Protocol):
     """Access to the services of a cloud."""
 
-    def user_of(self, signed: dict[str, Any], address: str) -> User:
+    def user_of(self, signed: SignedRequest, address: str) -> User:
         """Authenticate a signed request.
 
         :param signed: see ``signing.signed_of``
@@ -228,7 +230,7 @@ class LocalServices:
     def __init__(self, application: WSGIApplication, identity: IdentityService, absent: Collection[str] = ()) -> None:
         self._application, self._identity, self._absent = application, identity, frozenset(absent)
 
-    def user_of(self, signed: dict[str, Any], address: str) -> User:
+    def user_of(self, signed: SignedRequest, address: str) -> User:
         try:
             token, data = self._identity.signed.authenticate(signed, address, shared=True)
         except exception.Unauthorized:
@@ -284,7 +286,7 @@ class RemoteServices:
     def __init__(self, session: Session, interface: str, region: str | None, timeout: float) -> None:
         self._session, self._interface, self._region, self._timeout = session, interface, region, timeout
 
-    def user_of(self, signed: dict[str, Any], address: str) -> User:
+    def user_of(self, signed: SignedRequest, address: str) -> User:
         answer = self._request(f'{self._identity_url()}/ec2tokens', 'POST', authenticated=True,
                                json={'credentials': signed}, headers={'X-Forwarded-For': address})
         if answer.status_code in (400, 401, 403, 404):

@@ -8,6 +8,8 @@ import re
 from typing import Any
 
 from nova.ec2 import errors
+from nova.ec2 import operations
+from nova.json_types import JsonDocument
 
 MAX_FILTERS, MAX_VALUES = 50, 200
 MAX_PATTERNS = 50                # values with wildcards in one request; every item is compared with all of them
@@ -15,8 +17,8 @@ Item = dict[str, Any]
 Values = str | Callable[[Item], Any]     # path of names in an item, through objects and lists, or a getter
 
 
-def answer(name: str, items: Sequence[Item], given: dict[str, Any], key: Values, rows: Mapping[str, Values],
-           least: int = 5, most: int = 1000, prefix: str | None = None) -> Item:
+def answer(name: str, items: Sequence[Item], given: operations.Given, key: Values, rows: Mapping[str, Values],
+           least: int = 5, most: int = 1000, prefix: str | None = None) -> JsonDocument:
     """Return the response of a Describe operation: a page of the items that match the filters, below a name.
 
     :param given: the request. With a prefix, its list of IDs, such as VpcIds for the key VpcId, selects items
@@ -25,12 +27,13 @@ def answer(name: str, items: Sequence[Item], given: dict[str, Any], key: Values,
     :raises Ec2Error: an ID is unknown, or see ``apply`` and ``page``
     """
     if prefix is not None:
-        items = choose(items, str(key), given.get(f'{key}s'), prefix)
+        wanted: Any = given.get(f'{key}s')
+        items = choose(items, str(key), wanted, prefix)
     shown, token = page(apply(items, given.get('Filters'), rows), given, key, least, most)
     return {name: shown, 'NextToken': token}
 
 
-def apply(items: Sequence[Item], given: Sequence[dict[str, Any]] | None, rows: Mapping[str, Values]) -> list[Item]:
+def apply(items: Sequence[Item], given: Sequence[operations.Filter] | None, rows: Mapping[str, Values]) -> list[Item]:
     """Return the items that match every filter. A filter matches if one of its values does (``*`` and ``?``).
 
     :param given: filters of the request: [{'Name', 'Values'}]
@@ -115,7 +118,7 @@ def _texts(values: object) -> list[str]:
     return [str(values)]
 
 
-def page(items: Sequence[Item], given: dict[str, Any], key: Values, least: int = 5,
+def page(items: Sequence[Item], given: operations.Given, key: Values, least: int = 5,
          most: int = 1000) -> tuple[list[Item], str | None]:
     """Return the items of one page, and the token of the next one.
 

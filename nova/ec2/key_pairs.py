@@ -14,6 +14,7 @@ from nova.ec2 import key_names
 from nova.ec2 import operations
 from nova.ec2 import protocol
 from nova.ec2 import tags
+from nova.json_types import JsonDocument
 
 # first word of a public key: type in EC2
 KEY_TYPES = {'ssh-rsa': 'rsa', 'ssh-ed25519': 'ed25519'}
@@ -85,7 +86,7 @@ def _make(req: operations.Request, given: operations.Given, **more: str) -> tupl
     return pair, _shown(req, [pair])[0]
 
 
-def create_key_pair(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_key_pair(req: operations.Request, given: operations.Given) -> JsonDocument:
     kind = given.get('KeyType', 'rsa')
     if kind not in KEY_TYPES.values():
         raise errors.invalid('KeyType', kind)
@@ -104,7 +105,7 @@ def create_key_pair(req: operations.Request, given: operations.Given) -> dict[st
     return {**shown, 'KeyFingerprint': found, 'KeyMaterial': pair['private_key']}
 
 
-def import_key_pair(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def import_key_pair(req: operations.Request, given: operations.Given) -> JsonDocument:
     try:
         text = given['PublicKeyMaterial'].decode()
     except UnicodeDecodeError:
@@ -112,7 +113,7 @@ def import_key_pair(req: operations.Request, given: operations.Given) -> dict[st
     return _make(req, given, public_key=text.strip())[1]
 
 
-def describe_key_pairs(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_key_pairs(req: operations.Request, given: operations.Given) -> JsonDocument:
     pairs = filters.choose_named(key_names.pairs_of(req), 'name', given.get('KeyNames'), 'InvalidKeyPair.NotFound',
                                  'The key pair {} does not exist.')
     shown = [{**row, 'KeyType': _key_type(pair['public_key']),
@@ -124,7 +125,7 @@ def describe_key_pairs(req: operations.Request, given: operations.Given) -> dict
         'key-name': 'KeyName', 'key-pair-id': 'KeyPairId', 'fingerprint': 'KeyFingerprint'})}
 
 
-def delete_key_pair(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_key_pair(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Delete a key pair; an unknown name is ignored, as in EC2."""
     name = given.get('KeyName')
     if name is None:

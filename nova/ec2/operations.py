@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dataclasses
 import functools
 import time
-from typing import Any
+from typing import Any, TypedDict
 
 from nova.db import engine
 from nova.ec2 import calls
@@ -13,6 +13,7 @@ from nova.ec2 import errors
 from nova.ec2 import ids
 from nova.ec2 import xml_cache
 from nova.ec2.images import imports
+from nova.json_types import JsonDocument
 from nova.runtime import fairness
 from nova.runtime import queues
 
@@ -119,7 +120,7 @@ class Request:
         with errors.OnStatus(404, lambda _refused: errors.not_found(prefix, shown)):
             return dict(self.call(service, 'GET', path.format(self.uuid(prefix, shown))))
 
-    def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[dict[str, Any]]:
+    def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[Any]:
         """Return detailed items: at least those with the requested IDs, default all.
 
         :param noun: used for the path, the key of the list and, without its s, the key of one item
@@ -132,7 +133,7 @@ class Request:
 
     def pages(self, service: str, path: str, key: str, query: dict[str, Any] | None = None,
               enough: Callable[[dict[str, Any]], bool] = lambda _last: False,
-              headers: dict[str, str] | None = None) -> list[dict[str, Any]]:
+              headers: dict[str, str] | None = None) -> list[Any]:
         """Return all items of a paginated list.
 
         :param key: key of the list in the response
@@ -153,8 +154,69 @@ class Request:
             place = {'limit': PAGE, 'marker': rows[-1]['id']}
 
 
-Given = dict[str, Any]
-Handler = Callable[[Request, Given], dict[str, Any]]
+Structure = dict[str, Any]        # a parameter with members, by the names of the model
+
+
+class Tag(TypedDict, total=False):
+    """A tag in a request."""
+
+    Key: str
+    Value: str
+
+
+class TagSpecification(TypedDict, total=False):
+    """Tags of the resources of one type that a request creates."""
+
+    ResourceType: str
+    Tags: list[Tag]
+
+
+class Filter(TypedDict, total=False):
+    """A filter of a Describe operation."""
+
+    Name: str
+    Values: list[str]
+
+
+# Supported parameters of all operations. Those with Any have other types in operations on attributes.
+Given = TypedDict('Given', {        # noqa: UP013
+    'AllAvailabilityZones': bool, 'AllRegions': bool, 'AllocationId': str, 'AllocationIds': list[str],
+    'AllowReassociation': bool, 'Architecture': str, 'AssociatePublicIpAddress': bool, 'AssociationId': str,
+    'Attachment': Structure, 'AttachmentId': str, 'Attribute': str, 'AttributeNames': list[str],
+    'AvailabilityZone': str, 'AvailabilityZoneId': str, 'BlockDeviceMappings': list[Structure], 'BootMode': str,
+    'CidrBlock': str, 'CidrIp': str, 'ClientToken': str, 'DefaultVersion': str, 'Description': Any,
+    'DestinationCidrBlock': str, 'Device': str, 'DeviceIndex': int, 'DhcpConfigurations': list[Structure],
+    'DhcpOptionsId': str, 'DhcpOptionsIds': list[str], 'DisableApiStop': Any, 'DisableApiTermination': Any,
+    'Domain': str, 'EbsOptimized': Structure, 'EnaSupport': Any, 'EnableDnsHostnames': Structure,
+    'EnableDnsSupport': Structure, 'EnableNetworkAddressUsageMetrics': Structure, 'ExecutableUsers': list[str],
+    'Filters': list[Filter], 'Force': bool, 'FromPort': int, 'GatewayId': str, 'GroupId': str, 'GroupIds': list[str],
+    'GroupName': str, 'GroupNames': list[str], 'Groups': list[str], 'Hibernate': bool, 'HttpEndpoint': str,
+    'HttpProtocolIpv6': str, 'HttpPutResponseHopLimit': int, 'HttpTokens': str, 'ImageId': str, 'ImageIds': list[str],
+    'ImageLocation': str, 'IncludeAllInstances': bool, 'IncludeDeprecated': bool, 'IncludeDisabled': bool,
+    'IncludePublicKey': bool, 'InstanceCategory': str, 'InstanceId': str, 'InstanceIds': list[str],
+    'InstanceInitiatedShutdownBehavior': Any, 'InstanceMetadataTags': str, 'InstanceType': Any,
+    'InstanceTypes': list[str], 'InternetGatewayId': str, 'InternetGatewayIds': list[str],
+    'IpPermissions': list[Structure], 'IpProtocol': str, 'Kernel': Structure, 'KernelId': str, 'KeyFormat': str,
+    'KeyName': str, 'KeyNames': list[str], 'KeyPairId': str, 'KeyPairIds': list[str], 'KeyType': str, 'Latest': bool,
+    'LaunchPermission': Structure, 'LaunchTemplate': Structure, 'LaunchTemplateData': Structure,
+    'LaunchTemplateId': str, 'LaunchTemplateIds': list[str], 'LaunchTemplateName': str,
+    'LaunchTemplateNames': list[str], 'LocationType': str, 'MapPublicIpOnLaunch': Structure, 'MaxCount': int,
+    'MaxResults': int, 'MaxVersion': str, 'MetadataOptions': Structure, 'MinCount': int, 'MinVersion': str,
+    'Name': str, 'NetworkBorderGroup': str, 'NetworkInterfaceId': str, 'NetworkInterfaceIds': list[str],
+    'NetworkInterfaces': list[Structure], 'NextToken': str, 'NoReboot': bool, 'OperationType': str,
+    'OwnerIds': list[str], 'Owners': list[str], 'Placement': Structure, 'PrivateIpAddress': str,
+    'PrivateIpAddresses': list[Structure], 'PublicIp': str, 'PublicIps': list[str], 'PublicKeyMaterial': bytes,
+    'Ramdisk': Structure, 'RamdiskId': str, 'RegionNames': list[str], 'Resources': list[str], 'RootDeviceName': str,
+    'RouteTableId': str, 'RouteTableIds': list[str], 'SecurityGroupIds': list[str],
+    'SecurityGroupRuleDescriptions': list[Structure], 'SecurityGroupRuleIds': list[str],
+    'SecurityGroupRules': list[Structure], 'SecurityGroups': list[str], 'Size': int, 'SnapshotId': str,
+    'SnapshotIds': list[str], 'SourceDestCheck': Structure, 'SourceSecurityGroupName': str, 'SourceVersion': str,
+    'SpreadLevel': str, 'SriovNetSupport': Any, 'Strategy': str, 'SubnetId': str, 'SubnetIds': list[str],
+    'TagSpecifications': list[TagSpecification], 'Tags': list[Tag], 'ToPort': int, 'UserData': Any,
+    'UserGroups': list[str], 'UserIds': list[str], 'Value': str, 'VersionDescription': str, 'Versions': list[str],
+    'VirtualizationType': str, 'VolumeId': str, 'VolumeIds': list[str], 'VolumeType': str, 'VpcId': str,
+    'VpcIds': list[str], 'WakeUp': bool, 'ZoneIds': list[str], 'ZoneNames': list[str]}, total=False)
+Handler = Callable[[Request, Given], JsonDocument]
 
 
 @dataclasses.dataclass(frozen=True)

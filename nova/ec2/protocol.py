@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 import datetime
 import functools
 import re
-from typing import Any, NoReturn, TYPE_CHECKING, TypeAlias
+from typing import Any, Final, NoReturn, TYPE_CHECKING, TypeAlias
 from xml.etree import ElementTree as etree
 
 from nova.ec2 import errors
 from nova.ec2 import xml_cache
+from nova.json_types import JsonDocument
 
 if TYPE_CHECKING:
     from botocore.model import ListShape, ServiceModel, Shape, StructureShape
@@ -26,7 +27,7 @@ MAX_PARAMETERS = 2000
 MAX_NAME_LEVELS = 8                  # levels of a parameter name such as BlockDeviceMapping.1.Ebs.VolumeSize
 MAX_ITEMS = 1000                    # items of a list
 # Additional members of shapes: {shape: {member: its description}}.
-CATEGORY = 'InstanceCategory'
+CATEGORY: Final = 'InstanceCategory'
 ADDED = {
     **{f'{action}Request': {CATEGORY: {'shape': 'String', 'locationName': CATEGORY}} for action in (
         'RunInstances', 'TerminateInstances', 'RebootInstances')},
@@ -191,7 +192,7 @@ _SCALARS = {'string': _string, 'integer': _integer, 'long': _integer, 'boolean':
 
 # ---- responses
 
-def answer(operation: str, values: dict[str, Any], request_id: str, version: str = VERSION) -> bytes:
+def answer(operation: str, values: JsonDocument, request_id: str, version: str = VERSION) -> bytes:
     """Build the XML response of an operation.
 
     :param values: keys are names of the model; None and empty lists are omitted
@@ -208,7 +209,7 @@ def answer(operation: str, values: dict[str, Any], request_id: str, version: str
     return ''.join(out).encode()
 
 
-def item(operation: str, name: str, value: Mapping[str, Any]) -> xml_cache.XmlFragment:
+def item(operation: str, name: str, value: JsonDocument) -> xml_cache.XmlFragment:
     """Return the XML of a list item, which may replace the item in the values of a response.
 
     :param name: name of the list in the model

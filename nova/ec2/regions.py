@@ -1,9 +1,9 @@
 """EC2 operations on regions, zones and account attributes."""
-from typing import Any
 
 from nova.ec2 import errors
 from nova.ec2 import filters
 from nova.ec2 import operations
+from nova.json_types import JsonDocument
 
 
 def zones(req: operations.Request) -> list[str]:
@@ -11,7 +11,7 @@ def zones(req: operations.Request) -> list[str]:
     return [zone['zoneName'] for zone in req.call('compute', 'GET', '/os-availability-zone')['availabilityZoneInfo']]
 
 
-def describe_availability_zones(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_availability_zones(req: operations.Request, given: operations.Given) -> JsonDocument:
     rows = req.call('compute', 'GET', '/os-availability-zone')['availabilityZoneInfo']
     shown = [{'ZoneName': zone['zoneName'], 'ZoneId': zone['zoneName'], 'RegionName': req.region, 'Messages': [],
               'ZoneType': 'availability-zone', 'OptInStatus': 'opt-in-not-required', 'GroupName': req.region,
@@ -29,7 +29,7 @@ def describe_availability_zones(req: operations.Request, given: operations.Given
         **filters.unset('group-long-name message parent-zone-id parent-zone-name')})}
 
 
-def describe_regions(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_regions(req: operations.Request, given: operations.Given) -> JsonDocument:
     shown = [{'RegionName': req.region, 'Endpoint': req.url, 'OptInStatus': 'opt-in-not-required'}]
     for name in given.get('RegionNames') or ():
         if name != req.region:
@@ -38,7 +38,7 @@ def describe_regions(req: operations.Request, given: operations.Given) -> dict[s
         'region-name': 'RegionName', 'endpoint': 'Endpoint', 'opt-in-status': 'OptInStatus'})}
 
 
-def describe_account_attributes(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_account_attributes(req: operations.Request, given: operations.Given) -> JsonDocument:
     limits = req.call('compute', 'GET', '/limits')['limits']['absolute']
     values = {'supported-platforms': ['VPC'], 'default-vpc': [req.vpc],
               'max-instances': [str(limits['maxTotalInstances'])]}

@@ -1,11 +1,17 @@
 """Extraction of the signed parts of a request."""
+from __future__ import annotations
+
 import hashlib
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 import urllib.parse
+from wsgiref.types import WSGIEnvironment
 
 from nova.ec2 import errors
 from nova.web import aws_signatures
+
+if TYPE_CHECKING:
+    from nova.identity.signatures import SignedRequest
 
 _CREDENTIAL = re.compile(r'([^,\s/]+)/(\d{8})/([^,\s/]*)/([^,\s/]+)/aws4_request')
 _SIGNATURE = re.compile(r'[0-9a-f]{64}')
@@ -14,7 +20,7 @@ FORM = 'application/x-www-form-urlencoded'
 Pairs = list[tuple[str, str]]
 
 
-def pairs_of(environ: dict[str, Any], body: bytes) -> Pairs:
+def pairs_of(environ: WSGIEnvironment, body: bytes) -> Pairs:
     """Return the parameters of a request: the query of a GET, the form of a POST.
 
     :raises Ec2Error: a POST has a query, which would be unsigned, or the parameters are malformed
@@ -35,7 +41,7 @@ def pairs_of(environ: dict[str, Any], body: bytes) -> Pairs:
         raise errors.Ec2Error('InvalidParameterValue', 'The parameters are not form data in UTF-8.') from None
 
 
-def signed_of(environ: dict[str, Any], body: bytes, pairs: Pairs) -> dict[str, Any]:
+def signed_of(environ: WSGIEnvironment, body: bytes, pairs: Pairs) -> SignedRequest:
     """Return the signed request in the format of ``POST /v3/ec2tokens``.
 
     :raises Ec2Error: the signature is missing or does not cover required parts

@@ -19,6 +19,7 @@ from nova.ec2 import ids
 from nova.ec2 import key_names
 from nova.ec2 import operations
 from nova.ec2 import waits
+from nova.json_types import JsonDocument
 from nova.web import params
 
 KEY_LENGTH, VALUE_LENGTH = 127, 255
@@ -59,7 +60,7 @@ def _hidden(key: str) -> bool:
     return key.startswith(HIDDEN) or key in PROTECTED
 
 
-def given(specifications: Sequence[dict[str, Any]] | None, kind: str) -> dict[str, str]:
+def given(specifications: Sequence[operations.TagSpecification] | None, kind: str) -> dict[str, str]:
     """Return the tags in the TagSpecifications of a request.
 
     :param kind: resource type, such as ``instance``
@@ -74,7 +75,7 @@ def given(specifications: Sequence[dict[str, Any]] | None, kind: str) -> dict[st
     return found
 
 
-def checked(tags: Sequence[dict[str, Any]] | None) -> dict[str, str]:
+def checked(tags: Sequence[operations.Tag] | None) -> dict[str, str]:
     """Return {key: value} of tags in a request.
 
     :raises Ec2Error: too many, too long, or a reserved key
@@ -208,7 +209,7 @@ _OWN: dict[str, Callable[[operations.Request, str], bool]] = {
 }
 
 
-def create_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_tags(req: operations.Request, given: operations.Given) -> JsonDocument:
     tags = checked(given['Tags'])
     things = [_visible(req, resource) for resource in given['Resources']]
     for prefix, uuid in things:
@@ -216,7 +217,7 @@ def create_tags(req: operations.Request, given: operations.Given) -> dict[str, A
     return {}
 
 
-def delete_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_tags(req: operations.Request, given: operations.Given) -> JsonDocument:
     wanted = {str(tag.get('Key')): tag.get('Value') for tag in given.get('Tags') or ()}
     for prefix, uuid in [_visible(req, resource) for resource in given['Resources']]:
         req.writes()
@@ -234,7 +235,7 @@ def delete_tags(req: operations.Request, given: operations.Given) -> dict[str, A
     return {}
 
 
-def describe_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_tags(req: operations.Request, given: operations.Given) -> JsonDocument:
     things = [('i', server['id'], server['metadata']) for server in req.pages('compute', '/servers/detail', 'servers')]
     with contextlib.suppress(errors.NoService):        # the cloud may have no block storage service
         for prefix, kind in (('vol', 'volumes'), ('snap', 'snapshots')):

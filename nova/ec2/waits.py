@@ -7,6 +7,7 @@ from typing import Any
 
 from nova.ec2 import errors
 from nova.ec2 import operations
+from nova.ec2.server import Server
 
 IMAGE_TASKS = 'image_'                 # prefix of the task states of a server whose image is created
 WAIT_S, POLL_INTERVAL_S = 20, 0.2          # maximum seconds of a request, less than client timeouts; polling interval
@@ -44,7 +45,7 @@ def slot(req: operations.Request) -> Iterator[None]:
         req.waits.release(req.project_id)
 
 
-def wait(req: operations.Request, server_id: str, reached: Callable[[dict[str, Any]], bool]) -> bool:
+def wait(req: operations.Request, server_id: str, reached: Callable[[Server], bool]) -> bool:
     """Return True if a server reaches a condition; False at the timeout, or if too many requests wait.
 
     :param reached: predicate of the server's document
@@ -57,7 +58,7 @@ def wait(req: operations.Request, server_id: str, reached: Callable[[dict[str, A
         req.waits.release(req.project_id)
 
 
-def poll(req: operations.Request, server_id: str, reached: Callable[[dict[str, Any]], bool]) -> bool:
+def poll(req: operations.Request, server_id: str, reached: Callable[[Server], bool]) -> bool:
     """Return True if a server reaches a condition, False at the timeout. The request has a slot.
 
     :param reached: predicate of the server's document

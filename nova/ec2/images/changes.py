@@ -5,9 +5,10 @@ import urllib.parse
 from nova.ec2 import errors
 from nova.ec2 import operations
 from nova.ec2 import tags
+from nova.json_types import JsonDocument
 
 
-def create_image(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_image(req: operations.Request, given: operations.Given) -> JsonDocument:
     uuid = req.uuid('i', given['InstanceId'])
     metadata = {'description': given['Description']} if given.get('Description') else {}
     with errors.OnStatus(404, lambda _refused: errors.not_found('i', given['InstanceId'])):
@@ -21,7 +22,7 @@ def _visible(req: operations.Request, shown: str) -> dict[str, Any]:
     return req.find('ami', shown, 'image', '/images/{}')
 
 
-def deregister_image(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def deregister_image(req: operations.Request, given: operations.Given) -> JsonDocument:
     req.call('image', 'DELETE', f'/images/{_visible(req, given["ImageId"])["id"]}')
     return {}
 
@@ -30,7 +31,7 @@ def _members(req: operations.Request, uuid: str) -> list[str]:
     return [member['member_id'] for member in req.call('image', 'GET', f'/images/{uuid}/members')['members']]
 
 
-def describe_image_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_image_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     image, attribute = _visible(req, given['ImageId']), given['Attribute']
     answer: dict[str, Any] = {'ImageId': given['ImageId']}
     if attribute == 'description':
@@ -46,7 +47,7 @@ def describe_image_attribute(req: operations.Request, given: operations.Given) -
     return answer
 
 
-def modify_image_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def modify_image_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Modify launch permissions (members of the image) or the description. The group ``all`` means public, which
     requires an administrator.
     """
@@ -90,7 +91,7 @@ def _permissions(given: operations.Given) -> dict[str, Any]:
     return {operation.capitalize(): listed}
 
 
-def reset_image_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def reset_image_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Remove all launch permissions: the image becomes private."""
     if given['Attribute'] != 'launchPermission':
         raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} of images cannot be reset.')

@@ -11,6 +11,7 @@ from nova.ec2 import tags
 from nova.ec2.images import imports
 from nova.ec2.images import registration
 from nova.ec2.images import snapshot_images
+from nova.json_types import JsonDocument
 
 STATES = {'active': 'available', 'queued': 'pending', 'saving': 'pending', 'importing': 'pending',
           'uploading': 'pending', 'deactivated': 'disabled', 'killed': 'failed'}
@@ -101,7 +102,7 @@ FILTERS: dict[str, filters.Values] = {
         'image-id': 'ImageId', 'kernel-id': 'KernelId', 'ramdisk-id': 'RamdiskId'}.items()}}
 
 
-def describe_images(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_images(req: operations.Request, given: operations.Given) -> JsonDocument:
     images = req.pages('image', '/images', 'images')
     names = req.ids.shown('ami', {value for image in images for value in (
         image['id'], image.get('kernel_id'), image.get('ramdisk_id')) if value})

@@ -3,7 +3,7 @@ uploaded by euca-upload-bundle and ec2-upload-bundle.
 
 The manifest is read synchronously, so that its errors are reported; ``imports`` reads the parts.
 """
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import re
 from typing import Any, TypeVar
 import urllib.parse
@@ -15,6 +15,7 @@ from nova.ec2 import tags
 from nova.ec2.bundles import manifests
 from nova.ec2.images import imports
 from nova.ec2.images import snapshot_images
+from nova.json_types import JsonDocument
 
 _LOCATION = re.compile(r'([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f\ud800-\udfff]{1,1024})')
 T = TypeVar('T')
@@ -24,7 +25,7 @@ FORMATS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}
 ARCHITECTURES = {'x86_64': 'x86_64', 'i386': 'i686', 'arm64': 'aarch64'}
 
 
-def register_image(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def register_image(req: operations.Request, given: operations.Given) -> JsonDocument:
     if given.get('VirtualizationType') not in (None, 'hvm'):
         raise errors.unsupported('The only supported VirtualizationType is hvm.')
     if given.get('BlockDeviceMappings') and not given.get('ImageLocation'):
@@ -36,7 +37,8 @@ def register_image(req: operations.Request, given: operations.Given) -> dict[str
         return {'ImageId': snapshot_images.register(req, given, architecture and _architecture(architecture))}
     if given.get('BlockDeviceMappings'):
         raise errors.Ec2Error('InvalidParameterCombination', 'Specify either ImageLocation or BlockDeviceMappings.')
-    if others := [name for name in ('BootMode', 'EnaSupport', 'SriovNetSupport') if given.get(name)]:
+    values: Mapping[str, object] = given
+    if others := [name for name in ('BootMode', 'EnaSupport', 'SriovNetSupport') if values.get(name)]:
         raise errors.unsupported(f'{others[0]} is not supported for bundles.')
     bucket, key = _place(given)
     if req.bundles is None:

@@ -15,8 +15,9 @@ from nova.ec2.instances import types
 from nova.ec2.instances import views
 from nova.ec2.networks import interfaces
 from nova.ec2.networks import network_interfaces
+from nova.ec2.server import Server
+from nova.json_types import JsonDocument
 
-Server = dict[str, Any]
 
 
 def _of_view(attribute: str, field: str) -> Callable[[operations.Request, Server], dict[str, Any]]:
@@ -49,7 +50,7 @@ ATTRIBUTES: dict[str, Any] = {
 }
 
 
-def describe_instance_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_instance_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     if given['Attribute'] not in ATTRIBUTES:
         raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not supported.')
     server = views.one_of(req, given)
@@ -141,8 +142,8 @@ _TEXTS = {'instanceType': 'InstanceType', 'instanceInitiatedShutdownBehavior': '
           'userData': 'UserData', 'kernel': 'Kernel', 'ramdisk': 'Ramdisk', 'disableApiStop': 'DisableApiStop'}
 
 
-def modify_instance_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    wanted = {name: given[name] for name in CHANGES if name in given}
+def modify_instance_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
+    wanted: dict[str, Any] = {name: value for name, value in given.items() if name in CHANGES}
     if given.get('Attribute') or given.get('Value'):
         name, value = _TEXTS.get(given.get('Attribute') or ''), given.get('Value')
         if name is None or value is None:
@@ -160,8 +161,8 @@ def modify_instance_attribute(req: operations.Request, given: operations.Given) 
     return {}
 
 
-def modify_instance_metadata_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    wanted = {name: value for name, value in given.items() if name != 'InstanceId'}
+def modify_instance_metadata_options(req: operations.Request, given: operations.Given) -> JsonDocument:
+    wanted: dict[str, Any] = {name: value for name, value in given.items() if name != 'InstanceId'}
     metadata_options.check(wanted)
     server = views.one_of(req, given)
     metadata, path = dict(server['metadata']), f'/servers/{server["id"]}/metadata'

@@ -1,21 +1,23 @@
 """EC2 operations for console output, screenshots and passwords of instances."""
 import base64
 import datetime
-from typing import Any
 
 from nova.ec2 import errors
 from nova.ec2 import operations
+from nova.ec2 import protocol
 from nova.ec2.instances import views
+from nova.json_types import JsonDocument
 
 
-def get_console_output(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def get_console_output(req: operations.Request, given: operations.Given) -> JsonDocument:
     server = views.one_of(req, given)
     answer = req.call('compute', 'POST', f'/servers/{server["id"]}/action', {'os-getConsoleOutput': {}})
-    return {'InstanceId': req.ids.one('i', server['id']), 'Timestamp': datetime.datetime.now(datetime.UTC),
+    return {'InstanceId': req.ids.one('i', server['id']),
+            'Timestamp': protocol.time(datetime.datetime.now(datetime.UTC)),
             'Output': base64.b64encode(answer['output'].encode()).decode()}
 
 
-def get_console_screenshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def get_console_screenshot(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Return a screenshot.
 
     :raises Ec2Error: UnsupportedOperation: the server is not running or has no screen, or its host has no screenshots
@@ -28,10 +30,11 @@ def get_console_screenshot(req: operations.Request, given: operations.Given) -> 
     return {'InstanceId': req.ids.one('i', server['id']), 'ImageData': answer['screenshot']}
 
 
-def get_password_data(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def get_password_data(req: operations.Request, given: operations.Given) -> JsonDocument:
     server = views.one_of(req, given)
     found = req.call('compute', 'GET', f'/servers/{server["id"]}/os-server-password')
-    return {'InstanceId': req.ids.one('i', server['id']), 'Timestamp': datetime.datetime.now(datetime.UTC),
+    return {'InstanceId': req.ids.one('i', server['id']),
+            'Timestamp': protocol.time(datetime.datetime.now(datetime.UTC)),
             'PasswordData': found['password']}
 
 

@@ -1,9 +1,10 @@
 """EC2 operations on launch templates: stored and versioned parameters of RunInstances."""
 from collections.abc import Callable
-import orjson
 import re
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, cast, Concatenate, ParamSpec, TypeVar
 import uuid as uuids
+
+import orjson
 
 from nova import exception
 from nova import utils
@@ -17,6 +18,7 @@ from nova.ec2 import operations
 from nova.ec2 import protocol
 from nova.ec2 import tags
 from nova.ec2.instances import run_parameters
+from nova.json_types import JsonDocument
 
 MAX_DATA, MAX_DESCRIPTION = 32 * 1024, 255          # bytes of JSON, characters
 P = ParamSpec('P')
@@ -42,12 +44,13 @@ def merged(req: operations.Request, given: operations.Given) -> tuple[operations
     specification = given.get('LaunchTemplate')
     if specification is None:
         return given, {}
-    template = _template(req, specification)
+    template = _template(req, specification.get('LaunchTemplateId'), specification.get('LaunchTemplateName'))
     version = _version(req, template, specification.get('Version') or '$Default')
     data = _data(version)
-    if any(given.get(name) for name in GROUPS):
+    if given.get('SecurityGroups') or given.get('SecurityGroupIds'):
         data = {name: value for name, value in data.items() if name not in GROUPS}
-    return {**_check(data), **given}, {tags.TEMPLATE: f'{req.ids.one("lt", template["uuid"])} {version["number"]}'}
+    both = cast(operations.Given, {**_check(data), **given})
+    return both, {tags.TEMPLATE: f'{req.ids.one("lt", template["uuid"])} {version["number"]}'}
 
 
 def _check(data: Row) -> Row:
@@ -63,9 +66,8 @@ def _check(data: Row) -> Row:
     return found
 
 
-def _template(req: operations.Request, given: operations.Given) -> Row:
+def _template(req: operations.Request, shown: str | None, name: str | None) -> Row:
     """Return the caller's template with the requested ID or name."""
-    shown, name = given.get('LaunchTemplateId'), given.get('LaunchTemplateName')
     if (shown is None) == (name is None):
         raise errors.Ec2Error('InvalidParameterCombination' if shown else 'MissingParameter',
                               'The request must contain either LaunchTemplateId or LaunchTemplateName.')
@@ -79,6 +81,10 @@ def _template(req: operations.Request, given: operations.Given) -> Row:
         raise errors.Ec2Error('InvalidLaunchTemplateName.NotFoundException',
                               f'The launch template {str(name)[:128]!r} does not exist.')
     return row
+
+
+def _requested(req: operations.Request, given: operations.Given) -> Row:
+    return _template(req, given.get('LaunchTemplateId'), given.get('LaunchTemplateName'))
 
 
 def _number(template: Row, wanted: str) -> int:
@@ -120,7 +126,7 @@ def _shown_version(template: Row, shown: str, row: Row) -> Row:
 
 
 def _description(given: operations.Given) -> str | None:
-    text: str | None = given.get('VersionDescription')
+    text = given.get('VersionDescription')
     if text is not None and len(text) > MAX_DESCRIPTION:
         raise errors.invalid('VersionDescription', f'text of more than {MAX_DESCRIPTION} characters')
     return text
@@ -138,7 +144,7 @@ def _written(req: operations.Request, work: Callable[Concatenate[Connection, P],
 
 # ---- templates
 
-def create_launch_template(req: operations.Request, given: operations.Given) -> Row:
+def create_launch_template(req: operations.Request, given: operations.Given) -> JsonDocument:
     name, data, user = given['LaunchTemplateName'], given['LaunchTemplateData'], req.caller.user
     if not _NAME.match(name):
         raise errors.Ec2Error('InvalidLaunchTemplateName.MalformedException', 'A launch template name must have 3 to '
@@ -163,21 +169,21 @@ def create_launch_template(req: operations.Request, given: operations.Given) -> 
     return {'LaunchTemplate': _shown(req, row)}
 
 
-def describe_launch_templates(req: operations.Request, given: operations.Given) -> Row:
+def describe_launch_templates(req: operations.Request, given: operations.Given) -> JsonDocument:
     rows = db.listed(req.api_db, req.project_id)
     kept = tags.of(req, 'lt', [row['uuid'] for row in rows])
     shown = [_shown(req, row, kept) for row in rows]
     shown = filters.choose(shown, 'LaunchTemplateId', given.get('LaunchTemplateIds'), 'lt')
     if names := given.get('LaunchTemplateNames'):
-        known = {_template(req, {'LaunchTemplateName': name})['name'] for name in names}
+        known = {_template(req, None, name)['name'] for name in names}
         shown = [row for row in shown if row['LaunchTemplateName'] in known]
     return filters.answer('LaunchTemplates', shown, given, 'LaunchTemplateId', {
         'launch-template-name': 'LaunchTemplateName',
         'create-time': lambda row: protocol.time(row['CreateTime'])}, 1, 200)
 
 
-def modify_launch_template(req: operations.Request, given: operations.Given) -> Row:
-    template = _template(req, given)
+def modify_launch_template(req: operations.Request, given: operations.Given) -> JsonDocument:
+    template = _requested(req, given)
     if not given.get('DefaultVersion'):
         raise errors.missing('DefaultVersion')
 
@@ -189,19 +195,19 @@ def modify_launch_template(req: operations.Request, given: operations.Given) -> 
         return str(number)
     # a repeated request returns the first result and does not undo later changes
     number = client_tokens.once(req, 'ModifyLaunchTemplate', given, lambda _since: None, change)
-    return {'LaunchTemplate': _shown(req, {**_template(req, given), 'default_version': int(number)})}
+    return {'LaunchTemplate': _shown(req, {**_requested(req, given), 'default_version': int(number)})}
 
 
-def delete_launch_template(req: operations.Request, given: operations.Given) -> Row:
-    template = _template(req, given)
+def delete_launch_template(req: operations.Request, given: operations.Given) -> JsonDocument:
+    template = _requested(req, given)
     _written(req, db.delete, template['id'])
     return {'LaunchTemplate': _shown(req, template)}
 
 
 # ---- versions
 
-def create_launch_template_version(req: operations.Request, given: operations.Given) -> Row:
-    template, data = _template(req, given), given['LaunchTemplateData']
+def create_launch_template_version(req: operations.Request, given: operations.Given) -> JsonDocument:
+    template, data = _requested(req, given), given['LaunchTemplateData']
     if given.get('SourceVersion'):
         data = {**_data(_version(req, template, given['SourceVersion'])), **data}
     _check(data)
@@ -218,7 +224,7 @@ def create_launch_template_version(req: operations.Request, given: operations.Gi
                                                     _version(req, template, number))}
 
 
-def describe_launch_template_versions(req: operations.Request, given: operations.Given) -> Row:
+def describe_launch_template_versions(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Describe the versions of one template, or the default or latest versions of all templates."""
     wanted = given.get('Versions') or None
     if given.get('LaunchTemplateId') is None and given.get('LaunchTemplateName') is None:
@@ -226,7 +232,7 @@ def describe_launch_template_versions(req: operations.Request, given: operations
             raise errors.missing('LaunchTemplateId')
         templates = db.listed(req.api_db, req.project_id)
     else:
-        templates = [_template(req, given)]
+        templates = [_requested(req, given)]
     names, shown = req.ids.shown('lt', [row['uuid'] for row in templates]), []
     for template in templates:
         numbers = None if wanted is None else {_number(template, version) for version in wanted}
@@ -253,8 +259,8 @@ REFUSALS = {'default': ('unexpectedError', 'The default version can only be dele
             'absent': ('launchTemplateVersionDoesNotExist', 'The launch template does not have this version.')}
 
 
-def delete_launch_template_versions(req: operations.Request, given: operations.Given) -> Row:
-    template, gone, kept = _template(req, given), [], []
+def delete_launch_template_versions(req: operations.Request, given: operations.Given) -> JsonDocument:
+    template, gone, kept = _requested(req, given), [], []
     named = {'LaunchTemplateId': req.ids.one('lt', template['uuid']), 'LaunchTemplateName': template['name']}
     for number in dict.fromkeys([_number(template, wanted) for wanted in given['Versions']]):
         refusal = _written(req, db.delete_version, template['id'], number)

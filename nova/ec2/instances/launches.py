@@ -28,13 +28,15 @@ from nova.ec2.networks import public_addresses
 from nova.ec2.networks import subnet_placement
 from nova.ec2.networks import subnets
 from nova.ec2.networks import vpcs
+from nova.ec2.server import Server
+from nova.json_types import JsonDocument
 
 LOG = logging.getLogger(__name__)
 
 RESERVATION = 'r-'               # prefix of a reservation ID; UUIDs do not begin with it
 
 
-def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def run_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
     requested = given
     given, of_template = launch_templates.merged(req, given)
     given = run_parameters.of_request(given)
@@ -89,7 +91,7 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
             'Instances': [view.one(server, index) for index, server in enumerate(servers)]}
 
 
-def _servers(req: operations.Request, made: str) -> list[dict[str, Any]]:
+def _servers(req: operations.Request, made: str) -> list[Server]:
     """Return the existing servers of an earlier POST /servers.
 
     :param made: result of ``_made``
@@ -119,7 +121,7 @@ def _finish(req: operations.Request, servers: Sequence[str], outside: str | None
     if not outside and not volume_tags:
         return
 
-    def is_ready(server: dict[str, Any]) -> bool:
+    def is_ready(server: Server) -> bool:
         if server['status'] != 'BUILD':
             return True
         attached = server.get('os-extended-volumes:volumes_attached') or ()
@@ -171,7 +173,7 @@ def _of_subnet(req: operations.Request, given: operations.Given) -> dict[str, st
 
 
 def _made(req: operations.Request, requested: operations.Given, given: operations.Given, body: dict[str, Any],
-          finish: Callable[[list[str]], None]) -> tuple[str, list[dict[str, Any]] | None]:
+          finish: Callable[[list[str]], None]) -> tuple[str, list[Server] | None]:
     """Create servers; return (UUID of one server or reservation ID of several, new servers or None).
 
     :param finish: function(UUIDs of new servers) that completes the request
@@ -179,7 +181,7 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
     The token is also passed to the compute API, which finds the servers of an interrupted request. ``client_tokens``
     checks the parameters of a token. The compute API checks the visibility of the image.
     """
-    headers, servers = {'Prefer': 'return=representation'}, list[dict[str, Any]]()
+    headers, servers = {'Prefer': 'return=representation'}, list[Server]()
     if requested.get('ClientToken'):
         headers['Idempotency-Key'] = f'ec2:{requested["ClientToken"]}'
     if req.caller.dry:
@@ -203,16 +205,15 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
 
 def _networks(req: operations.Request, given: operations.Given) -> str | list[dict[str, str]]:
     if given.get('NetworkInterfaces'):
-        common = {name: given[name] for name in ('MaxCount', 'SecurityGroupIds') if given.get(name)}
-        return [_network(req, {**common, **each}) for each in given['NetworkInterfaces']]
+        return [_network(req, {**given, **each}) for each in given['NetworkInterfaces']]
     if given.get('NetworkInterfaceId') or given.get('SubnetId'):
-        return [_network(req, given)]
+        return [_network(req, {**given})]
     if given.get('PrivateIpAddress'):
         raise errors.missing('SubnetId')
     return _first_networks(req)
 
 
-def _network(req: operations.Request, given: operations.Given) -> dict[str, str]:
+def _network(req: operations.Request, given: operations.Structure) -> dict[str, str]:
     """Return one network of the compute API for an existing network interface or a subnet."""
     if given.get('NetworkInterfaceId'):
         if given.get('MaxCount', 1) != 1:

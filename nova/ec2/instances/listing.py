@@ -10,6 +10,7 @@ from nova.ec2 import xml_cache
 from nova.ec2.instances import reservations
 from nova.ec2.instances import states
 from nova.ec2.instances import views
+from nova.json_types import JsonDocument
 
 FILTERS: dict[str, filters.Values] = {
     'instance-id': 'InstanceId', 'instance-type': 'InstanceType', 'key-name': 'KeyName', 'vpc-id': 'VpcId',
@@ -90,7 +91,7 @@ def _reservation(project_id: str, reservation: str, instances: list[dict[str, An
     return {'ReservationId': reservation, 'OwnerId': project_id, 'Groups': [], 'Instances': instances}
 
 
-def describe_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
     servers = views.servers_of(req, given.get('InstanceIds') or None)
     view = views.Instances(req, servers)
     if given.get('Filters'):
@@ -114,7 +115,7 @@ def _write(facts: list[Any]) -> xml_cache.XmlFragment:
     return protocol.item('DescribeInstances', 'Reservations', made)
 
 
-def describe_instance_status(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_instance_status(req: operations.Request, given: operations.Given) -> JsonDocument:
     servers = views.servers_of(req, given.get('InstanceIds') or None)
     names = req.ids.shown('i', [server['id'] for server in servers])
     rows: list[dict[str, Any]] = []

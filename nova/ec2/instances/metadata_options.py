@@ -5,6 +5,7 @@ from typing import Any
 from nova.api.metadata import tokens
 from nova.ec2 import errors
 from nova.ec2 import operations
+from nova.json_types import JsonDocument
 
 # only supported values
 _ONLY = {'HttpEndpoint': 'enabled', 'HttpProtocolIpv6': 'disabled', 'InstanceMetadataTags': 'disabled'}
@@ -43,7 +44,7 @@ def items(req: operations.Request, options: Mapping[str, Any]) -> dict[str, str]
     return found
 
 
-def shown(metadata: Mapping[str, str]) -> dict[str, Any]:
+def shown(metadata: Mapping[str, str]) -> JsonDocument:
     """Return the options of an instance. Requirements of its image or of the deployment are not shown."""
     hops = metadata.get(tokens.HOPS)
     return {'State': 'applied', **_ONLY,

@@ -5,6 +5,7 @@ from nova.ec2 import errors
 from nova.ec2 import filters
 from nova.ec2 import operations
 from nova.ec2 import tags
+from nova.json_types import JsonDocument
 
 POLICIES = {'spread': 'anti-affinity', 'cluster': 'network-proximity'}       # {strategy: policy of server groups}
 STRATEGIES = {policy: strategy for strategy, policy in POLICIES.items()}
@@ -50,7 +51,7 @@ def _shown(req: operations.Request, groups: list[dict[str, Any]]) -> list[dict[s
              'Tags': kept[group['id']]} for group in groups]
 
 
-def create_placement_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_placement_group(req: operations.Request, given: operations.Given) -> JsonDocument:
     strategy, name = given.get('Strategy') or 'cluster', given.get('GroupName')
     if not name:
         raise errors.missing('GroupName')
@@ -71,7 +72,7 @@ def create_placement_group(req: operations.Request, given: operations.Given) -> 
     return {'PlacementGroup': _shown(req, [made['server_group']])[0]}
 
 
-def describe_placement_groups(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_placement_groups(req: operations.Request, given: operations.Given) -> JsonDocument:
     groups = _all(req)
     names = given.get('GroupNames')
     if names:
@@ -82,7 +83,7 @@ def describe_placement_groups(req: operations.Request, given: operations.Given) 
         'spread-level': 'SpreadLevel'})}
 
 
-def delete_placement_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_placement_group(req: operations.Request, given: operations.Given) -> JsonDocument:
     group = named(req, given.get('GroupName') or '')
     if group['members']:
         raise errors.Ec2Error('InvalidPlacementGroup.InUse',

@@ -13,11 +13,13 @@ from nova.ec2 import waits
 from nova.ec2.instances import states
 from nova.ec2.instances import views
 from nova.ec2.networks import public_addresses
+from nova.ec2.server import Server
 from nova.ec2.volumes import deletion
+from nova.json_types import JsonDocument
 
 
 def _changes(req: operations.Request, given: operations.Given, done: dict[str, str],
-             change: Callable[[dict[str, Any]], str]) -> list[dict[str, Any]]:
+             change: Callable[[Server], str]) -> list[dict[str, Any]]:
     """Change each instance of a request; return the previous and current states.
 
     :param done: {state that needs no change: itself}
@@ -34,7 +36,7 @@ def _changes(req: operations.Request, given: operations.Given, done: dict[str, s
     return rows
 
 
-def act(req: operations.Request, server: dict[str, Any], action: str, body: calls.Document | None = None,
+def act(req: operations.Request, server: Server, action: str, body: calls.Document | None = None,
         wait: bool = False) -> None:
     """Begin an action of the compute API.
 
@@ -47,14 +49,14 @@ def act(req: operations.Request, server: dict[str, Any], action: str, body: call
             'compute', 'POST', f'/servers/{server["id"]}/action', {action: body}, headers=headers))
 
 
-def confirm_resize(req: operations.Request, server: dict[str, Any]) -> None:
+def confirm_resize(req: operations.Request, server: Server) -> None:
     """Confirm a resize and wait for the result. It has no task state, so the Prefer header has no effect."""
     act(req, server, 'confirmResize')
     waits.wait(req, server['id'], lambda found: bool(found['OS-EXT-STS:vm_state'] != 'resized'))
 
 
-def start_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    def start(server: dict[str, Any]) -> str:
+def start_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
+    def start(server: Server) -> str:
         if server['OS-EXT-STS:vm_state'] == 'resized':          # ModifyInstanceAttribute did not wait for the resize
             confirm_resize(req, server)
         act(req, server, states.STARTS.get(server['OS-EXT-STS:vm_state'], 'os-start'))
@@ -62,8 +64,8 @@ def start_instances(req: operations.Request, given: operations.Given) -> dict[st
     return {'StartingInstances': _changes(req, given, {'running': 'running', 'pending': 'pending'}, start)}
 
 
-def stop_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    def stop(server: dict[str, Any]) -> str:
+def stop_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
+    def stop(server: Server) -> str:
         act(req, server, 'suspend' if given.get('Hibernate') else 'os-stop')
         return 'stopping'
     return {'StoppingInstances': _changes(req, given, {'stopped': 'stopped', 'stopping': 'stopping'}, stop)}
@@ -96,8 +98,8 @@ def _of_category(req: operations.Request, given: operations.Given, method: str, 
     return done
 
 
-def terminate_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    def terminate(server: dict[str, Any]) -> str:
+def terminate_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
+    def terminate(server: Server) -> str:
         public = public_addresses.assigned_to(req, server['id']) if public_addresses.ITEM in server['metadata'] else []
         req.call('compute', 'DELETE', f'/servers/{server["id"]}')
         public_addresses.release(req, public)        # after the DELETE, which may be refused
@@ -115,7 +117,7 @@ def terminate_instances(req: operations.Request, given: operations.Given) -> dic
     return {'TerminatingInstances': rows}
 
 
-def reboot_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def reboot_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
     soft = {'type': 'SOFT'}
     if given.get(protocol.CATEGORY):
         _of_category(req, given, 'POST', '/action', {'reboot': soft})
@@ -125,7 +127,7 @@ def reboot_instances(req: operations.Request, given: operations.Given) -> dict[s
     return {}
 
 
-def unmonitor_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def unmonitor_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Return the monitoring of instances, which is always disabled: see ``unsupported`` for MonitorInstances."""
     servers = views.servers_of(req, given['InstanceIds'])
     names = req.ids.shown('i', [server['id'] for server in servers])

@@ -3,15 +3,15 @@
 The reservation ID is stored in the servers' metadata, from where the compute API of this process and guests read it.
 Users of the project can change the item; it affects only the display.
 """
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 import hashlib
 import secrets
 from typing import Any
 
 from nova import utils
 from nova.ec2 import operations
+from nova.ec2.server import Server
 
-Server = Mapping[str, Any]
 TOKEN = 'ec2:client-token'               # metadata item: the ClientToken of the request
 
 

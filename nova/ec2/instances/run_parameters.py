@@ -1,10 +1,11 @@
 """Parameters of RunInstances that launch templates may contain, and their validation."""
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast, Final
 
 from nova.ec2 import errors
 from nova.ec2 import neutral
+from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.instances import metadata_options
 from nova.ec2.networks import network_interfaces
@@ -12,7 +13,7 @@ from nova.ec2.networks import network_interfaces
 TAKES = ('ImageId InstanceType KeyName SecurityGroups SecurityGroupIds UserData Placement TagSpecifications '
          'BlockDeviceMappings MetadataOptions DisableApiTermination DisableApiStop InstanceInitiatedShutdownBehavior')
 # parameter of a network interface: equivalent parameter of the instance
-PUBLIC = 'AssociatePublicIpAddress'
+PUBLIC: Final = 'AssociatePublicIpAddress'
 _INTERFACE = {'SubnetId': 'SubnetId', 'Groups': 'SecurityGroupIds', 'PrivateIpAddress': 'PrivateIpAddress',
               PUBLIC: PUBLIC}
 _MADE = 'NetworkInterfaceId'             # an existing interface, which is not deleted with the instance
@@ -32,14 +33,15 @@ _PLACEMENT = {'AvailabilityZone', 'GroupName'}
 _EBS = {'SnapshotId', 'VolumeSize', 'DeleteOnTermination', 'VolumeType'}
 
 
-def check(given: Mapping[str, Any]) -> None:
+def check(given: operations.Given) -> None:
     """Check parameters without looking up resources.
 
     :raises Ec2Error: an unsupported parameter
     """
     tags_of(given)
+    values: Mapping[str, object] = given
     for name, (only, why) in _ONLY.items():
-        if given.get(name, only) != only:
+        if values.get(name, only) != only:
             raise errors.unsupported(why)
     if others := sorted(set(given.get('Placement') or ()) - _PLACEMENT):
         raise errors.unsupported(f'The parameter Placement.{others[0]} of RunInstances is not supported.')
@@ -48,7 +50,7 @@ def check(given: Mapping[str, Any]) -> None:
     user_data(given)
 
 
-def tags_of(given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+def tags_of(given: operations.Given) -> tuple[dict[str, str], dict[str, str]]:
     """Return (tags of the instances, tags of their new volumes).
 
     :raises Ec2Error: tags for other resources, or too many
@@ -73,7 +75,7 @@ def check_devices(mappings: Sequence[Mapping[str, Any]]) -> None:
                                      'VolumeSize, VolumeType or DeleteOnTermination.')
 
 
-def of_request(given: Mapping[str, Any]) -> dict[str, Any]:
+def of_request(given: Mapping[str, object]) -> operations.Given:
     """Normalize the parameters of a request to those of a template.
 
     A single network interface is replaced by parameters of the instance; for several see ``_several``. Tags for volumes
@@ -81,7 +83,10 @@ def of_request(given: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises Ec2Error: an unsupported parameter
     """
-    found = dict(given)
+    return cast(operations.Given, _normalized(dict(given)))
+
+
+def _normalized(found: dict[str, Any]) -> dict[str, Any]:
     if found.get('TagSpecifications') and not found.get('BlockDeviceMappings'):
         found['TagSpecifications'] = [each for each in found['TagSpecifications']
                                       if each.get('ResourceType') != 'volume']
@@ -92,7 +97,8 @@ def of_request(given: Mapping[str, Any]) -> dict[str, Any]:
         return {**found, **_several(interfaces, found)}
     one = {name: value for name, value in interfaces[0].items() if (name, value) not in _PLAIN_INTERFACE}
     if len(one.get('PrivateIpAddresses') or ()) == 1:
-        one['PrivateIpAddress'] = network_interfaces.private_address(one)
+        one['PrivateIpAddress'] = network_interfaces.private_address(
+            one.get('PrivateIpAddress'), one['PrivateIpAddresses'])
         one.pop('PrivateIpAddresses')
     if one.keys() <= {_MADE, 'DeleteOnTermination'} and one.get(_MADE):
         if interfaces[0].get('DeleteOnTermination'):
@@ -128,7 +134,7 @@ def _several(interfaces: Sequence[Mapping[str, Any]], others: Mapping[str, Any])
     if any(each.get(PUBLIC) for each in ordered):
         raise errors.Ec2Error('InvalidParameterCombination', f'{PUBLIC} requires a single network interface.')
     made = [{name: value for name, value in each.items() if name not in ('DeviceIndex', PUBLIC)} for each in ordered]
-    made = [of_request({'NetworkInterfaces': [each]}) for each in made]
+    made = [_normalized({'NetworkInterfaces': [each]}) for each in made]
     groups = [each.pop('SecurityGroupIds', None) for each in made if _MADE not in each]
     if any(each != groups[0] for each in groups):
         raise errors.unsupported('The new network interfaces of an instance must have the same security groups. '
@@ -138,7 +144,7 @@ def _several(interfaces: Sequence[Mapping[str, Any]], others: Mapping[str, Any])
     return {'NetworkInterfaces': made, **({'SecurityGroupIds': groups[0]} if groups and groups[0] else {})}
 
 
-def user_data(given: Mapping[str, Any]) -> bytes | None:
+def user_data(given: operations.Given) -> bytes | None:
     """Decode the user data of a request.
 
     :raises Ec2Error: the user data are not base64, or too long

@@ -1,5 +1,7 @@
 """EC2 states of instances, derived from servers."""
-from typing import Any
+
+from nova.ec2.server import Server
+from nova.json_types import JsonDocument
 
 
 STATES = {'pending': 0, 'running': 16, 'shutting-down': 32, 'terminated': 48, 'stopping': 64, 'stopped': 80}
@@ -16,7 +18,7 @@ STARTS = {'stopped': 'os-start', 'suspended': 'resume', 'paused': 'unpause', 'sh
           'shelved_offloaded': 'unshelve'}
 
 
-def state_of(server: dict[str, Any]) -> str:
+def state_of(server: Server) -> str:
     """Return the EC2 state of a server. A server with a failed build is terminated, so that waiters end."""
     task = server.get('OS-EXT-STS:task_state')
     if task in TASKS:
@@ -28,5 +30,5 @@ def state_of(server: dict[str, Any]) -> str:
     return STATUSES.get(server['status'], 'running')
 
 
-def shown(name: str) -> dict[str, Any]:
+def shown(name: str) -> JsonDocument:
     return {'Code': STATES[name], 'Name': name}

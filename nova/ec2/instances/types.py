@@ -6,6 +6,7 @@ from nova.ec2 import filters
 from nova.ec2 import operations
 from nova.ec2.instances import placement_groups
 from nova.ec2.instances import run_parameters
+from nova.json_types import JsonDocument
 
 PARTS_OF_NAMES = {'OpenStack-API-Version': 'compute 2.102'}           # supports the name filter of flavors
 
@@ -79,7 +80,7 @@ FILTERS: dict[str, filters.Values] = {
         'vcpu-info.valid-threads-per-core')}
 
 
-def describe_instance_types(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_instance_types(req: operations.Request, given: operations.Given) -> JsonDocument:
     flavors = req.pages('compute', '/flavors/detail', 'flavors')
     shown = [_type(flavor) for flavor in flavors]
     shown = filters.choose_named(shown, 'InstanceType', given.get('InstanceTypes'), 'InvalidInstanceType',
@@ -100,7 +101,7 @@ def flavor_of(req: operations.Request, name: str | None) -> str:
     raise errors.Ec2Error('InvalidInstanceType', f'The instance type {name[:255]!r} does not exist.')
 
 
-def describe_instance_type_offerings(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_instance_type_offerings(req: operations.Request, given: operations.Given) -> JsonDocument:
     """List each flavor for the region or all zones; only the scheduler knows which hosts have room."""
     kind = given.get('LocationType') or 'region'
     if kind not in ('region', 'availability-zone', 'availability-zone-id'):

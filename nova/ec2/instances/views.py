@@ -17,6 +17,7 @@ from nova.ec2.instances import placement_groups
 from nova.ec2.instances import reservations
 from nova.ec2.instances import states
 from nova.ec2.networks import interfaces
+from nova.ec2.server import Server
 from nova.image import fields as image_fields
 
 DELETED_SHOWN_FOR = datetime.timedelta(hours=1)      # deleted instances are shown for this time if requested by ID
@@ -37,7 +38,7 @@ CONSTANTS: dict[str, Any] = {
     'VirtualizationType': 'hvm'}
 
 
-def _addresses(server: dict[str, Any], kind: str) -> list[str]:
+def _addresses(server: Server, kind: str) -> list[str]:
     return [address['addr'] for network in server['addresses'].values() for address in network
             if address['version'] == 4 and address.get('OS-EXT-IPS:type', 'fixed') == kind]
 
@@ -45,7 +46,7 @@ def _addresses(server: dict[str, Any], kind: str) -> list[str]:
 class Instances:
     """Builds views of servers, with one lookup for the IDs of all."""
 
-    def __init__(self, req: operations.Request, servers: Sequence[dict[str, Any]],
+    def __init__(self, req: operations.Request, servers: Sequence[Server],
                  rows: dict[str, list[dict[str, str]]] | None = None) -> None:
         """
         :param rows: {UUID of a server: its tags in the API database}, if known
@@ -63,7 +64,7 @@ class Instances:
             server['id'] for server in servers if server['addresses'] or server['status'] != 'BUILD'])
         self._systems = listing.systems(req, {image for server in servers if (image := self._image_of(server))})
 
-    def facts(self, server: dict[str, Any]) -> list[Any]:
+    def facts(self, server: Server) -> list[Any]:
         """Return the arguments of ``instance`` in addition to the server's document, JSON-able."""
         volumes = server.get('os-extended-volumes:volumes_attached') or ()
         return [self._instances[server['id']],
@@ -74,7 +75,7 @@ class Instances:
                       if group in self._groups), None),
                 list(self._systems.get(self._image_of(server) or '', (None, None)))]
 
-    def _image_of(self, server: dict[str, Any]) -> str | None:
+    def _image_of(self, server: Server) -> str | None:
         """Return the image of a server, or the image of its root volume."""
         places = [self._attached.get(volume['id'], _NOWHERE)
                   for volume in server.get('os-extended-volumes:volumes_attached') or ()]
@@ -83,12 +84,12 @@ class Instances:
             return image_of(server) or named
         return image_of(server) or next((image for device, _since, image in places if device == root_of(server)), None)
 
-    def one(self, server: dict[str, Any], index: int | None = None) -> dict[str, Any]:
+    def one(self, server: Server, index: int | None = None) -> dict[str, Any]:
         """Build the view of a server."""
         return instance(server, self.facts(server), index)
 
 
-def instance(server: dict[str, Any], facts: list[Any], index: int | None = None) -> dict[str, Any]:
+def instance(server: Server, facts: list[Any], index: int | None = None) -> dict[str, Any]:
     """Build the view of a server.
 
     :param facts: see ``Instances.facts``; the view depends on nothing else, so that it can be cached
@@ -134,33 +135,33 @@ def _attached(req: operations.Request) -> dict[str, tuple[str, str | None, str |
             for attachment in volume['attachments'] if attachment.get('device')}
 
 
-def image_of(server: dict[str, Any]) -> str | None:
+def image_of(server: Server) -> str | None:
     """Return the image of a server without a root volume."""
     return server['image']['id'] if server.get('image') else None
 
 
-def _parts_of(server: dict[str, Any]) -> tuple[str | None, str | None]:
+def _parts_of(server: Server) -> tuple[str | None, str | None]:
     """Return the images of a server's kernel and ramdisk."""
     return server.get('OS-EXT-SRV-ATTR:kernel_id') or None, server.get('OS-EXT-SRV-ATTR:ramdisk_id') or None
 
 
-def root_of(server: dict[str, Any]) -> str:
+def root_of(server: Server) -> str:
     """Return the name of a server's root device."""
     return server.get('OS-EXT-SRV-ATTR:root_device_name') or devices.ROOT
 
 
-def index_of(server: dict[str, Any]) -> int | None:
+def index_of(server: Server) -> int | None:
     """Return the launch index of an instance; None: unknown."""
     found: int | None = server.get('OS-EXT-SRV-ATTR:launch_index')
     return reservations.index_of(server) if found is None else found
 
 
-def category_of(server: dict[str, Any]) -> str:
+def category_of(server: Server) -> str:
     """Return the category of a server."""
     return str(server.get(CATEGORY) or REGULAR)
 
 
-def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = None) -> list[Server]:
     """Return detailed servers of the caller's project: the servers with these IDs, or all.
 
     :raises Ec2Error: a server does not exist
@@ -178,20 +179,21 @@ def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = Non
     return found
 
 
-def _server(req: operations.Request, uuid: str, shown: str) -> dict[str, Any]:
+def _server(req: operations.Request, uuid: str, shown: str) -> Server:
     try:
-        return dict(req.call('compute', 'GET', f'/servers/{uuid}')['server'])
+        found: Server = req.call('compute', 'GET', f'/servers/{uuid}')['server']
+        return found
     except errors.ServiceRefused as refused:
         if refused.status != 404:
             raise
     since = (datetime.datetime.now(datetime.UTC) - DELETED_SHOWN_FOR).strftime('%Y-%m-%dT%H:%M:%SZ')
-    for server in req.pages('compute', '/servers/detail', 'servers', {'changes-since': since}):
-        if server['id'] == uuid and server['status'] == 'DELETED':
-            return dict(server)
+    for found in req.pages('compute', '/servers/detail', 'servers', {'changes-since': since}):
+        if found['id'] == uuid and found['status'] == 'DELETED':
+            return found
     raise errors.not_found('i', shown)
 
 
-def one_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def one_of(req: operations.Request, given: operations.Given) -> Server:
     """Return the server of a request's InstanceId.
 
     :raises Ec2Error: the server does not exist

@@ -7,6 +7,7 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import network_interfaces
 from nova.ec2.networks import public_addresses
+from nova.json_types import JsonDocument
 
 POOL = 'amazon'                  # EC2's name of the provider's pool
 
@@ -36,7 +37,7 @@ def _of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     return found
 
 
-def describe_addresses(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_addresses(req: operations.Request, given: operations.Given) -> JsonDocument:
     rows = _floating(req)
     uuids = [row['id'] for row in rows]
     names, kept = req.ids.shown('eipalloc', uuids), tags.of(req, 'eipalloc', uuids)
@@ -62,7 +63,7 @@ def describe_addresses(req: operations.Request, given: operations.Given) -> dict
         'network-interface-owner-id': 'NetworkInterfaceOwnerId'})}
 
 
-def allocate_address(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def allocate_address(req: operations.Request, given: operations.Given) -> JsonDocument:
     if given.get('Domain', 'vpc') != 'vpc':
         raise errors.unsupported('The only supported domain is vpc.')
     found = tags.given(given.get('TagSpecifications'), 'elastic-ip')
@@ -83,7 +84,7 @@ def _check_group(req: operations.Request, given: operations.Given) -> None:
         raise errors.invalid('NetworkBorderGroup', given['NetworkBorderGroup'])
 
 
-def associate_address(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def associate_address(req: operations.Request, given: operations.Given) -> JsonDocument:
     row = _of(req, given)
     if row['port_id'] and not given.get('AllowReassociation', True):
         raise errors.Ec2Error('Resource.AlreadyAssociated', 'The address is already associated.')
@@ -108,7 +109,7 @@ def associate_address(req: operations.Request, given: operations.Given) -> dict[
     return {'AssociationId': 'eipassoc' + req.ids.one('eipalloc', row['id'])[8:]}
 
 
-def disassociate_address(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def disassociate_address(req: operations.Request, given: operations.Given) -> JsonDocument:
     association = given.get('AssociationId')
     if association:
         if not association.startswith('eipassoc-'):
@@ -119,7 +120,7 @@ def disassociate_address(req: operations.Request, given: operations.Given) -> di
     return {}
 
 
-def release_address(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def release_address(req: operations.Request, given: operations.Given) -> JsonDocument:
     _check_group(req, given)
     row = _of(req, given)
     if row['port_id']:

@@ -8,6 +8,7 @@ from nova.ec2 import filters
 from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import routing
+from nova.json_types import JsonDocument
 
 SERVERS = 'domain-name-servers'
 CLOUD = 'AmazonProvidedDNS'                        # name of the cloud's resolver
@@ -54,7 +55,7 @@ def _find(req: operations.Request, known: db_vpcs.Known, shown: str) -> str:
     return ident
 
 
-def create_dhcp_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_dhcp_options(req: operations.Request, given: operations.Given) -> JsonDocument:
     servers, found = _name_servers(given), tags.given(given.get('TagSpecifications'), 'dhcp-options')
     req.writes()
     ident = req.api_db.run(db_vpcs.add_options, req.project_id, servers)
@@ -65,14 +66,14 @@ def create_dhcp_options(req: operations.Request, given: operations.Given) -> dic
     return {'DhcpOptions': _shown(req, {ident: servers})[0]}
 
 
-def describe_dhcp_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_dhcp_options(req: operations.Request, given: operations.Given) -> JsonDocument:
     shown = _shown(req, db_vpcs.known(req.api_db, req.project_id).options)
     return filters.answer('DhcpOptions', shown, given, 'DhcpOptionsId', {
         'dhcp-options-id': 'DhcpOptionsId', 'owner-id': 'OwnerId', 'key': 'DhcpConfigurations.Key',
         'value': 'DhcpConfigurations.Values.Value'}, prefix='dopt')
 
 
-def associate_dhcp_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def associate_dhcp_options(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Associate DHCP options with a VPC; guests apply them with their next DHCP request."""
     known = db_vpcs.known(req.api_db, req.project_id)
     vpc = routing.find_vpc(req, known, given['VpcId'])
@@ -87,7 +88,7 @@ def associate_dhcp_options(req: operations.Request, given: operations.Given) -> 
     return {}
 
 
-def delete_dhcp_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_dhcp_options(req: operations.Request, given: operations.Given) -> JsonDocument:
     ident = _find(req, db_vpcs.known(req.api_db, req.project_id), given['DhcpOptionsId'])
     req.writes()
     if not req.api_db.run(db_vpcs.remove_options, ident):

@@ -1,5 +1,4 @@
 """EC2 operations on internet gateways: an attached one is the external gateway of the VPC's router."""
-from typing import Any
 
 from nova.db.ec2 import vpcs as db
 from nova.ec2 import errors
@@ -7,9 +6,10 @@ from nova.ec2 import filters
 from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import routing
+from nova.json_types import JsonDocument
 
 
-def create_internet_gateway(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_internet_gateway(req: operations.Request, given: operations.Given) -> JsonDocument:
     found = tags.given(given.get('TagSpecifications'), 'internet-gateway')
     req.writes()
     ident = req.api_db.run(db.add_gateway, req.project_id)
@@ -21,7 +21,7 @@ def create_internet_gateway(req: operations.Request, given: operations.Given) ->
                                 'OwnerId': req.project_id, 'Tags': tags.shown(found)}}
 
 
-def describe_internet_gateways(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_internet_gateways(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = db.known(req.api_db, req.project_id)
     names, vpcs = req.ids.shown('igw', known.gateways), req.ids.shown('vpc', known.vpcs)
     kept = tags.of(req, 'igw', list(known.gateways))
@@ -33,7 +33,7 @@ def describe_internet_gateways(req: operations.Request, given: operations.Given)
         'attachment.state': 'Attachments.State'}, prefix='igw')
 
 
-def attach_internet_gateway(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def attach_internet_gateway(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = db.known(req.api_db, req.project_id)
     gateway = routing.find(req, known, 'igw', given['InternetGatewayId'])
     vpc = routing.find_vpc(req, known, given['VpcId'])
@@ -54,7 +54,7 @@ def attach_internet_gateway(req: operations.Request, given: operations.Given) ->
     return {}
 
 
-def detach_internet_gateway(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def detach_internet_gateway(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = db.known(req.api_db, req.project_id)
     gateway = routing.find(req, known, 'igw', given['InternetGatewayId'])
     vpc = routing.find_vpc(req, known, given['VpcId'])
@@ -74,7 +74,7 @@ def detach_internet_gateway(req: operations.Request, given: operations.Given) ->
     return {}
 
 
-def delete_internet_gateway(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_internet_gateway(req: operations.Request, given: operations.Given) -> JsonDocument:
     gateway = routing.find(req, db.known(req.api_db, req.project_id), 'igw', given['InternetGatewayId'])
     req.writes()
     if not req.api_db.run(db.remove_gateway, gateway):

@@ -9,6 +9,7 @@ from nova.ec2 import tags
 from nova.ec2 import waits
 from nova.ec2.instances import launches
 from nova.ec2.networks import network_interfaces
+from nova.json_types import JsonDocument
 
 MAX_DESCRIPTION = 255                      # characters of a description
 ATTRIBUTES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -29,7 +30,7 @@ def find_port(req: operations.Request, shown: str) -> dict[str, Any]:
     return dict(port)
 
 
-def create_network_interface(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_network_interface(req: operations.Request, given: operations.Given) -> JsonDocument:
     subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
     wanted, text = given.get('Groups') or (), given.get('Description') or ''
     if len(text) > MAX_DESCRIPTION:
@@ -65,10 +66,10 @@ def _address(given: operations.Given) -> str | None:
     listed = given.get('PrivateIpAddresses') or ()
     if len(listed) > 1:
         raise errors.unsupported('A network interface has one private address.')
-    return network_interfaces.private_address(given)
+    return network_interfaces.private_address(given.get('PrivateIpAddress'), given.get('PrivateIpAddresses'))
 
 
-def delete_network_interface(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_network_interface(req: operations.Request, given: operations.Given) -> JsonDocument:
     port = find_port(req, given['NetworkInterfaceId'])
     if port['device_id']:
         raise errors.Ec2Error('InvalidParameterValue', f'The network interface {given["NetworkInterfaceId"]} is in '
@@ -77,7 +78,7 @@ def delete_network_interface(req: operations.Request, given: operations.Given) -
     return {}
 
 
-def attach_network_interface(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def attach_network_interface(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Attach an interface behind the present ones. DeviceIndex is only shown, because guests number their devices."""
     if not 1 <= given['DeviceIndex'] <= 31:
         raise errors.invalid('DeviceIndex', given['DeviceIndex'])
@@ -92,7 +93,7 @@ def attach_network_interface(req: operations.Request, given: operations.Given) -
     return {'AttachmentId': network_interfaces.ATTACHMENT + req.ids.one('eni', port['id'])[4:]}
 
 
-def detach_network_interface(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def detach_network_interface(req: operations.Request, given: operations.Given) -> JsonDocument:
     shown = given['AttachmentId']
     if not shown.startswith(network_interfaces.ATTACHMENT):
         raise errors.Ec2Error('InvalidAttachmentID.Malformed', f'{shown[:64]!r} is not the ID of an attachment.')
@@ -108,14 +109,14 @@ def detach_network_interface(req: operations.Request, given: operations.Given) -
     return {}
 
 
-def describe_network_interface_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_network_interface_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     shown = network_interfaces.shown(req, [find_port(req, given['NetworkInterfaceId'])])[0]
     if given.get('Attribute') not in ATTRIBUTES:
         raise errors.unsupported(f'The attribute {str(given.get("Attribute"))[:64]!r} is not supported.')
     return {'NetworkInterfaceId': given['NetworkInterfaceId'], **ATTRIBUTES[given['Attribute']](shown)}
 
 
-def modify_network_interface_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def modify_network_interface_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     port = find_port(req, given['NetworkInterfaceId'])
     changes: dict[str, Any] = {}
     if given.get('Groups'):

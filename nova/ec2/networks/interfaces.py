@@ -7,6 +7,8 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import network_interfaces
 from nova.ec2.networks import vpcs
+from nova.ec2.server import Server
+from nova.json_types import JsonDocument
 
 FIELDS = ('id', 'device_id', 'project_id', 'mac_address', 'fixed_ips', 'security_groups', 'name')
 
@@ -30,7 +32,7 @@ class Interfaces:
             'project_id': req.project_id, 'fields': ['id', 'name']}) if groups else []
         self._names = {row['id']: row['name'] for row in rows}
 
-    def facts(self, server: dict[str, Any]) -> list[list[Any]]:
+    def facts(self, server: Server) -> list[list[Any]]:
         """Return the arguments of ``shown`` for a server, JSON-able."""
         found, ports = [], self._ports.get(server['id'], [])
         for port in ports if len(ports) < 2 else _in_order(server, ports):
@@ -46,7 +48,7 @@ class Interfaces:
         return found
 
 
-def shown(server: dict[str, Any], facts: list[list[Any]]) -> dict[str, Any]:
+def shown(server: Server, facts: list[list[Any]]) -> JsonDocument:
     """Return the network part of an instance. An instance without ports shows only its group names.
 
     :param facts: see ``Interfaces.facts``; the result depends on nothing else
@@ -60,14 +62,14 @@ def shown(server: dict[str, Any], facts: list[list[Any]]) -> dict[str, Any]:
             'SecurityGroups': [*groups.values()]}
 
 
-def _in_order(server: dict[str, Any], ports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _in_order(server: Server, ports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the ports in the order of the server's interfaces; those without an address are last."""
     macs = [address['OS-EXT-IPS-MAC:mac_addr'] for network in server['addresses'].values() for address in network]
     places = {mac: place for place, mac in reversed(list(enumerate(macs)))}
     return sorted(ports, key=lambda port: places.get(port['mac_address'], len(macs)))
 
 
-def _public(server: dict[str, Any], mac: str) -> str | None:
+def _public(server: Server, mac: str) -> str | None:
     """Return the floating IP of a port of a server."""
     return next((address['addr'] for network in server['addresses'].values() for address in network
                  if address.get('OS-EXT-IPS:type') == 'floating' and address['OS-EXT-IPS-MAC:mac_addr'] == mac), None)

@@ -1,4 +1,5 @@
 """EC2 operations that list ports as network interfaces."""
+from collections.abc import Sequence
 from typing import Any
 
 from nova.ec2 import errors
@@ -7,6 +8,7 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import public_addresses
 from nova.ec2.networks import vpcs
+from nova.json_types import JsonDocument
 
 
 INDEX = 'device-index'                     # internal attribute of an interface: DeviceIndex of AttachNetworkInterface
@@ -14,17 +16,16 @@ OWN = 'created'                            # internal attribute of an interface 
 ATTACHMENT = 'eni-attach-'                 # prefix of an attachment ID; the digits of its interface's ID follow
 
 
-def association(public: str | None, owner: str | None, **more: str | None) -> dict[str, Any] | None:
+def association(public: str | None, owner: str | None, **more: str | None) -> JsonDocument | None:
     """Return the view of the public address of an interface."""
     return {'PublicIp': public, 'PublicDnsName': '', 'IpOwnerId': owner, **more} if public else None
 
 
-def private_address(given: operations.Given) -> str | None:
+def private_address(single: str | None, listed: Sequence[operations.Structure] | None) -> str | None:
     """Return the address of PrivateIpAddress, or of the only one of PrivateIpAddresses.
 
     :raises Ec2Error: the two differ
     """
-    single, listed = given.get('PrivateIpAddress'), given.get('PrivateIpAddresses') or ()
     primary = listed[0].get('PrivateIpAddress') if listed else None
     if single and primary and single != primary:
         raise errors.Ec2Error('InvalidParameterCombination', 'PrivateIpAddress and PrivateIpAddresses have different '
@@ -32,7 +33,7 @@ def private_address(given: operations.Given) -> str | None:
     return single or primary
 
 
-def _floating(req: operations.Request, ports: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _floating(req: operations.Request, ports: list[dict[str, Any]]) -> dict[str, JsonDocument]:
     """Return {UUID of a port: view of its public address}."""
     rows = [row for row in req.pages('network', '/floatingips', 'floatingips', {'project_id': req.project_id})
             if row['port_id']] if ports else []
@@ -113,7 +114,7 @@ def ambiguous(instance: str) -> errors.Ec2Error:
                                                 'Specify an interface ID for the operation instead.')
 
 
-def describe_network_interfaces(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_network_interfaces(req: operations.Request, given: operations.Given) -> JsonDocument:
     rows = shown(req, req.pages('network', '/ports', 'ports', {'project_id': req.project_id}))
     return filters.answer('NetworkInterfaces', rows, given, 'NetworkInterfaceId', {
         'network-interface-id': 'NetworkInterfaceId', 'subnet-id': 'SubnetId', 'vpc-id': 'VpcId', 'status': 'Status',

@@ -13,6 +13,7 @@ from nova.ec2 import ids
 from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import routing
+from nova.json_types import JsonDocument
 
 
 def _association(ident: str) -> str:
@@ -49,7 +50,7 @@ def _tables(req: operations.Request, known: db.Known, wanted: Iterable[str]) -> 
     return shown
 
 
-def create_route_table(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_route_table(req: operations.Request, given: operations.Given) -> JsonDocument:
     vpc = routing.find_vpc(req, db.known(req.api_db, req.project_id), given['VpcId'])
     found = tags.given(given.get('TagSpecifications'), 'route-table')
     req.writes()
@@ -71,7 +72,7 @@ def create_route_table(req: operations.Request, given: operations.Given) -> dict
     return {'RouteTable': _tables(req, known, [ident])[0]}
 
 
-def describe_route_tables(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_route_tables(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = db.known(req.api_db, req.project_id)
     return filters.answer('RouteTables', _tables(req, known, known.tables), given, 'RouteTableId', {
         'route-table-id': 'RouteTableId', 'vpc-id': 'VpcId', 'owner-id': 'OwnerId',
@@ -85,7 +86,7 @@ def describe_route_tables(req: operations.Request, given: operations.Given) -> d
             'route.vpc-peering-connection-id')}, prefix='rtb')
 
 
-def delete_route_table(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_route_table(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = db.known(req.api_db, req.project_id)
     table = routing.find(req, known, 'rtb', given['RouteTableId'])
     if known.tables[table]['main_vpc_id'] or any(
@@ -97,7 +98,7 @@ def delete_route_table(req: operations.Request, given: operations.Given) -> dict
     return {}
 
 
-def associate_route_table(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def associate_route_table(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = db.known(req.api_db, req.project_id)
     table = routing.find(req, known, 'rtb', given['RouteTableId'])
     vpc = known.tables[table]['vpc_id']
@@ -131,7 +132,7 @@ def _associated(req: operations.Request, known: db.Known, shown: str) -> tuple[s
     raise errors.not_found('rtbassoc', shown)
 
 
-def disassociate_route_table(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def disassociate_route_table(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = db.known(req.api_db, req.project_id)
     vpc, subnet = _associated(req, known, given['AssociationId'])
     if subnet is None:
@@ -143,7 +144,7 @@ def disassociate_route_table(req: operations.Request, given: operations.Given) -
     return {}
 
 
-def replace_route_table_association(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def replace_route_table_association(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = db.known(req.api_db, req.project_id)
     vpc, subnet = _associated(req, known, given['AssociationId'])
     table = routing.find(req, known, 'rtb', given['RouteTableId'])

@@ -6,13 +6,14 @@ from nova.db.ec2 import vpcs as db
 from nova.ec2 import errors
 from nova.ec2 import operations
 from nova.ec2.networks import routing
+from nova.json_types import JsonDocument
 
 
-def create_route(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_route(req: operations.Request, given: operations.Given) -> JsonDocument:
     return _put_route(req, given, replace=False)
 
 
-def replace_route(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def replace_route(req: operations.Request, given: operations.Given) -> JsonDocument:
     return _put_route(req, given, replace=True)
 
 
@@ -61,7 +62,7 @@ def _no_route(given: operations.Given, where: str) -> errors.Ec2Error:
                                                     f"{given['RouteTableId']}")
 
 
-def delete_route(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_route(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = db.known(req.api_db, req.project_id)
     table = routing.find(req, known, 'rtb', given['RouteTableId'])
     vpc = known.tables[table]['vpc_id']

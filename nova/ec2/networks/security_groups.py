@@ -9,6 +9,7 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import routing
 from nova.ec2.networks import vpcs
+from nova.json_types import JsonDocument
 from nova.network import group_rules
 
 DIRECTIONS = {'ingress': 'IpPermissions', 'egress': 'IpPermissionsEgress'}
@@ -35,14 +36,13 @@ def shown_protocol(stored: str | None, ethertype: str | None) -> str:
         return ALL if stored in ('ip', 'hopopt') else str(stored)
 
 
-def group_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def group_of(req: operations.Request, ident: str | None, name: str | None) -> dict[str, Any]:
     """Return the group that a request names by ID or name.
 
     :raises Ec2Error: the group does not exist
     """
-    if given.get('GroupId'):
-        return dict(req.find('sg', given['GroupId'], 'network', '/security-groups/{}')['security_group'])
-    name = given.get('GroupName')
+    if ident:
+        return dict(req.find('sg', ident, 'network', '/security-groups/{}')['security_group'])
     if not name:
         raise errors.missing('GroupId')
     for group in routing.groups(req):
@@ -83,7 +83,7 @@ FILTERS: dict[str, filters.Values] = {
     **_rule_filters('egress.ip-permission.', 'IpPermissionsEgress')}
 
 
-def describe_security_groups(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_security_groups(req: operations.Request, given: operations.Given) -> JsonDocument:
     groups = routing.groups(req)
     rules = [rule for group in groups for rule in group['security_group_rules']]
     names = req.ids.shown('sg', [group['id'] for group in groups] + [rule['remote_group_id'] for rule in rules])
@@ -104,7 +104,7 @@ def describe_security_groups(req: operations.Request, given: operations.Given) -
     return filters.answer('SecurityGroups', shown, given, 'GroupId', FILTERS)
 
 
-def create_security_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_security_group(req: operations.Request, given: operations.Given) -> JsonDocument:
     if not given.get('GroupName'):
         raise errors.missing('GroupName')
     vpc = vpcs.Vpcs(req).find(given['VpcId']) if given.get('VpcId') else None
@@ -120,8 +120,8 @@ def create_security_group(req: operations.Request, given: operations.Given) -> d
     return {'GroupId': req.ids.one('sg', made['id']), 'Tags': tags.shown(found)}
 
 
-def delete_security_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    group = group_of(req, given)
+def delete_security_group(req: operations.Request, given: operations.Given) -> JsonDocument:
+    group = group_of(req, given.get('GroupId'), given.get('GroupName'))
     try:
         req.call('network', 'DELETE', f'/security-groups/{group["id"]}')
     except errors.ServiceRefused as refused:

@@ -8,13 +8,19 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import routing
 from nova.ec2.networks import security_groups
+from nova.json_types import JsonDocument
+
+
+def _group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    return security_groups.group_of(req, given.get('GroupId'), given.get('GroupName'))
 
 
 def _wanted(req: operations.Request, given: operations.Given, direction: str) -> Iterator[dict[str, Any]]:
     """Yield the rules in a request in the form of the network service."""
     permissions = list(given.get('IpPermissions') or ())
     if given.get('IpProtocol'):
-        single: dict[str, Any] = {name: given[name] for name in ('IpProtocol', 'FromPort', 'ToPort') if name in given}
+        single: dict[str, Any] = {name: value for name, value in given.items()
+                                  if name in ('IpProtocol', 'FromPort', 'ToPort')}
         if given.get('CidrIp'):
             single['IpRanges'] = [{'CidrIp': given['CidrIp']}]
         permissions.append(single)
@@ -30,7 +36,8 @@ def _wanted(req: operations.Request, given: operations.Given, direction: str) ->
         parts += [{'ethertype': 'IPv6', 'remote_ip_prefix': part.get('CidrIpv6'),
                    'description': part.get('Description')} for part in permission.get('Ipv6Ranges') or ()]
         parts += [{'ethertype': 'IPv6' if base.get('protocol') == 'icmpv6' else 'IPv4',
-                   'remote_group_id': security_groups.group_of(req, part)['id'],
+                   'remote_group_id': security_groups.group_of(
+                       req, part.get('GroupId'), part.get('GroupName'))['id'],
                    'description': part.get('Description')} for part in permission.get('UserIdGroupPairs') or ()]
         if permission.get('PrefixListIds'):
             raise errors.unsupported('Prefix lists are not supported.')
@@ -57,9 +64,8 @@ def _ports(permission: dict[str, Any]) -> dict[str, Any]:
 
 
 def _authorize(direction: str) -> operations.Handler:
-    def handler(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-        group, found = security_groups.group_of(req, given), tags.given(
-            given.get('TagSpecifications'), 'security-group-rule')
+    def handler(req: operations.Request, given: operations.Given) -> JsonDocument:
+        group, found = _group(req, given), tags.given(given.get('TagSpecifications'), 'security-group-rule')
         rules = [{**rule, 'security_group_id': group['id']} for rule in _wanted(req, given, direction)]
         made: list[dict[str, Any]] = []
         try:
@@ -79,8 +85,8 @@ def _authorize(direction: str) -> operations.Handler:
 
 
 def _revoke(direction: str) -> operations.Handler:
-    def handler(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-        group, present = security_groups.group_of(req, given), []
+    def handler(req: operations.Request, given: operations.Given) -> JsonDocument:
+        group = _group(req, given)
         present = group['security_group_rules']
         chosen = []
         if given.get('SecurityGroupRuleIds'):
@@ -99,8 +105,8 @@ def _revoke(direction: str) -> operations.Handler:
 
 def _describe(direction: str) -> operations.Handler:
     """Set the descriptions of rules; an omitted description is removed."""
-    def handler(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-        group = security_groups.group_of(req, given)
+    def handler(req: operations.Request, given: operations.Given) -> JsonDocument:
+        group = _group(req, given)
         present = [rule for rule in group['security_group_rules'] if rule['direction'] == direction]
         wanted: dict[str, str] = {}
         for part in given.get('SecurityGroupRuleDescriptions') or ():
@@ -116,12 +122,12 @@ def _describe(direction: str) -> operations.Handler:
     return handler
 
 
-def modify_security_group_rules(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def modify_security_group_rules(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Modify rules.
 
     :raises Ec2Error: Neutron cannot modify other parts than the description
     """
-    group = security_groups.group_of(req, given)
+    group = _group(req, given)
     present = {rule['id']: rule for rule in group['security_group_rules']}
     wanted: dict[str, dict[str, Any]] = {}
     for part in given['SecurityGroupRules']:
@@ -204,7 +210,7 @@ def _shown(req: operations.Request, rules: list[dict[str, Any]]) -> list[dict[st
     return [{**_rule(req, rule, names), 'Tags': kept[rule['id']]} for rule in rules]
 
 
-def describe_security_group_rules(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_security_group_rules(req: operations.Request, given: operations.Given) -> JsonDocument:
     rules = [rule for group in routing.groups(req) for rule in group['security_group_rules']]
     shown = filters.choose(_shown(req, rules), 'SecurityGroupRuleId', given.get('SecurityGroupRuleIds'), 'sgr')
     return filters.answer('SecurityGroupRules', shown, given, 'SecurityGroupRuleId', {

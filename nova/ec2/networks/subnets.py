@@ -12,6 +12,7 @@ from nova.ec2 import regions
 from nova.ec2 import tags
 from nova.ec2.networks import routing
 from nova.ec2.networks import vpcs
+from nova.json_types import JsonDocument
 
 DHCP = 'network:dhcp'
 PUBLIC = 'map-public-ip-on-launch'           # internal attribute: instances get a public address
@@ -41,7 +42,7 @@ FILTERS: dict[str, filters.Values] = {
                     'ipv6-cidr-block-association.association-id ipv6-cidr-block-association.state outpost-arn')}
 
 
-def describe_subnets(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_subnets(req: operations.Request, given: operations.Given) -> JsonDocument:
     rows = [row for row in req.pages('network', '/subnets', 'subnets') if row['ip_version'] == 4]
     return filters.answer('Subnets', _shown(req, rows), given, 'SubnetId', FILTERS, prefix='subnet')
 
@@ -77,7 +78,7 @@ def _available(row: dict[str, Any], used: Iterable[str]) -> int:
     return sum(end - start + 1 for start, end in pools) - len(inside)
 
 
-def modify_subnet_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def modify_subnet_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Set whether new instances get a public address; other attributes only accept their present values."""
     subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
     if 'MapPublicIpOnLaunch' in given:
@@ -88,7 +89,7 @@ def modify_subnet_attribute(req: operations.Request, given: operations.Given) ->
     return {}
 
 
-def create_subnet(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_subnet(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = vpcs.Vpcs(req)
     vpc = known.find_made(given['VpcId'])
     if not given.get('CidrBlock'):
@@ -128,7 +129,7 @@ def _check_apart(req: operations.Request, cidr: ipaddress.IPv4Network, others: I
             raise _conflict(cidr)
 
 
-def delete_subnet(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_subnet(req: operations.Request, given: operations.Given) -> JsonDocument:
     row = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
     known = vpcs.Vpcs(req)
     vpc = known.of_subnets.get(row['id'])

@@ -14,6 +14,7 @@ from nova.ec2 import filters
 from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import routing
+from nova.json_types import JsonDocument
 
 PREFIXES = range(16, 29)                        # prefix lengths of VPCs and subnets, as in EC2
 # fixed attributes of a VPC: DHCP announces a resolver; hosts have no public DNS names
@@ -96,7 +97,7 @@ def range_of(text: str, name: str, code: str) -> ipaddress.IPv4Network:
     return cidr
 
 
-def create_vpc(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_vpc(req: operations.Request, given: operations.Given) -> JsonDocument:
     if not given.get('CidrBlock'):
         raise errors.missing('CidrBlock')
     cidr = range_of(given['CidrBlock'], 'CidrBlock', 'InvalidVpc.Range')
@@ -121,7 +122,7 @@ def _shown(req: operations.Request, ident: str, cidr: str | None, kept: list[dic
                  'CidrBlockState': {'State': 'associated'}}] if cidr else []}
 
 
-def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_vpcs(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = Vpcs(req)
     kept = tags.of(req, 'vpc', list(known.made))
     options = req.ids.shown('dopt', {row['dhcp_options_id'] for row in known.made.values()})
@@ -138,7 +139,7 @@ def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str,
             'ipv6-cidr-block-association.association-id ipv6-cidr-block-association.state')}, prefix='vpc')
 
 
-def describe_vpc_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_vpc_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     Vpcs(req).find(given['VpcId'])
     if given['Attribute'] not in ATTRIBUTES:
         raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not supported.')
@@ -146,10 +147,11 @@ def describe_vpc_attribute(req: operations.Request, given: operations.Given) -> 
     return {'VpcId': given['VpcId'], name: {'Value': value}}
 
 
-def modify_vpc_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def modify_vpc_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Accept the present values of the attributes; others are not supported."""
     Vpcs(req).find(given['VpcId'])
-    wanted = {name: given[name] for name, _value, _why in ATTRIBUTES.values() if name in given}
+    wanted: dict[str, Any] = {name: value for name, value in given.items()
+                              if name in {row[0] for row in ATTRIBUTES.values()}}
     if len(wanted) != 1:
         raise errors.Ec2Error('InvalidParameterCombination', 'A request must modify one attribute.')
     for name, value, why in ATTRIBUTES.values():
@@ -158,7 +160,7 @@ def modify_vpc_attribute(req: operations.Request, given: operations.Given) -> di
     return {}
 
 
-def delete_vpc(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_vpc(req: operations.Request, given: operations.Given) -> JsonDocument:
     known = Vpcs(req)
     vpc = known.find_made(given['VpcId'])
     parts = db.known(req.api_db, req.project_id)

@@ -1,11 +1,11 @@
 """EC2 operations that attach and detach volumes."""
-from typing import Any
 
 from nova.api import shapes
 from nova.ec2 import errors
 from nova.ec2 import operations
 from nova.ec2 import waits
 from nova.ec2.volumes import volumes
+from nova.json_types import JsonDocument
 
 
 def _server(req: operations.Request, shown: str) -> str:
@@ -13,7 +13,7 @@ def _server(req: operations.Request, shown: str) -> str:
     return str(req.find('i', shown, 'compute', '/servers/{}')['server']['id'])
 
 
-def attach_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def attach_volume(req: operations.Request, given: operations.Given) -> JsonDocument:
     volume, server = volumes.find_volume(req, given['VolumeId']), _server(req, given['InstanceId'])
     if volume['status'] != 'available' and not volume.get('multiattach'):
         raise errors.Ec2Error('IncorrectState', f'The volume {given["VolumeId"]} is {volume["status"]}.')
@@ -27,7 +27,7 @@ def attach_volume(req: operations.Request, given: operations.Given) -> dict[str,
             'Device': made['volumeAttachment'].get('device'), 'State': 'attaching'}
 
 
-def detach_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def detach_volume(req: operations.Request, given: operations.Given) -> JsonDocument:
     volume = volumes.find_volume(req, given['VolumeId'])
     wanted = _server(req, given['InstanceId']) if given.get('InstanceId') else None
     found = [part for part in volume['attachments'] if wanted in (None, part['server_id'])]

@@ -8,6 +8,7 @@ from nova.ec2 import protocol
 from nova.ec2 import tags
 from nova.ec2.volumes import deletion
 from nova.ec2.volumes import volumes
+from nova.json_types import JsonDocument
 
 SNAPSHOT_STATES = {'available': 'completed', 'creating': 'pending', 'deleting': 'completed'}
 
@@ -25,7 +26,7 @@ def _snapshots(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict
         'Tags': tags.merged(row.get('metadata'), kept[row['id']])} for row in rows]
 
 
-def describe_snapshots(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_snapshots(req: operations.Request, given: operations.Given) -> JsonDocument:
     rows = req.chosen('snap', given.get('SnapshotIds'), 'volume', 'snapshots')
     shown = filters.choose(_snapshots(req, rows), 'SnapshotId', given.get('SnapshotIds'), 'snap')
     owners = given.get('OwnerIds')
@@ -41,7 +42,7 @@ def find_snapshot(req: operations.Request, shown: str) -> dict[str, Any]:
     return dict(req.find('snap', shown, 'volume', '/snapshots/{}')['snapshot'])
 
 
-def describe_snapshot_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_snapshot_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Show the permissions of a snapshot; it is never shared."""
     if given['Attribute'] != 'createVolumePermission':
         raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not supported.')
@@ -49,7 +50,7 @@ def describe_snapshot_attribute(req: operations.Request, given: operations.Given
     return {'SnapshotId': given['SnapshotId'], 'CreateVolumePermissions': []}
 
 
-def create_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_snapshot(req: operations.Request, given: operations.Given) -> JsonDocument:
     volume = volumes.find_volume(req, given['VolumeId'])
     found = tags.given(given.get('TagSpecifications'), 'snapshot')
     items, rows = tags.divided('snap', found)
@@ -60,7 +61,7 @@ def create_snapshot(req: operations.Request, given: operations.Given) -> dict[st
     return _snapshots(req, [made['snapshot']])[0]
 
 
-def delete_snapshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_snapshot(req: operations.Request, given: operations.Given) -> JsonDocument:
     deletion.delete_snapshot(req, find_snapshot(req, given['SnapshotId']))
     return {}
 

@@ -6,6 +6,7 @@ from nova.ec2 import filters
 from nova.ec2 import operations
 from nova.ec2.volumes import deletion
 from nova.ec2.volumes import volumes
+from nova.json_types import JsonDocument
 
 GROWING = ('extending', 'retyping')                # statuses of a volume that is being modified
 
@@ -21,7 +22,7 @@ def _rows(req: operations.Request, given: operations.Given) -> list[dict[str, An
                           'vol')
 
 
-def describe_volume_status(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_volume_status(req: operations.Request, given: operations.Given) -> JsonDocument:
     shown = []
     for row in _rows(req, given):
         status = 'impaired' if row['status'].startswith('error') else 'ok'
@@ -37,7 +38,7 @@ def describe_volume_status(req: operations.Request, given: operations.Given) -> 
             'event.not-before volume-status.details-name volume-status.details-status')})
 
 
-def describe_volume_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_volume_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     volumes.find_volume(req, given['VolumeId'])
     if given['Attribute'] == 'autoEnableIO':
         return {'VolumeId': given['VolumeId'], 'AutoEnableIO': {'Value': False}}
@@ -46,7 +47,7 @@ def describe_volume_attribute(req: operations.Request, given: operations.Given) 
     raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not supported.')
 
 
-def describe_volumes_modifications(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_volumes_modifications(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Show volumes that grow, and requested ones. There is no history of changes."""
     shown = [{'VolumeId': row['VolumeId'], 'TargetSize': row['size'],
               'ModificationState': _modification(row['status'])}

@@ -10,6 +10,7 @@ from nova.ec2 import protocol
 from nova.ec2 import tags
 from nova.ec2.volumes import deletion
 from nova.ec2.volumes import types
+from nova.json_types import JsonDocument
 
 MAX_CLOCK_SKEW = datetime.timedelta(minutes=5)     # clock skew of the block storage service
 TOO_LARGE = 413                # a quota is reached
@@ -52,7 +53,7 @@ FILTERS: dict[str, filters.Values] = {
     **filters.unset('attachment.delete-on-termination operator.principal')}
 
 
-def describe_volumes(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def describe_volumes(req: operations.Request, given: operations.Given) -> JsonDocument:
     found = req.chosen('vol', given.get('VolumeIds'), 'volume', 'volumes')
     rows = deletion.present(found)
     if len(rows) < len(found):
@@ -60,7 +61,7 @@ def describe_volumes(req: operations.Request, given: operations.Given) -> dict[s
     return filters.answer('Volumes', _volumes(req, rows), given, 'VolumeId', FILTERS, prefix='vol')
 
 
-def create_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def create_volume(req: operations.Request, given: operations.Given) -> JsonDocument:
     found, token = tags.given(given.get('TagSpecifications'), 'volume'), given.get('ClientToken')
     if not given.get('SnapshotId') and not given.get('Size'):
         raise errors.missing('Size')
@@ -116,7 +117,7 @@ def find_volume(req: operations.Request, shown: str) -> dict[str, Any]:
     return volume
 
 
-def delete_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def delete_volume(req: operations.Request, given: operations.Given) -> JsonDocument:
     volume = find_volume(req, given['VolumeId'])
     if volume['attachments']:
         raise errors.Ec2Error('VolumeInUse', f'The volume {given["VolumeId"]} is attached to an instance.')
@@ -124,7 +125,7 @@ def delete_volume(req: operations.Request, given: operations.Given) -> dict[str,
     return {}
 
 
-def modify_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def modify_volume(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Extend a volume, or replace its alias of the default type by another one."""
     volume = find_volume(req, given['VolumeId'])
     size, kind = given.get('Size') or volume['size'], given.get('VolumeType')
