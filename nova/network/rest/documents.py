@@ -73,7 +73,6 @@ EXTENSIONS = (
 EMPTY = {
     'segments': 'A network has exactly one segment, described by its provider attributes.',
     'network-segment-ranges': 'Segmentation ids of overlay networks are 1 to 65535, allocated on demand.',
-    'service-providers': 'The only service provider is nova-network.',
     'flavors': 'Router flavors are not supported.',
     'service_profiles': 'Router flavors and service profiles are not supported.',
     'local_ips': 'Local IPs are not supported.',
@@ -109,6 +108,10 @@ def extensions() -> list[View]:
 
 def zones() -> list[View]:
     return [{'name': 'nova', 'resource': 'network', 'state': 'available'}]
+
+
+def providers() -> list[View]:
+    return [{'service_type': 'L3_ROUTER_NAT', 'name': 'nova-network', 'default': True}]
 
 
 # ---- hosts and addresses ---------------------------------------------------------
@@ -199,6 +202,10 @@ def list_zones(req: NetworkRequest) -> JsonDocument:
     return {'availability_zones': pages.fields(req.query, zones())}
 
 
+def list_providers(req: NetworkRequest) -> JsonDocument:
+    return {'service_providers': pages.fields(req.query, providers())}
+
+
 def list_quotas(req: NetworkRequest) -> JsonDocument:
     permissions.authorize(req.context, GET_QUOTA, permissions.target({}))         # of all projects
     with req.deps.api_db.reader() as conn:
@@ -263,6 +270,7 @@ REFUSED = (
       for method in ('GET', 'POST')),
     ('PUT', 'subnetpools/{id}/onboard_network_subnets', 'Onboarding is not supported: a subnet cannot be moved into a '
                                                         'pool.'),
+    ('POST', 'service-providers', 'The only service provider is nova-network.'),
     *(('POST', path, reason) for path, reason in EMPTY.items()),
 )
 
@@ -276,6 +284,7 @@ def _selected(key: str, item: Schema) -> Document:
 
 _EXTENSION = s.shape(alias=s.TEXT, name=s.TEXT, description=s.TEXT, updated=s.TEXT, links=s.EMPTY)
 _ZONE = s.shape(name=s.TEXT, resource=s.TEXT, state=s.TEXT)
+_PROVIDER = s.shape(service_type=s.TEXT, name=s.TEXT, default=s.FLAG)
 _AGENT = s.shape(
     id=s.UUID, host=s.TEXT, binary=s.TEXT, agent_type=s.TEXT, topic=s.TEXT, admin_state_up=s.FLAG, alive=s.FLAG,
     availability_zone=s.TEXT, configurations=s.shape(tunnel_address=s.TEXT), description=s.NULL,
@@ -320,6 +329,7 @@ def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
         ('extensions', list_extensions, 'list_extensions', Document({'extensions': s.array(_EXTENSION)})),
         ('extensions/{alias}', show_extension, 'show_extension', Document({'extension': _EXTENSION})),
         ('availability_zones', list_zones, 'list_availability_zones', _selected('availability_zones', _ZONE)),
+        ('service-providers', list_providers, 'list_service_providers', _selected('service_providers', _PROVIDER)),
         *((name, _empty(name), f'list_{_key(name)}', Document({_key(name): s.EMPTY})) for name in EMPTY),
         ('agents', list_agents, 'list_agents', _selected('agents', _AGENT)),
         ('agents/{id}', show_agent, 'show_agent', Document({'agent': _AGENT})),

@@ -22,7 +22,7 @@ WITHOUT_RULE = {
     'identity': set(), 'key manager': set(),
     'network': {
         'GET /', 'GET /extensions', 'GET /extensions/{alias}', 'PUT /default-security-group-rules/{id}',
-        *(f'GET /{path}' for path in documents.EMPTY if path != 'service-providers'),
+        *(f'GET /{path}' for path in documents.EMPTY),
         *(f'{method} /{path}' for method, path, _reason in documents.REFUSED)},
     'block storage': {'GET /attachments', 'GET /attachments/detail', 'GET /attachments/{ident}',
                       'GET /os-availability-zone', 'GET /extensions', 'GET /resource_filters'},

@@ -367,6 +367,14 @@ def test_malformed_network_requests_are_refused(face):
     assert face('demo', 'GET', 'ports?' + 'x' * 66000).status_code in (400, 414)
 
 
+def test_routers_have_one_service_provider(face):
+    provider = {'service_type': 'L3_ROUTER_NAT', 'name': 'nova-network', 'default': True}
+    assert face('demo', 'GET', 'service-providers').json() == {'service_providers': [provider]}
+    assert face('demo', 'GET', 'service-providers?fields=name').json() == {'service_providers': [
+        {'name': 'nova-network'}]}
+    assert face('admin', 'POST', 'service-providers', {}).status_code == 400
+
+
 # ---- rules of their own ------------------------------------------------------------------
 
 def test_full_network_refuses_further_ports(face):

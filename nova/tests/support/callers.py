@@ -80,8 +80,8 @@ def network_rows():
                      and write in resource.attributes[name].write}
             body = {resource.name: given} if method in ('POST', 'PUT') else None
             yield f'{method} {where}', method, '/network' + where, None, body, set(), False
-    for path in ('extensions', 'availability_zones', *network_documents.EMPTY, 'quotas', 'quotas/{project}',
-                 'quotas/{project}/default', 'quotas/{project}/details', 'quotas/tenant'):
+    for path in ('extensions', 'availability_zones', 'service-providers', *network_documents.EMPTY, 'quotas',
+                 'quotas/{project}', 'quotas/{project}/default', 'quotas/{project}/details', 'quotas/tenant'):
         yield (f'GET /v2.0/{path}', 'GET', f'/network/v2.0/{path}', None, None, set(),
                path.partition('/')[0] in network_documents.UNSCOPED)
 
