@@ -129,6 +129,7 @@ def dashboard(conf: cfg.ConfigOpts, application: Application, url: str | None = 
     """Put an application behind the dashboard at /dashboard if it is enabled.
 
     :param url: of the all-in-one; None: the catalog has the URLs of the APIs
+    :raises InvalidInput: [dashboard] websso is malformed, or needs an external Keystone
     """
     if not conf.dashboard.enabled:
         return application
@@ -138,4 +139,5 @@ def dashboard(conf: cfg.ConfigOpts, application: Application, url: str | None = 
     if identity is None and url is None and 'keystone_authtoken' in conf:
         where = conf.keystone_authtoken.www_authenticate_uri
         identity = where and where.rstrip('/').removesuffix('/v3') + '/v3'
-    return pipeline.prepend(app.Dashboard(identity, url, conf.dashboard.connect_to).answer, application)
+    page = app.Dashboard(identity, url, conf.dashboard.connect_to, conf.dashboard.websso)
+    return pipeline.prepend(page.answer, application)

@@ -14,4 +14,8 @@ OPTIONS = [
                 help='Origins of APIs in the service catalog, such as https://image.example.com:9292, whose '
                      'address differs from those of the dashboard and identity_url. The page can connect to no '
                      'other origins. These services must allow the origin of the dashboard in their CORS settings.'),
+    cfg.DictOpt('websso', default={},
+                help='Logins through the federation of an external Keystone (WebSSO), each a button of the login '
+                     'page: PROTOCOL:TEXT or IDENTITY_PROVIDER/PROTOCOL:TEXT, such as openid:Company. Keystone must '
+                     'list the URL of the dashboard with /dashboard/websso as trusted_dashboard.'),
 ]

@@ -1,7 +1,10 @@
 """Static files of the dashboard below /dashboard/, and its configuration."""
+import collections.abc
 import functools
 import http
 import pathlib
+import re
+import types
 import typing
 import urllib.parse
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -9,14 +12,22 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 import orjson
 from webob import acceptparse
 
+from nova import exception
 from nova import i18n
 from nova import version
 from nova.api.dashboard import texts
+from nova.web import bodies
 from nova.web import static
 
 ROOT = '/dashboard'
 STATIC = pathlib.Path(__file__).parent / 'static'
 PAGE, CONFIG, TEXTS, VERSIONED = 'index.html', 'config.json', 'texts.json', 'v/'
+WEBSSO = ROOT + '/websso'                     # where a page of Keystone posts the token of a federated login
+MAX_FORM = 16384                              # bytes of that form
+MAX_LOGINS = 8                                # buttons of federated logins
+_TOKEN = re.compile(r'[\w.=-]{1,8192}', re.ASCII)
+_LOGIN = re.compile(r'(?:(\w[\w.-]{0,63})/)?(\w[\w.-]{0,63})', re.ASCII)
+_USUAL_PORTS = {'http': 80, 'https': 443}
 
 Headers = list[tuple[str, str]]
 
@@ -36,9 +47,38 @@ def policy(connect: list[str]) -> str:
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of a URL."""
+    """Return scheme, host and port of a URL as browsers send them (RFC 6454): in lower case, without the usual port."""
     parts = urllib.parse.urlsplit(url)
-    return f'{parts.scheme}://{parts.netloc}'
+    host = parts.netloc.rpartition('@')[2].lower()
+    return f'{parts.scheme}://{host.removesuffix(f":{_USUAL_PORTS.get(parts.scheme)}")}'
+
+
+def websso_path(name: str) -> str:
+    """Return the path below /v3 at which Keystone begins a federated login.
+
+    :param name: PROTOCOL, for which Keystone finds the identity provider, or IDENTITY_PROVIDER/PROTOCOL
+    :raises InvalidInput: the name is malformed
+    """
+    found = _LOGIN.fullmatch(name)
+    if found is None:
+        raise exception.InvalidInput(f'{name!r} of [dashboard] websso is neither PROTOCOL nor '
+                                     'IDENTITY_PROVIDER/PROTOCOL.')
+    provider, protocol = found.groups()
+    return ('/auth/OS-FEDERATION/' + (f'identity_providers/{provider}/protocols/{protocol}/websso' if provider
+                                      else f'websso/{protocol}'))
+
+
+def websso_logins(found: collections.abc.Mapping[str, str], identity: str | None) -> list[dict[str, str]]:
+    """Return {'label', 'path'} of each button of [dashboard] websso.
+
+    :raises InvalidInput: a name is malformed, there are too many, or the identity service is the embedded one
+    """
+    if found and identity is None:
+        raise exception.InvalidInput('[dashboard] websso needs an external Keystone. The embedded identity service '
+                                     'does not federate identities.')
+    if len(found) > MAX_LOGINS:
+        raise exception.InvalidInput(f'[dashboard] websso has {len(found)} logins; {MAX_LOGINS} are allowed.')
+    return [{'label': label.strip() or name, 'path': websso_path(name)} for name, label in found.items()]
 
 
 @functools.cache
@@ -65,11 +105,15 @@ class Dashboard:
     :param base: catalog URL that the page replaces by its own address, where browsers reach these APIs;
      None: the catalog's URLs belong to other hosts
     :param connect: origins of further APIs
+    :param websso: {PROTOCOL or IDENTITY_PROVIDER/PROTOCOL: text of the button} of federated logins
+    :raises InvalidInput: ``websso`` is malformed, or needs an external Keystone
     """
 
-    def __init__(self, identity: str | None = None, base: str | None = None,
-                 connect: typing.Iterable[str] = ()) -> None:
+    def __init__(self, identity: str | None = None, base: str | None = None, connect: typing.Iterable[str] = (),
+                 websso: collections.abc.Mapping[str, str] = types.MappingProxyType({})) -> None:
         self._files, self._texts = _shipped()
+        logins = websso_logins(websso, identity)
+        self._websso_origin = origin(identity) if identity and logins else None
         origins = sorted({origin(url) for url in [*connect, *([identity] if identity else ())]})
         self._headers: Headers = [
             ('Content-Security-Policy', policy(origins)), ('X-Content-Type-Options', 'nosniff'),
@@ -79,7 +123,8 @@ class Dashboard:
         page = self._files.files[PAGE]
         self._page = static.File(page.kind, page.body.replace(b'{digest}', self._files.digest.encode()))
         self._config = static.File(static.TYPES['.json'], orjson.dumps(
-            {'identity': identity, 'base': base, 'version': self._files.digest, 'release': version.VERSION}))
+            {'identity': identity, 'base': base, 'version': self._files.digest, 'release': version.VERSION,
+             'websso': logins}))
 
     def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes] | None:
         """Answer requests below /dashboard, and send browsers there from the root; a filter of web.pipeline."""
@@ -90,6 +135,8 @@ class Dashboard:
                              [('Location', where), ('Vary', 'Accept')])
         if path != ROOT and not path.startswith(ROOT + '/'):
             return None
+        if path == WEBSSO and self._websso_origin:
+            return self._take_token(environ, start_response)
         if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
             return self._say(start_response, 405, 'Only GET and HEAD are allowed.', [('Allow', 'GET, HEAD')])
         if path == ROOT:
@@ -99,6 +146,28 @@ class Dashboard:
         if file is None:
             return self._say(start_response, 404, 'File not found.')
         return static.answer(environ, start_response, file, cache, self._headers)
+
+    def _take_token(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        """Answer the form that Keystone's page posts with the dashboard's page, which has the token in an element.
+
+        Other sites may not post here: they could log a browser in as another user. The dashboard sets no cookie, so
+        SameSite does not apply. The page refuses a token if its tab has not begun a login.
+        """
+        if environ['REQUEST_METHOD'] != 'POST':
+            return self._say(start_response, 405, 'Only POST is allowed.', [('Allow', 'POST')])
+        if environ.get('HTTP_ORIGIN') != self._websso_origin:
+            return self._say(start_response, 403, f'Only pages of {self._websso_origin} may post a token here.')
+        try:
+            form = urllib.parse.parse_qs(bodies.read(environ, MAX_FORM).decode('ascii', 'replace'), max_num_fields=8)
+        except exception.NovaException as error:
+            return self._say(start_response, error.code, str(error))
+        except ValueError:
+            return self._say(start_response, 400, 'The form has too many fields.')
+        token = form.get('token', [''])[0]
+        if not _TOKEN.fullmatch(token):
+            return self._say(start_response, 400, 'The form has no token, or a malformed one.')
+        page = self._page.body.replace(b'</head>', f'<meta name="nova-token" content="{token}">\n</head>'.encode())
+        return self._say(start_response, 200, page, kind=self._page.kind)
 
     def _find(self, name: str, environ: WSGIEnvironment) -> tuple[static.File | None, str]:
         if name in ('', PAGE):
@@ -110,10 +179,10 @@ class Dashboard:
         prefix = f'{VERSIONED}{self._files.digest}/'
         return self._files.get(name.removeprefix(prefix)) if name.startswith(prefix) else None, static.FOREVER
 
-    def _say(self, start_response: StartResponse, code: int, text: str, headers: typing.Iterable[tuple[str, str]] = (),
-             ) -> list[bytes]:
-        body = f'{text}\n'.encode()
+    def _say(self, start_response: StartResponse, code: int, text: str | bytes,
+             headers: typing.Iterable[tuple[str, str]] = (), kind: str = static.TYPES['.txt']) -> list[bytes]:
+        body = f'{text}\n'.encode() if isinstance(text, str) else text
         start_response(f'{code} {http.HTTPStatus(code).phrase}', [
-            *self._headers, *headers, ('Content-Type', 'text/plain; charset=utf-8'), ('Cache-Control', 'no-store'),
+            *self._headers, *headers, ('Content-Type', kind), ('Cache-Control', 'no-store'),
             ('Content-Length', str(len(body)))])
         return [body]

@@ -3,6 +3,7 @@
 Its programs come from the environment that NOVA_TEST_KEYSTONE names (tools/test.sh integration makes it).
 """
 import contextlib
+import itertools
 import os
 import pathlib
 import secrets
@@ -47,13 +48,20 @@ def programs():
 
 
 @contextlib.contextmanager
-def running():
-    """(URL, password of the user admin in the project admin)."""
+def running(settings='', program=None, **variables):
+    """(URL, password of the user admin in the project admin).
+
+    :param settings: further text of keystone.conf
+    :param program: file that serves Keystone's application; None: one that serves it alone
+    :param variables: environment variables of the program
+    """
     place, password, port = programs(), secrets.token_hex(16), servers.free_port()
     url = f'http://127.0.0.1:{port}'
     with servers._directory() as directory:
-        (directory / 'keystone.conf').write_text(SETTINGS.format(directory=directory))
-        environ = {**os.environ, 'OS_KEYSTONE_CONFIG_DIR': str(directory), 'PORT': str(port)}
+        (directory / 'keystone.conf').write_text(SETTINGS.format(directory=directory) + settings)
+        (directory / '.keystone').symlink_to(directory)              # where its middleware for CORS looks
+        environ = {**os.environ, 'HOME': str(directory), 'OS_KEYSTONE_CONFIG_DIR': str(directory), 'PORT': str(port),
+                   **variables}
 
         def manage(*arguments):
             done = subprocess.run([place / 'keystone-manage', '--config-file', directory / 'keystone.conf', *arguments],
@@ -67,10 +75,42 @@ def running():
         manage('bootstrap', '--bootstrap-password', password, *(word for kind in ('public', 'internal', 'admin')
                for word in (f'--bootstrap-{kind}-url', url + '/v3')),
                '--bootstrap-region-id', 'RegionOne')
-        command, log = [place / 'python', '-W', 'ignore', '-c', servers.WSGI.format('keystone')], directory / 'log'
+        served = ['-P', program] if program else ['-c', servers.WSGI.format('keystone')]
+        command, log = [place / 'python', '-W', 'ignore', *served], directory / 'log'
         with servers._running(command, log, env=environ) as process:
             servers._wait(lambda: _answers(url), process, log)
             yield url, password
+
+
+@contextlib.contextmanager
+def trusted(url, password, groups=('KEYSTONE_AUTHTOKEN',)):
+    """Make clouds of this process ask this Keystone until the end, as its administrator.
+
+    :param groups: of the options with the account
+    """
+    account = {'auth_type': 'password', 'auth_url': url + '/v3', 'username': ADMIN, 'password': password,
+               'project_name': 'admin', 'user_domain_id': 'default', 'project_domain_id': 'default'}
+    with pytest.MonkeyPatch.context() as patch:
+        for group, (name, value) in itertools.product(groups, account.items()):
+            patch.setenv(f'OS_{group}__{name.upper()}', value)
+        patch.setenv('OS_KEYSTONE_AUTHTOKEN__WWW_AUTHENTICATE_URI', url + '/v3')
+        yield
+
+
+def publish(admin, rows):
+    """Put services into the catalog.
+
+    :param admin: Caller of the administrator
+    :param rows: (type, name, URL) of each
+    """
+    for kind, name, url in rows:
+        made = admin.post('/identity/v3/services', {'service': {'type': kind, 'name': name}})
+        assert made.status_code == 201, made.text
+        for interface in ('public', 'internal'):
+            endpoint = admin.post('/identity/v3/endpoints', {'endpoint': {
+                'service_id': made.json()['service']['id'], 'interface': interface, 'url': url,
+                'region': 'RegionOne'}})
+            assert endpoint.status_code == 201, endpoint.text
 
 
 def _answers(url):

@@ -32,19 +32,15 @@ VERSION, one = isolation.VERSION, isolation.one
 @pytest.fixture(scope='module')
 def identity(tmp_path_factory):
     """callers.Identity of a cloud whose compute API asks a Keystone, and so do its images, networks and volumes."""
-    with keystone.running() as (url, password), pytest.MonkeyPatch.context() as patch:
-        for name, value in {'auth_type': 'password', 'auth_url': url + '/v3', 'www_authenticate_uri': url + '/v3',
-                            'username': keystone.ADMIN, 'password': password, 'project_name': 'admin',
-                            'user_domain_id': 'default', 'project_domain_id': 'default'}.items():
-            patch.setenv(f'OS_KEYSTONE_AUTHTOKEN__{name.upper()}', value)
-        with cloud_fixture.running(tmp_path_factory.mktemp('keystone'), identity__backend='keystone') as cloud:
-            auth = callers.by_password(keystone.ADMIN, password, {'project': {
-                'name': 'admin', 'domain': callers.DOMAIN}})
-            made = callers.Identity(callers.Caller(cloud.url, auth, VERSION, identity=url), VERSION)
-            made.databases = {'api': f'sqlite:///{cloud.state_path}/api.sqlite',
-                              'cell': f'sqlite:///{cloud.state_path}/cell1.sqlite'}
-            made.image = made.admin.upload_image(name='everybodys', visibility='public')
-            yield made
+    with keystone.running() as (url, password), keystone.trusted(url, password), cloud_fixture.running(
+            tmp_path_factory.mktemp('keystone'), identity__backend='keystone') as cloud:
+        auth = callers.by_password(keystone.ADMIN, password, {'project': {
+            'name': 'admin', 'domain': callers.DOMAIN}})
+        made = callers.Identity(callers.Caller(cloud.url, auth, VERSION, identity=url), VERSION)
+        made.databases = {'api': f'sqlite:///{cloud.state_path}/api.sqlite',
+                          'cell': f'sqlite:///{cloud.state_path}/cell1.sqlite'}
+        made.image = made.admin.upload_image(name='everybodys', visibility='public')
+        yield made
 
 
 @pytest.fixture(scope='module')

@@ -1,5 +1,4 @@
 """Shares of servers with a real Manila and a real Keystone. What mounts them is in test_libvirt_shares.py."""
-import itertools
 import types
 
 import pytest
@@ -22,24 +21,20 @@ def place(tmp_path_factory):
     """
     manila.programs()
     port = servers.free_port()
-    with keystone.running() as (url, password), servers.rabbitmq() as broker, pytest.MonkeyPatch.context() as patch:
-        account = {'auth_type': 'password', 'auth_url': url + '/v3', 'username': keystone.ADMIN, 'password': password,
-                   'project_name': 'admin', 'user_domain_id': 'default', 'project_domain_id': 'default'}
-        for group, (name, value) in itertools.product(('KEYSTONE_AUTHTOKEN', 'MANILA'), account.items()):
-            patch.setenv(f'OS_{group}__{name.upper()}', value)
-        patch.setenv('OS_KEYSTONE_AUTHTOKEN__WWW_AUTHENTICATE_URI', url + '/v3')
-        with manila.running(f'rabbit://guest:guest@127.0.0.1:{broker.port}/', url, password, port) as address, \
-                cloud_fixture.running(tmp_path_factory.mktemp('cloud'), identity__backend='keystone',
-                                      manila__endpoint_override=address) as cloud:
-            admin = callers.Caller(cloud.url, callers.by_password(keystone.ADMIN, password, {'project': {
-                'name': 'admin', 'domain': callers.DOMAIN}}), '2.97', identity=url)
-            identity = callers.Identity(admin, '2.97')
-            identity.grant(f'/projects/{admin.project_id}', admin.user_id, 'service')      # of service tokens
-            manila.Manila(address, admin).type('plain')
-            image = admin.upload_image(name='everybodys', visibility='public')
-            yield types.SimpleNamespace(
-                admin=admin, image=image, owner=identity.in_project('one', 'member'),
-                other=identity.in_project('two', 'member'), shares=lambda caller: manila.Manila(address, caller))
+    with keystone.running() as (url, password), servers.rabbitmq() as broker, \
+            keystone.trusted(url, password, ('KEYSTONE_AUTHTOKEN', 'MANILA')), \
+            manila.running(f'rabbit://guest:guest@127.0.0.1:{broker.port}/', url, password, port) as address, \
+            cloud_fixture.running(tmp_path_factory.mktemp('cloud'), identity__backend='keystone',
+                                  manila__endpoint_override=address) as cloud:
+        admin = callers.Caller(cloud.url, callers.by_password(keystone.ADMIN, password, {'project': {
+            'name': 'admin', 'domain': callers.DOMAIN}}), '2.97', identity=url)
+        identity = callers.Identity(admin, '2.97')
+        identity.grant(f'/projects/{admin.project_id}', admin.user_id, 'service')      # of service tokens
+        manila.Manila(address, admin).type('plain')
+        image = admin.upload_image(name='everybodys', visibility='public')
+        yield types.SimpleNamespace(
+            admin=admin, image=image, owner=identity.in_project('one', 'member'),
+            other=identity.in_project('two', 'member'), shares=lambda caller: manila.Manila(address, caller))
 
 
 def stopped(place):

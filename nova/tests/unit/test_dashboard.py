@@ -2,12 +2,14 @@
 import csv
 import gzip
 import hashlib
+import io
 import re
 
 import orjson
 import pytest
 
 from nova import conf as nova_conf
+from nova import exception
 from nova import i18n
 from nova import version as nova_version
 from nova.api.dashboard import app
@@ -182,4 +184,67 @@ def test_fleet_dashboard_config_contains_the_identity_address():
         {'REQUEST_METHOD': 'GET', 'PATH_INFO': '/dashboard/config.json'}, lambda status, headers: None)
     assert orjson.loads(body) == {'identity': 'https://keys.example.com/v3', 'base': None,
                                   'version': static.Files(app.STATIC).digest,
-                                  'release': nova_version.VERSION}
+                                  'release': nova_version.VERSION, 'websso': []}
+
+
+# ---- federated logins ---------------------------------------------------------------
+
+KEYS = 'https://Keys.example.com:443/v3'
+TOKEN = 'gAAAAABo-_.='
+
+
+def post(made, body, origin='https://keys.example.com', path='/dashboard/websso', **headers):
+    sent = {'wsgi.input': io.BytesIO(body), 'CONTENT_LENGTH': str(len(body)), **headers}
+    return ask(path, 'POST', made, **(sent if origin is None else {**sent, 'HTTP_ORIGIN': origin}))
+
+
+@pytest.fixture(scope='module')
+def federated():
+    return app.Dashboard(KEYS, websso={'openid': 'Company', 'branch/saml2': ''})
+
+
+def test_federated_logins_are_in_the_config(federated):
+    assert orjson.loads(ask('/dashboard/config.json', made=federated)[2])['websso'] == [
+        {'label': 'Company', 'path': '/auth/OS-FEDERATION/websso/openid'},
+        {'label': 'branch/saml2', 'path': '/auth/OS-FEDERATION/identity_providers/branch/protocols/saml2/websso'}]
+
+
+def test_posted_token_is_in_the_page_and_in_no_cache(federated):
+    status, headers, body = post(federated, f'token={TOKEN}&other=1'.encode())
+    assert status == '200 OK' and headers['Cache-Control'] == 'no-store' and 'ETag' not in headers
+    assert headers['Content-Type'] == 'text/html; charset=utf-8' and 'Content-Security-Policy' in headers
+    assert body.count(f'<meta name="nova-token" content="{TOKEN}">'.encode()) == 1
+    assert body.replace(f'<meta name="nova-token" content="{TOKEN}">\n'.encode(), b'') == ask(
+        '/dashboard/', made=federated)[2]
+
+
+@pytest.mark.parametrize('origin', [None, 'null', 'https://evil.example', 'http://keys.example.com',
+                                    'https://keys.example.com:444', 'https://keys.example.com.evil.example'])
+def test_only_pages_of_the_identity_service_may_post_a_token(federated, origin):
+    status, _headers, body = post(federated, f'token={TOKEN}'.encode(), origin)
+    assert status == '403 Forbidden' and TOKEN.encode() not in body
+
+
+@pytest.mark.parametrize(('body', 'code'), [
+    (b'', 400), (b'token=', 400), (b'token=%22%3E%3Cscript%3E', 400), (b'token=a%0ab', 400), (b'token=%c3%a9', 400),
+    (b'token=' + b'a' * 8193, 400), (b'token=' + b'a' * 16384, 413), (b'&'.join([b'a=b'] * 9), 400)])
+def test_malformed_tokens_are_refused(federated, body, code):
+    status, headers, answer = post(federated, body)
+    assert status.startswith(f'{code} ') and b'<' not in answer and headers['Content-Type'].startswith('text/plain')
+
+
+def test_tokens_are_only_posted_and_only_where_logins_are_configured(federated, dashboard):
+    status, headers, _body = ask('/dashboard/websso', made=federated)
+    assert status == '405 Method Not Allowed' and headers['Allow'] == 'POST'
+    assert ask('/dashboard/websso', made=dashboard)[0] == '404 Not Found'
+    assert post(dashboard, f'token={TOKEN}'.encode())[0] == '405 Method Not Allowed'
+
+
+@pytest.mark.parametrize(('options', 'reason'), [
+    ({'websso': {'openid': 'Company'}}, 'needs an external Keystone'),
+    ({'websso': {'a/b/c': 'Company'}, 'identity_url': KEYS}, 'neither PROTOCOL nor IDENTITY_PROVIDER/PROTOCOL'),
+    ({'websso': {'../x': 'Company'}, 'identity_url': KEYS}, 'neither PROTOCOL nor IDENTITY_PROVIDER/PROTOCOL'),
+    ({'websso': {f'p{number}': 'x' for number in range(9)}, 'identity_url': KEYS}, '9 logins; 8 are allowed')])
+def test_unusable_federated_logins_end_the_start_with_the_reason(options, reason):
+    with pytest.raises(exception.InvalidInput, match=reason):
+        served('http://10.0.0.1:8774', **options)

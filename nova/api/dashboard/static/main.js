@@ -1,6 +1,7 @@
 // The beginning: what the page must know, then login or the pages.
 import {html, render, useEffect, useRef, useState} from './core/html.js';
-import {loadConfig, current, onChange} from './core/session.js';
+import {abandon, hasArrived} from './core/login.js';
+import {loadConfig, current, end, onChange} from './core/session.js';
 import {loadTexts, t} from './core/text.js';
 import {Login} from './pages/login.js';
 import {Shell} from './parts/shell.js';
@@ -44,7 +45,11 @@ function Cover({children}) {
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 applyTheme();
 Promise.all([loadConfig(), loadTexts()]).then(
-  () => render(html`<${App} />`, root),
+  () => {
+    if (hasArrived()) end(''); // the new login replaces that of this tab
+    else abandon();
+    render(html`<${App} />`, root);
+  },
   error =>
     render(
       html`<main class="login"><p class="refusal" role="alert">${t('The dashboard cannot be loaded.')} ${error.message}</p></main>`,

@@ -1,6 +1,6 @@
 // Logging in and out, and changing the project: the identity API's tokens.
 import {ApiError, call, url} from './api.js';
-import {begin, current, end} from './session.js';
+import {begin, current, end, identityUrl} from './session.js';
 import {t} from './text.js';
 
 /**
@@ -61,11 +61,39 @@ export async function login(given, factor) {
     : {methods: ['password'], password: {user: {name: given.user, password: given.password, domain}}};
   const scope = given.project ? {project: {name: given.project, domain}} : 'unscoped';
   const first = await token(identity, scope, factor?.receipt);
-  if (given.project) return take(first);
-  const {projects} = await call('identity', '/auth/projects', {token: first.token});
+  return given.project ? take(first) : scoped(first.token);
+}
+
+/** Log in to the only project of a user; the projects to choose from where there are more. @param {string} first  a token without a project */
+async function scoped(first) {
+  const {projects} = await call('identity', '/auth/projects', {token: first});
   if (!projects.length) throw new ApiError(403, t('This user has a role in no project.'));
-  if (projects.length === 1) return choose(first.token, projects[0].id);
-  return {token: first.token, projects};
+  return projects.length === 1 ? choose(first, projects[0].id) : {token: first, projects};
+}
+
+const LEFT = 'nova.websso'; // the page at which this tab has left for a federated login
+const posted = () => /** @type {HTMLMetaElement | null} */ (document.querySelector('meta[name="nova-token"]'));
+
+/** Leave for the identity service, which asks the identity provider. @param {string} path  of the login, below /v3 */
+export function leave(path) {
+  sessionStorage.setItem(LEFT, location.hash || '#/');
+  location.assign(`${identityUrl()}${path}?origin=${encodeURIComponent(new URL('websso', document.baseURI).href)}`);
+}
+
+/** Whether the identity service has posted a token to this page. */
+export const hasArrived = () => !!posted();
+/** End a federated login from which the user came back without a token. */
+export const abandon = () => sessionStorage.removeItem(LEFT);
+
+/** Log in with the posted token, once: neither the page nor its address keeps it. A tab that has not left for it refuses it. */
+export async function arrive() {
+  const found = posted();
+  const page = sessionStorage.getItem(LEFT);
+  abandon();
+  found?.remove();
+  history.replaceState(null, '', new URL(`./${page ?? ''}`, document.baseURI));
+  if (!found || !page) throw new Error(t('This login was not started in this tab. Log in again.'));
+  return scoped(found.content);
 }
 
 /**

@@ -6,11 +6,12 @@ const KEY = 'nova.session';
  * @typedef {{id: string, name: string}} Named
  * @typedef {{token: string, expires: string, user: Named & {domain: Named}, project: (Named & {domain: Named}) | null,
  *   roles: string[], region: string, endpoints: Record<string, string>}} Session
- * @typedef {{identity: string | null, base: string | null, version: string, release: string}} Config
+ * @typedef {{label: string, path: string}} Websso  a login through the identity service's federation
+ * @typedef {{identity: string | null, base: string | null, version: string, release: string, websso: Websso[]}} Config
  */
 
 /** @type {Config} */
-export let config = {identity: null, base: null, version: '', release: ''};
+export let config = {identity: null, base: null, version: '', release: '', websso: []};
 /** @type {Session | null} */
 let session = read();
 /** The last session that was not ended by the user. @type {Session | null} */

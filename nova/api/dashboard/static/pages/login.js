@@ -1,6 +1,7 @@
 // Logging in: password, passcode where one is asked for, the project where there are several.
 import {html, useEffect, useState} from '../core/html.js';
-import {PasscodeNeeded, choose, login} from '../core/login.js';
+import {PasscodeNeeded, arrive, choose, hasArrived, leave, login} from '../core/login.js';
+import {config} from '../core/session.js';
 import {t} from '../core/text.js';
 import {Refusal} from '../parts/basics.js';
 import {Icon} from '../parts/icons.js';
@@ -31,10 +32,11 @@ export function Login({reason, onCancel}) {
   const [busy, setBusy] = useState(false);
   useEffect(() => {
     document.title = t('Log in') + ' · ' + t('Cloud dashboard');
+    if (hasArrived()) attempt(arrive, t('The identity service refuses the token of this login. Log in again.'));
   }, []);
 
-  /** @param {() => Promise<any>} work */
-  const attempt = async work => {
+  /** @param {() => Promise<any>} work @param {string} [wrong]  what is said when the identity service refuses it */
+  const attempt = async (work, wrong) => {
     setBusy(true);
     setError(null);
     try {
@@ -44,8 +46,7 @@ export function Login({reason, onCancel}) {
       if (found) setChoice(found);
     } catch (why) {
       if (why instanceof PasscodeNeeded) setFactor({receipt: why.receipt, userId: why.userId, passcode: ''});
-      else if (/** @type {any} */ (why).code === 401)
-        setError(new Error(factor ? t('The passcode is wrong or has expired.') : t('User name, password, domain or project is wrong.')));
+      else if (/** @type {any} */ (why).code === 401 && wrong) setError(new Error(wrong));
       else setError(/** @type {Error} */ (why));
     } finally {
       setBusy(false);
@@ -53,7 +54,10 @@ export function Login({reason, onCancel}) {
   };
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    attempt(() => login(given, factor ?? undefined));
+    attempt(
+      () => login(given, factor ?? undefined),
+      factor ? t('The passcode is wrong or has expired.') : t('User name, password, domain or project is wrong.'),
+    );
   };
   const typed = (/** @type {string} */ name) => (/** @type {any} */ event) =>
     setGiven({...given, [name]: event.target.value});
@@ -76,7 +80,10 @@ export function Login({reason, onCancel}) {
           <details open=${given.domain !== 'default' || !!given.project}><summary>${t('Project and domain')}</summary>
             <label for="project">${t('Project')} <span class="quiet">${t('optional')}</span></label><input id="project" value=${given.project} onInput=${typed('project')} />
             <label for="domain">${t('Domain')}</label><input id="domain" value=${given.domain} onInput=${typed('domain')} /></details>
-          <button class="primary" disabled=${busy}>${busy ? t('One moment …') : t('Log in')}</button></form>`
+          <button class="primary" disabled=${busy}>${busy ? t('One moment …') : t('Log in')}</button>
+          ${config.websso.map(
+            ({label, path}) => html`<button type="button" class="federated" disabled=${busy} onClick=${() => leave(path)}>${t('Log in with {name}', {name: label})}</button>`,
+          )}</form>`
         }
         <${Refusal} error=${error} />
         ${onCancel && html`<p><button type="button" class="small" onClick=${onCancel}>${t('Discard the open page')}</button></p>`}
