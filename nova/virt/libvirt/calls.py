@@ -22,6 +22,9 @@ _REMOVE = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_TPM
 _KEEP = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
 _COUNTERS = (libvirt.VIR_DOMAIN_STATS_CPU_TOTAL | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_BLOCK
              | libvirt.VIR_DOMAIN_STATS_INTERFACE)
+# libvirt's refusals to read a statistic: the kernel does not count it, or the device is gone
+_UNREADABLE = (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_INTERNAL_ERROR,
+               libvirt.VIR_ERR_SYSTEM_ERROR)
 KILL_ATTEMPTS = 3                        # libvirt gives up each attempt after 15 s if the process does not exit
 
 
@@ -301,14 +304,35 @@ def _sum(stats: dict[str, Any], group: str, name: str) -> int | None:
 
 
 def container_counters(connection: libvirt.virConnect) -> dict[str, Counters]:
-    """Return {uuid: Counters} of the running containers, with CPU and memory alone: libvirt has no bulk call for them.
-    """
+    """Return {uuid: Counters} of the running containers, one after the other: libvirt has no bulk call for them."""
     found = {}
     for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
         with suppressed(libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID):
             _state, _maximum, used_kib_now, _vcpus, cpu_ns = domain.info()
-            found[domain.UUIDString()] = Counters(str(domain.ID()), used_kib_now * 1024, cpu_ns)
+            found[domain.UUIDString()] = Counters(str(domain.ID()), used_kib_now * 1024, cpu_ns,
+                                                  *_container_disk(domain), *_container_ports(domain))
     return found
+
+
+def _container_disk(domain: libvirt.virDomain) -> tuple[int | None, ...]:
+    """Return bytes read and written, and requests, as the control group of a container counts them; else None.
+
+    In control groups of version 1 some kernels count nothing until a limit is set, so zeros are unknown values.
+    """
+    with suppressed(*_UNREADABLE):
+        reads, read_bytes, writes, written_bytes, _errors = domain.blockStats('')
+        if reads or writes:
+            return read_bytes, written_bytes, reads, writes
+    return None, None, None, None
+
+
+def _container_ports(domain: libvirt.virDomain) -> tuple[int | None, ...]:
+    """Return bytes received and sent, and packets, over all interfaces of a container, as it sees them; else None."""
+    targets = etree.fromstring(domain.XMLDesc()).findall('./devices/interface/target[@dev]')
+    with suppressed(*_UNREADABLE):
+        stats = [domain.interfaceStats(target.get('dev')) for target in targets]
+        return tuple(sum(row[place] for row in stats) for place in (0, 4, 1, 5))
+    return None, None, None, None
 
 
 def used_kib(stats: dict[str, int]) -> int:
