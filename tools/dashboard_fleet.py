@@ -55,11 +55,11 @@ class Walk:
         user = self.browser
 
         def make():
-            user.go('/create', 'Create a server')
+            user.go('/create', 'Create server')
             user.type('Name', 'by-browser')
             user.choose('Flavor', flavor)
             user.choose('Image', image)
-            user.press('Create the server')
+            user.press('Create server')
             user.heading('by-browser')
             user.until(lambda: user.css('.page-head .badge.good'), 'it does not become active', ACTIVE_S)
 

@@ -3,7 +3,7 @@
 #
 # usage: tools/test_services.sh services|image|bill
 #
-# services     the environment with Keystone, Barbican, Ironic, Cinder and Manila (NOVA_TEST_KEYSTONE)
+# services     the environment with Keystone, Glance, Neutron, Barbican, Ironic, Cinder and Manila (NOVA_TEST_KEYSTONE)
 # image        the guest image (NOVA_TEST_GUEST_DIR), and in long runs that of VPNs
 # bill         the bill of materials of the tests' environment
 set -euo pipefail
@@ -14,10 +14,11 @@ root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
 # Where it cannot be installed, its tests say so and are skipped.
 services() {
     local program
-    for program in keystone-manage barbican-manage ironic-dbsync cinder-volume manila-share; do
+    for program in keystone-manage glance-manage neutron-db-manage barbican-manage ironic-dbsync cinder-volume manila-share; do
         [ -x "$NOVA_TEST_KEYSTONE/bin/$program" ] && continue
-        python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone barbican ironic cinder manila ||
-            say "Keystone, Barbican, Ironic, Cinder and Manila cannot be installed."
+        python3 "$here/packages.py" "$NOVA_TEST_KEYSTONE" keystone glance neutron barbican ironic cinder manila \
+            pymysql ||
+            say "Keystone and the services beside it cannot be installed."
         break
     done
     [ ! -x "$NOVA_TEST_KEYSTONE/bin/cinder-volume" ] || [ $root = no ] || ceph_bindings "$NOVA_TEST_KEYSTONE/bin/python" ||
