@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import tarfile
 import tempfile
@@ -44,8 +45,12 @@ echo "I am process $$, $(id -u) of $(tr -s ' ' < /proc/self/uid_map)"
 ls -l /var/lib/cloud/seed/config_drive/openstack/latest 2>/dev/null
 cat /var/lib/cloud/seed/config_drive/openstack/latest/meta_data.json 2>/dev/null
 if [ -e /etc/verbose ]; then i=0; while [ $i -lt 3000 ]; do echo "$i $(cat /etc/verbose)"; i=$((i+1)); done; fi
+ip link set eth0 up 2>/dev/null
 echo "# ready"
-while [ ! -e /halt ]; do sleep 1 & wait $!; done
+while [ ! -e /halt ]; do
+  if [ -e /write ]; then busybox dd if=/dev/zero of=/written bs=1M count=4 conv=fsync; busybox rm -f /write; fi
+  sleep 1 & wait $!
+done
 '''
 
 make_instance, wait_for = driver_contract.make_instance, driver_contract.wait_for
@@ -238,6 +243,35 @@ def test_the_kernel_bounds_what_a_container_uses(rig, instance):
     bounds = [pathlib.Path(f'/sys/fs/cgroup/memory{name}/memory.limit_in_bytes'),
               pathlib.Path(f'/sys/fs/cgroup{name}/memory.max')]
     assert [int(path.read_text()) for path in bounds if path.exists()] == [128 << 20]
+
+
+def test_counters_of_a_container_grow_with_its_disk_and_network(rig, instance):
+    vif = rig.vif()
+    spawn(rig, instance, network_info=[vif])
+    rig.booted(instance)
+    subprocess.run(['ip', 'link', 'set', rig.bridge, 'up'], check=True)
+
+    def now():
+        return rig.driver.usage.guests()[instance.uuid]
+    before = now()
+    assert before.memory_bytes > 0 and before.cpu_ns > 0
+    # broadcasts of the host are what the container receives, not what it sends
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sending:
+        sending.bind((rig.bridge, 0))
+
+        def after_frames():
+            for _number in range(10):
+                sending.send(b'\xff' * 6 + b'\x02' + bytes(5) + b'\x88\xb5' + bytes(1000))
+            found = now()
+            return found.network_receive_packets >= before.network_receive_packets + 10 and found
+        after = wait_for(after_frames, 20, 'the frames to be counted')
+    assert after.network_receive_bytes >= before.network_receive_bytes + 10 * 1000
+    assert after.network_transmit_bytes < before.network_transmit_bytes + 10 * 1000
+    (rig.root(instance) / 'write').touch()
+    wait_for(lambda: not (rig.root(instance) / 'write').exists(), 20, 'the file to be written')
+    if now().disk_write_bytes is None:
+        pytest.skip('the kernel does not count the disk operations of a control group')
+    assert now().disk_write_bytes - (before.disk_write_bytes or 0) >= 4 << 20
 
 
 def test_a_container_has_its_ports_and_no_other_network(rig, instance):
