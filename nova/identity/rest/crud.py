@@ -211,7 +211,7 @@ class Projects(InDomain):
         parent_id = values.get('parent_id')
         if not parent_id:
             return req.domain_id
-        parent = req.service.find('project', id=parent_id)
+        parent = req.service.find('project', id=str(parent_id))
         with exception.AsBadRequest(exception.IdentityNotFound):
             return str(parent['domain_id'] if parent else req.service.domain(str(parent_id))['id'])
 
