@@ -509,7 +509,8 @@ def receipt(missing: exception.FactorsMissing) -> JsonObject:
 # ---- versions
 
 VERSION = shape(
-    id=s.STRING, status=s.STRING, updated=s.STRING, links={'type': 'array', 'items': shape(rel=s.STRING, href=s.STRING)},
+    id=s.STRING, status=s.STRING, updated=s.STRING,
+    links={'type': 'array', 'items': shape(rel=s.STRING, href=s.STRING)},
     **{'media-types': {'type': 'array', 'items': shape(base=s.STRING, type=s.STRING)}})
 
 
