@@ -508,10 +508,10 @@ def receipt(missing: exception.FactorsMissing) -> JsonObject:
 
 # ---- versions
 
-VERSION = shape(
-    id=s.STRING, status=s.STRING, updated=s.STRING,
-    links={'type': 'array', 'items': shape(rel=s.STRING, href=s.STRING)},
-    **{'media-types': {'type': 'array', 'items': shape(base=s.STRING, type=s.STRING)}})
+_MEDIA_TYPES: dict[str, Schema] = {
+    'media-types': {'type': 'array', 'items': shape(base=s.STRING, type=s.STRING)}}
+VERSION = shape(id=s.STRING, status=s.STRING, updated=s.STRING,
+                links={'type': 'array', 'items': shape(rel=s.STRING, href=s.STRING)}, **_MEDIA_TYPES)
 
 
 def version(base: str) -> JsonObject:
