@@ -180,7 +180,7 @@ class Unstable(typing.NamedTuple):
 
 LONG, UNSTABLE = HERE / 'long.tsv', HERE / 'unstable.tsv'
 SHARE = 0.1                              # of all tests, that may be outside of an ordinary run
-TURNS = 8                                # parts of the list of long tests, of which .ci/run runs one
+TURNS = 16                               # parts of the list of long tests, of which .ci/run runs one
 LARGE_S = 300                            # a row of so many seconds may be in another part than others of its file
 # Files of tests with the mark `only` that no part runs: {file: script that a person starts instead}
 PROOFS = {
