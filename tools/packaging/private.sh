@@ -33,6 +33,8 @@ find "$site" \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -
 ln -s /usr/lib/python3/dist-packages/PIL "$site/PIL"
 rm "$site"/yaml/_yaml.* "$site"/numpy/_core/_*_tests.* "$site"/numpy/linalg/lapack_lite.* "$site"/oslo_config/sources/templates/*
 for file in "$site"/netaddr/eui/{iab,oui}.{txt,idx}; do ln -sf /dev/null "$file"; done
+# Modules are no programs: their first lines name interpreters that Debian does not have.
+grep -rlZ --include='*.py' -m1 '^#!' "$site" | xargs -0r sed -i '1s/^#!.*/#/'
 find "$folder" -type f -exec chmod 644 {} +
 find "$folder" -type d -exec chmod 755 {} +
 
