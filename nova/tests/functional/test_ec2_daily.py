@@ -682,9 +682,12 @@ def test_a_created_rsa_key_has_the_sha1_of_its_private_key_and_an_imported_one_t
 # ---- interfaces and rules
 
 def test_an_attached_interface_shows_its_device_index(ec2, instance, subnet):
+    former = ec2.create_network_interface(SubnetId=subnet['SubnetId'])['NetworkInterface']       # its address is free
+    ec2.delete_network_interface(NetworkInterfaceId=former['NetworkInterfaceId'])
+    address = former['PrivateIpAddress']
     made = ec2.create_network_interface(SubnetId=subnet['SubnetId'], PrivateIpAddresses=[
-        {'Primary': True, 'PrivateIpAddress': '10.80.1.78'}])['NetworkInterface']
-    assert made['PrivateIpAddress'] == '10.80.1.78' and made['SourceDestCheck'] is True
+        {'Primary': True, 'PrivateIpAddress': address}])['NetworkInterface']
+    assert made['PrivateIpAddress'] == address and made['SourceDestCheck'] is True
     ident = made['NetworkInterfaceId']
     attached = ec2.attach_network_interface(NetworkInterfaceId=ident, InstanceId=instance['InstanceId'], DeviceIndex=3,
                                             NetworkCardIndex=0)['AttachmentId']

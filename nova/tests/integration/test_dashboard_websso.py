@@ -213,3 +213,21 @@ def test_token_that_another_site_posts_is_refused(rig, browser):
         browser.driver.execute_script('document.getElementById("form").submit()')
         browser.says(f'Only pages of {rig.identity} may post a token here.')
     assert session(browser) is None
+
+
+def test_token_that_keystone_does_not_know_is_refused_with_the_reason(rig, browser):
+    begin(browser)
+    browser.driver.get(rig.identity + '/v3')                       # any page of Keystone's origin
+    browser.driver.execute_script('''const form = document.createElement("form");
+        form.method = "post"; form.action = arguments[0];
+        form.innerHTML = '<input name="token" value="gAAAAAmine">';
+        document.body.append(form); form.submit()''', rig.url + '/dashboard/websso')
+    browser.says('The identity service refuses the token of this login. Log in again.')
+    assert session(browser) is None
+
+
+def test_keystone_posts_tokens_only_to_trusted_dashboards(rig, browser):
+    browser.driver.get(f'{rig.identity}/v3/auth/OS-FEDERATION/websso/openid?origin=http://evil.example/websso')
+    sign_in(browser, 'ada')
+    browser.says('401')
+    assert 'gAAAAA' not in browser.driver.page_source
