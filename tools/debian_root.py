@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a command on a blank root of a Debian release, with the release's own Python and packages.
 
-usage: tools/debian_root.py debian-12|debian-13 [--keep] [--out DIRECTORY] COMMAND...      as root
+usage: tools/debian_root.py [--keep] [--out DIRECTORY] debian-12|debian-13 COMMAND...      as root
 
 The root is made once (debootstrap, in NOVA_TEST_ROOTS) and copied. The command runs in a clone of this tree's last
 commit, with its own mounts, processes, network namespace and /run. DIRECTORY is /root/out there. TMPDIR must not be an

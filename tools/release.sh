@@ -48,7 +48,7 @@ build_release() {
     if [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null; then
         for release in debian-12 debian-13; do
             say "Packages and bundle for $release"
-            "$work/tools/bin/python" "$work/tree/tools/debian_root.py" "$release" --out "$directory" tools/release.sh packages /root/out
+            "$work/tools/bin/python" "$work/tree/tools/debian_root.py" --out "$directory" "$release" tools/release.sh packages /root/out
         done
     else
         say "Debian packages and bundles are missing: they are built as root, where debootstrap is installed."

@@ -19,6 +19,7 @@ from nova.tests.integration import browser as browsers
 from nova.tests.integration import dashboard_cloud
 from nova.tests.integration.dashboard_cloud import credentials
 from nova.tests.integration.dashboard_cloud import logged_in
+from nova.tests.support import waiting
 
 pytestmark = dashboard_cloud.NEEDS_CHROMIUM
 STORED = pathlib.Path(__file__).parent / 'pictures'
@@ -98,13 +99,24 @@ def taking():
     return False
 
 
+def able(admin, service, status):
+    answer = admin.put(f'/os-services/{service["id"]}', {'status': status})
+    assert answer.status_code == 200, answer.text
+
+
 @pytest.fixture(scope='module')
 def cloud(tmp_path_factory):
     with clouds.running(tmp_path_factory.mktemp('pictures'), ['host1', 'host2'], objectstore__enabled=True) as made:
-        client = made.client(version='2.96')
+        client, admin = made.client(version='2.96'), made.admin(version='2.96')
         image = client.upload_image(name='debian')
+        # one host gets all servers: the scheduler chooses at random between equal ones
+        other, = admin.get('/os-services?host=host2').json()['services']
+        able(admin, other, 'disabled')
         for name in ('web-1', 'web-2', 'database'):
             client.wait_for(client.boot(image, name, networks='auto')['id'])
+        able(admin, other, 'enabled')
+        waiting.wait_for(lambda: [row['running_vms'] for row in admin.get(
+            '/os-hypervisors/detail', version='2.87').json()['hypervisors']] in ([3, 0], [0, 3]), what='the reports')
         client.post('/volume/v3/volumes', {'volume': {'name': 'data', 'size': 1}})
         client.post('/os-server-groups', {'server_group': {'name': 'apart', 'policy': 'anti-affinity'}})
         yield made

@@ -218,3 +218,55 @@ def test_volume_of_cinder_is_created_attached_and_detached(rig, browser, server,
     browser.choose('Server', 'web')
     confirm(browser, 'Detach')
     waiting.wait_for(lambda: volume(rig)['status'] == 'available', 60, 'the end of the attachment')
+
+
+def test_floating_address_of_neutron_is_associated_and_released(rig, browser, server, modules):
+    browser.go('/floating-ips', 'Floating addresses')
+    browser.press('Allocate address')
+    browser.choose('External network', 'outside')
+    confirm(browser, 'Allocate address')
+    browser.says('Floating address allocated')
+    address = browser.css('tbody td.first')[0].text
+    browser.press(f'Actions of {address}')
+    browser.press('Associate')
+    browser.choose('Server', 'web')
+    confirm(browser, 'Associate')
+    browser.says(f'{address} associated')
+    found, = ask(rig, 'neutron', '/v2.0/floatingips')['floatingips']
+    port, = ask(rig, 'neutron', f'/v2.0/ports?device_id={server["id"]}')['ports']
+    assert (found['floating_ip_address'], found['port_id']) == (address, port['id'])
+    sound(browser, modules)
+    for label in ('Disassociate', 'Release'):
+        browser.press(f'Actions of {address}')
+        browser.press(label)
+        confirm(browser, label)
+    browser.says(f'{address} released')
+    assert ask(rig, 'neutron', '/v2.0/floatingips')['floatingips'] == []
+
+
+def test_image_of_a_server_is_created_in_glance(rig, browser, server):
+    browser.go('/')
+    browser.go(f'/servers/{server["id"]}', 'web')
+    browser.press('Actions')
+    browser.press('Create image', within="//*[@role='menu']")
+    browser.type('Name', 'copy')
+    browser.press('Create image', within='//dialog[@open]')
+    waiting.wait_for(lambda: (found := only(rig, 'glance', '/v2/images', 'images', 'copy'))
+                     and found['status'] == 'active', 60, 'the image')
+
+
+def test_server_and_volume_are_deleted(rig, browser, server):
+    rig.user.wait_for(server['id'])
+    browser.go('/')
+    browser.go(f'/servers/{server["id"]}', 'web')
+    browser.press('Actions')
+    browser.press('Delete', within="//*[@role='menu']")
+    browser.press('Delete', within='//dialog[@open]')
+    browser.heading('Servers')
+    rig.user.wait_for(server['id'], 'DELETED')
+    assert ask(rig, 'neutron', f'/v2.0/ports?device_id={server["id"]}')['ports'] == []
+    browser.go('/volumes', 'Volumes')
+    browser.press('Actions of data')
+    browser.press('Delete', within="//*[@role='menu']")
+    confirm(browser, 'Delete')
+    waiting.wait_for(lambda: volume(rig) is None, 60, 'the end of the volume')
