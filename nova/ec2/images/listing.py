@@ -28,13 +28,16 @@ def architecture_of(image: dict[str, Any]) -> str | None:
 def systems(req: operations.Request, uuids: Collection[str]) -> dict[str, tuple[str | None, str | None]]:
     """Return {UUID: (architecture, type of the operating system)} of images that are visible to the caller.
 
-    These properties are cached: they seldom change.
+    Both are None in a cloud without an image service. The properties are cached: they seldom change.
     """
     known = req.ids.systems
     missing = [uuid for uuid in uuids if uuid not in known]
     if missing:
-        rows = {row['id']: row for row in req.pages('image', '/images', 'images')} if len(
-            missing) > operations.MAX_SINGLE_READS else {uuid: _read(req, uuid) for uuid in missing}
+        try:
+            rows = {row['id']: row for row in req.pages('image', '/images', 'images')} if len(
+                missing) > operations.MAX_SINGLE_READS else {uuid: _read(req, uuid) for uuid in missing}
+        except errors.NoService:
+            return {uuid: known.get(uuid, (None, None)) for uuid in uuids}
         added = {uuid: (architecture_of(rows.get(uuid) or {}), (rows.get(uuid) or {}).get('os_type'))
                  for uuid in missing}
         known = {**(known if len(known) < ids.MAX_CACHED else {}), **added}
