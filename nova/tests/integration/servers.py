@@ -279,7 +279,7 @@ CLIENTS = {**SHARED, 'mysqlclient': mysqlclient}
 
 # Of what is installed beside RabbitMQ, what its core starts with. A start reads the rest as well, a fifth of its cost.
 NOT_CORE = ('rabbitmq_*', 'amqp10_client-*', 'cowboy-*', 'cowlib-*', 'eetcd-*', 'gun-*', 'jose-*', 'prometheus-*')
-CORE = 'rabbitmq_prelaunch-*'
+CORE = ('rabbitmq_prelaunch-*', 'rabbitmq_auth_mechanism_ssl-*')          # the second one is for a test of certificates
 
 
 def _plugins(directory):
@@ -287,7 +287,7 @@ def _plugins(directory):
     made = directory / 'core'
     made.mkdir()
     for path in pathlib.Path('/usr/lib/rabbitmq/lib').glob('rabbitmq_server-*/plugins/*'):
-        if path.match(CORE) or not any(map(path.match, NOT_CORE)):
+        if any(map(path.match, CORE)) or not any(map(path.match, NOT_CORE)):
             (made / path.name).symlink_to(path)
     return made
 
