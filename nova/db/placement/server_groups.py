@@ -35,6 +35,7 @@ SCOPE = 'capabilities:'          # prefix of metadata keys for the policy host-c
 MAX_SERVER_PER_HOST = 'max_server_per_host'     # the rule of anti-affinity
 LOCALITY = 'network_locality'    # metadata key of aggregates and capability of hosts, for the policy network-proximity
 
+
 class Group(TypedDict):
     """A group. Its members are uuids of servers, oldest first; ``find`` reads no members."""
 

@@ -83,6 +83,11 @@ FILTERS: dict[str, filters.Values] = {
     **_rule_filters('egress.ip-permission.', 'IpPermissionsEgress')}
 
 
+def given_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Return the group that a request names, as ``group_of``."""
+    return group_of(req, given.get('GroupId'), given.get('GroupName'))
+
+
 def describe_security_groups(req: operations.Request, given: operations.Given) -> JsonDocument:
     groups = routing.groups(req)
     rules = [rule for group in groups for rule in group['security_group_rules']]
@@ -121,7 +126,7 @@ def create_security_group(req: operations.Request, given: operations.Given) -> J
 
 
 def delete_security_group(req: operations.Request, given: operations.Given) -> JsonDocument:
-    group = group_of(req, given.get('GroupId'), given.get('GroupName'))
+    group = given_group(req, given)
     try:
         req.call('network', 'DELETE', f'/security-groups/{group["id"]}')
     except errors.ServiceRefused as refused:

@@ -11,10 +11,6 @@ from nova.ec2.networks import security_groups
 from nova.json_types import JsonDocument
 
 
-def _group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    return security_groups.group_of(req, given.get('GroupId'), given.get('GroupName'))
-
-
 def _wanted(req: operations.Request, given: operations.Given, direction: str) -> Iterator[dict[str, Any]]:
     """Yield the rules in a request in the form of the network service."""
     permissions = list(given.get('IpPermissions') or ())
@@ -65,7 +61,8 @@ def _ports(permission: dict[str, Any]) -> dict[str, Any]:
 
 def _authorize(direction: str) -> operations.Handler:
     def handler(req: operations.Request, given: operations.Given) -> JsonDocument:
-        group, found = _group(req, given), tags.given(given.get('TagSpecifications'), 'security-group-rule')
+        group = security_groups.given_group(req, given)
+        found = tags.given(given.get('TagSpecifications'), 'security-group-rule')
         rules = [{**rule, 'security_group_id': group['id']} for rule in _wanted(req, given, direction)]
         made: list[dict[str, Any]] = []
         try:
@@ -86,7 +83,7 @@ def _authorize(direction: str) -> operations.Handler:
 
 def _revoke(direction: str) -> operations.Handler:
     def handler(req: operations.Request, given: operations.Given) -> JsonDocument:
-        group = _group(req, given)
+        group = security_groups.given_group(req, given)
         present = group['security_group_rules']
         chosen = []
         if given.get('SecurityGroupRuleIds'):
@@ -106,7 +103,7 @@ def _revoke(direction: str) -> operations.Handler:
 def _describe(direction: str) -> operations.Handler:
     """Set the descriptions of rules; an omitted description is removed."""
     def handler(req: operations.Request, given: operations.Given) -> JsonDocument:
-        group = _group(req, given)
+        group = security_groups.given_group(req, given)
         present = [rule for rule in group['security_group_rules'] if rule['direction'] == direction]
         wanted: dict[str, str] = {}
         for part in given.get('SecurityGroupRuleDescriptions') or ():
@@ -127,7 +124,7 @@ def modify_security_group_rules(req: operations.Request, given: operations.Given
 
     :raises Ec2Error: Neutron cannot modify other parts than the description
     """
-    group = _group(req, given)
+    group = security_groups.given_group(req, given)
     present = {rule['id']: rule for rule in group['security_group_rules']}
     wanted: dict[str, dict[str, Any]] = {}
     for part in given['SecurityGroupRules']:

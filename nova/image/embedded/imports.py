@@ -1,7 +1,7 @@
 """Imports: the data of an image comes from a URL (web-download), or was staged before (glance-direct).
 
-A few threads download, each at most one image. Tasks in the database tell what became of the imports. After a restart,
-images of interrupted downloads are queued again (Store.recover), and their tasks have failed.
+A few threads download, each at most one image. Tasks in the database record the results. A restart resets images
+of interrupted downloads to the status queued (Store.recover), and their tasks have failed.
 """
 from __future__ import annotations
 

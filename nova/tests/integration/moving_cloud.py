@@ -201,8 +201,15 @@ class Fleet(moving.Hosts):
         self.clear()
 
     def up(self) -> set[str]:
+        return self._hosts_with('state', 'up')
+
+    def enabled(self) -> set[str]:
+        """Hosts that take servers."""
+        return self._hosts_with('status', 'enabled')
+
+    def _hosts_with(self, field: str, value: str) -> set[str]:
         found = self.admin.get('/os-services?binary=nova-compute').json()['services']
-        return {each['host'] for each in found if each['state'] == 'up'}
+        return {each['host'] for each in found if each[field] == value}
 
     def all_up(self) -> None:
         waiting.wait_for(lambda: self.up() == set(self.names), 120, 'the computes to be up')

@@ -92,8 +92,7 @@ def test_aborted_and_failed_migrations_stay_and_forced_ones_complete(fleet):
         fleet.migrated(server, 'error')
         fleet.parts[TWO].start()
         fleet.settled_at(ONE, server)
-        waiting.wait_for(lambda: fleet.admin.get(f'/os-services?host={TWO}&binary=nova-compute').json()[
-            'services'][0]['status'] == 'enabled', 60, 'the host to take servers again')
+        waiting.wait_for(lambda: TWO in fleet.enabled(), 60, 'the host to take servers again')
         fleet.migrate_live(server, TWO)
         migration = fleet.running(server)
         answer = fleet.admin.post(f'/servers/{server}/migrations/{migration}/action', {'force_complete': None})
