@@ -1,5 +1,5 @@
 """EC2 operations on security groups."""
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from nova import exception
 from nova.db.ec2 import vpcs as db
@@ -15,6 +15,13 @@ from nova.network import group_rules
 DIRECTIONS = {'ingress': 'IpPermissions', 'egress': 'IpPermissionsEgress'}
 ALL = '-1'                                        # all protocols
 ICMP = ('icmp', 'icmpv6')
+
+
+class Group(TypedDict):
+    """The parts of a security group of the network service that EC2 reads."""
+    id: str
+    name: str
+    security_group_rules: list[dict[str, Any]]
 
 
 def protocol(given: str | None, ethertype: str | None) -> str:
@@ -36,18 +43,18 @@ def shown_protocol(stored: str | None, ethertype: str | None) -> str:
         return ALL if stored in ('ip', 'hopopt') else str(stored)
 
 
-def group_of(req: operations.Request, ident: str | None, name: str | None) -> dict[str, Any]:
+def group_of(req: operations.Request, ident: str | None, name: str | None) -> Group:
     """Return the group that a request names by ID or name.
 
     :raises Ec2Error: the group does not exist
     """
     if ident:
-        return dict(req.find('sg', ident, 'network', '/security-groups/{}')['security_group'])
+        return cast(Group, req.find('sg', ident, 'network', '/security-groups/{}')['security_group'])
     if not name:
         raise errors.missing('GroupId')
     for group in routing.groups(req):
         if group['name'] == name:
-            return group
+            return cast(Group, group)
     raise errors.Ec2Error('InvalidGroup.NotFound', f'The security group {name[:255]!r} does not exist.')
 
 
@@ -83,7 +90,7 @@ FILTERS: dict[str, filters.Values] = {
     **_rule_filters('egress.ip-permission.', 'IpPermissionsEgress')}
 
 
-def given_group(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+def given_group(req: operations.Request, given: operations.Given) -> Group:
     """Return the group that a request names, as ``group_of``."""
     return group_of(req, given.get('GroupId'), given.get('GroupName'))
 
