@@ -5,9 +5,8 @@ the domain or on the system, and an unscoped token.
 """
 import uuid
 
-import requests
-
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.support import http_session
 
 ROLES = ('reader', 'member', 'manager', 'admin', 'service')
 WITHOUT_PROJECT = (*(f'{scope} {role}' for scope in ('domain', 'system') for role in ROLES), 'unscoped')
@@ -26,8 +25,7 @@ class Caller(cloud_fixture.Client):
 
     def __init__(self, url, auth, version=None, headers=(), session=None, identity=None):
         self.url, self.version, self.identity = url, version, identity or url + '/identity'
-        self.session = session or requests.Session()
-        self.session.trust_env = False
+        self.session = session or http_session.Session()
         self.headers = dict(headers)
         answer = self.session.post(self.identity + '/v3/auth/tokens', json={'auth': auth})
         assert answer.status_code == 201, answer.text

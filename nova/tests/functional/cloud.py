@@ -4,13 +4,13 @@ import json
 import time
 import urllib.parse
 
-import requests
 import yaml
 
 from nova import conf as nova_conf
 from nova.cloud import all_in_one as cloud
 from nova.tests import openapi_answers
 from nova.tests import schemas
+from nova.tests.support import http_session
 
 FAST = {'identity__password_hash_rounds': 4, 'graceful_shutdown_timeout': 5, 'report_interval': 1,
         'objectstore__port': 0}
@@ -50,8 +50,8 @@ class Client:
 
     def __init__(self, url, user, password, project, version=None, verify=True):
         self.url, self.version = url, version
-        self.session = requests.Session()
-        self.session.trust_env, self.session.verify = False, verify
+        self.session = http_session.Session()
+        self.session.verify = verify
         answer = self.session.post(url + '/identity/v3/auth/tokens', json={'auth': {
             'identity': {'methods': ['password'], 'password': {
                 'user': {'name': user, 'password': password, 'domain': {'id': 'default'}}}},
