@@ -14,7 +14,7 @@ from nova.cmd import status
 from nova.cmd.manage import main as manage
 
 PACKAGE = 'solonova'
-PARSERS = {'nova-all': nova_all.new_parser, 'nova-manage': manage.new_parser, 'nova-policy': policy.new_parser,
+PARSERS = {'nova-all': nova_all.new_parser, 'nova-manage': manage.command_parser, 'nova-policy': policy.new_parser,
            'nova-status': status.new_parser}
 # options of nova.conf that every program takes
 OPTIONS = ('--config-file', '--config-dir', '--debug', '--help', '--log-dir', '--log-file', '--state-path', '--version')

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     from nova import conf as nova_conf
 
     before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, COMMANDS)
-    parser = new_parser()
+    parser = command_parser()
     given, rest = parser.parse_known_args(command)
     if 'function' not in given:           # without a category or an action: print the choices
         getattr(given, 'parser', parser).print_help()
@@ -324,7 +325,8 @@ EXIT_CODES: dict[Any, Any] = {
     **{function: codes for module in OPTIONAL.values() for function, codes in module.EXIT_CODES.items()}}
 
 
-def new_parser() -> command_line.Parser:
+@functools.cache
+def command_parser() -> command_line.Parser:
     """Return the parser of the command line, with all commands and their options."""
     parser = command_line.Parser('nova-manage', allow_abbrev=False,
                                  description='Manage database schemas, and access the databases without the API.',
