@@ -7,6 +7,7 @@ import pytest
 
 from nova.cmd import policy
 from nova.cmd import status
+from nova.cmd.manage import main as manage
 
 
 @pytest.fixture
@@ -111,6 +112,13 @@ def test_a_word_that_is_no_command_is_named(main, name, known, capsys):
             main(words)
         assert left.value.code == 2
         assert capsys.readouterr().err == f'{name}: {sentence}; see {name} --help\n'
+
+
+@pytest.mark.parametrize(('words', 'name'), [(['--bogus'], 'nova-manage'), (['db', '--bogus'], 'nova-manage db')])
+def test_nova_manage_refuses_an_option_without_a_command_in_one_line(words, name, capsys):
+    with pytest.raises(SystemExit) as left:
+        manage.main(words)
+    assert (left.value.code, *capsys.readouterr()) == (2, '', f'{name}: no command in: --bogus; see {name} --help\n')
 
 
 def test_an_unknown_option_is_refused_in_one_line(run):
