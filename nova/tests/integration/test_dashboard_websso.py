@@ -44,6 +44,10 @@ RULES = [{'remote': [{'type': 'HTTP_OIDC_PREFERRED_USERNAME'},
           'local': [{'user': {'name': '{0}'}}, {'group': {'name': group, 'domain': {'name': 'Default'}}}]}
          for condition, group in (('any_one_of', 'engineers'), ('not_any_of', 'operators'))]
 GRANTS = {'engineers': ('engines',), 'operators': ('engines', 'operations')}
+# the API knows a revoked token for a while, as keystonemiddleware caches tokens
+EXPIRE = '''const [done] = arguments;
+    import(document.querySelector('script[src$="main.js"]').src.replace('main.js', 'core/session.js')).then(
+        session => done(session.end('expired')));'''
 POST = '''<!doctype html><form id="form" method="post" action="{}"><input name="token" value="{}"></form>'''
 
 
@@ -178,6 +182,33 @@ def test_project_is_chosen_and_the_page_is_the_one_that_was_left(rig, browser):
     browser.press('Log in with Company')
     browser.press('engines')
     browser.heading('Volumes')
+
+
+def test_form_survives_a_login_in_a_window(rig, browser):
+    begin(browser)
+    sign_in(browser, 'grace')
+    browser.press('engines')
+    browser.heading('Overview')
+    old = session(browser)['token']
+    browser.go('/networks', 'Networks')
+    browser.press('Create network')
+    browser.type('Name', 'kept')
+    browser.field('With a subnet').click()
+    page = browser.driver.current_window_handle
+    browser.driver.execute_cdp_cmd('Network.clearBrowserCookies', {})     # so that the window asks for the password
+    browser.driver.execute_async_script(EXPIRE)
+    browser.says('Your session has ended.')
+    browser.press('Log in with Company')
+    window, = browser.until(lambda: set(browser.driver.window_handles) - {page}, 'no window was opened')
+    browser.driver.switch_to.window(window)
+    sign_in(browser, 'grace')
+    browser.until(lambda: browser.driver.window_handles == [page], 'the window is not closed')
+    browser.driver.switch_to.window(page)
+    browser.until(lambda: browser.field('Name').get_attribute('value') == 'kept', 'the form is empty')
+    browser.press('Create network', within='//dialog[@open]')
+    browser.says('Network kept created')
+    assert (session(browser)['token'] != old, session(browser)['project']['name']) == (True, 'engines')
+    assert browser.driver.execute_script('return Object.keys(sessionStorage)') == ['nova.session']
 
 
 def test_wrong_password_at_the_provider_yields_no_session(rig, browser):

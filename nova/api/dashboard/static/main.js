@@ -1,6 +1,6 @@
 // The beginning: what the page must know, then login or the pages.
 import {html, render, useEffect, useRef, useState} from './core/html.js';
-import {abandon, hasArrived} from './core/login.js';
+import {abandon, handOver, hasArrived} from './core/login.js';
 import {loadConfig, current, end, onChange} from './core/session.js';
 import {loadTexts, t} from './core/text.js';
 import {Login} from './pages/login.js';
@@ -46,9 +46,10 @@ const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 applyTheme();
 Promise.all([loadConfig(), loadTexts()]).then(
   () => {
+    const handed = handOver();
     if (hasArrived()) end(''); // the new login replaces that of this tab
     else abandon();
-    render(html`<${App} />`, root);
+    render(handed ? html`<main class="login"><p role="status">${t('You are logged in. Close this window.')}</p></main>` : html`<${App} />`, root);
   },
   error =>
     render(

@@ -1,6 +1,6 @@
 // Logging in and out, and changing the project: the identity API's tokens.
 import {ApiError, call, url} from './api.js';
-import {begin, current, end, identityUrl} from './session.js';
+import {begin, current, end, identityUrl, shownSession} from './session.js';
 import {t} from './text.js';
 
 /**
@@ -64,20 +64,54 @@ export async function login(given, factor) {
   return given.project ? take(first) : scoped(first.token);
 }
 
-/** Log in to the only project of a user; the projects to choose from where there are more. @param {string} first  a token without a project */
-async function scoped(first) {
+/** Log in to the project of the open page or the only one; else the projects to choose from. @param {string} first  a token without a project */
+export async function scoped(first) {
   const {projects} = await call('identity', '/auth/projects', {token: first});
   if (!projects.length) throw new ApiError(403, t('This user has a role in no project.'));
-  return projects.length === 1 ? choose(first, projects[0].id) : {token: first, projects};
+  const chosen = projects.length === 1 ? projects[0] : projects.find((/** @type {any} */ one) => one.id === shownSession()?.project?.id);
+  return chosen ? choose(first, chosen.id) : {token: first, projects};
 }
 
-const LEFT = 'nova.websso'; // the page at which this tab has left for a federated login
+const LEFT = 'nova.websso'; // the page at which this tab has left for a federated login, or the channel of the tab that opened it
+const CHANNEL = 'nova.login.';
 const posted = () => /** @type {HTMLMetaElement | null} */ (document.querySelector('meta[name="nova-token"]'));
+const federated = (/** @type {string} */ path) =>
+  `${identityUrl()}${path}?origin=${encodeURIComponent(new URL('websso', document.baseURI).href)}`;
 
 /** Leave for the identity service, which asks the identity provider. @param {string} path  of the login, below /v3 */
 export function leave(path) {
   sessionStorage.setItem(LEFT, location.hash || '#/');
-  location.assign(`${identityUrl()}${path}?origin=${encodeURIComponent(new URL('websso', document.baseURI).href)}`);
+  location.assign(federated(path));
+}
+
+/**
+ * Log in in a window, so that the open page keeps its forms. The window hands the token over on a channel with a secret name:
+ * no opener outlives the pages of other origins.
+ * @param {string} path @param {(token: string) => void} take
+ */
+export function leaveInWindow(path, take) {
+  const name = CHANNEL + [...crypto.getRandomValues(new Uint32Array(4))].join('-');
+  sessionStorage.setItem(LEFT, name); // the window begins with a copy
+  const shown = window.open(federated(path), '_blank', 'popup,width=560,height=720');
+  abandon();
+  if (!shown) throw new Error(t('The browser blocked the login window. Allow pop-up windows for this page and try again.'));
+  const channel = new BroadcastChannel(name);
+  channel.onmessage = ({data}) => {
+    channel.close();
+    take(data);
+  };
+}
+
+/** Hand a posted token to the tab that opened this window, and close it; whether there is one. */
+export function handOver() {
+  const found = posted();
+  const name = sessionStorage.getItem(LEFT);
+  if (!found || !name?.startsWith(CHANNEL)) return false;
+  abandon();
+  found.remove();
+  new BroadcastChannel(name).postMessage(found.content);
+  window.close();
+  return true;
 }
 
 /** Whether the identity service has posted a token to this page. */

@@ -42,7 +42,9 @@ export async function loadConfig() {
 
 /** The session, or null. */
 export const current = () => session;
-/** The session of the pages that are shown: an expired one until the next login. @returns {Session} */
+/** The session of the pages that are shown, or null: an expired one until the next login. */
+export const shownSession = () => latest;
+/** The same, where pages are shown. @returns {Session} */
 export function required() {
   if (!latest) throw new Error('nobody is logged in');
   return latest;

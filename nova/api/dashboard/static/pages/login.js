@@ -1,6 +1,6 @@
 // Logging in: password, passcode where one is asked for, the project where there are several.
 import {html, useEffect, useState} from '../core/html.js';
-import {PasscodeNeeded, arrive, choose, hasArrived, leave, login} from '../core/login.js';
+import {PasscodeNeeded, arrive, choose, hasArrived, leave, leaveInWindow, login, scoped} from '../core/login.js';
 import {config} from '../core/session.js';
 import {t} from '../core/text.js';
 import {Refusal} from '../parts/basics.js';
@@ -32,7 +32,7 @@ export function Login({reason, onCancel}) {
   const [busy, setBusy] = useState(false);
   useEffect(() => {
     document.title = t('Log in') + ' · ' + t('Cloud dashboard');
-    if (hasArrived()) attempt(arrive, t('The identity service refuses the token of this login. Log in again.'));
+    if (hasArrived()) accept(arrive);
   }, []);
 
   /** @param {() => Promise<any>} work @param {string} [wrong]  what is said when the identity service refuses it */
@@ -52,6 +52,10 @@ export function Login({reason, onCancel}) {
       setBusy(false);
     }
   };
+  const accept = (/** @type {() => Promise<any>} */ work) =>
+    attempt(work, t('The identity service refuses the token of this login. Log in again.'));
+  const enter = (/** @type {string} */ path) =>
+    onCancel ? attempt(async () => leaveInWindow(path, token => accept(() => scoped(token)))) : leave(path);
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     attempt(
@@ -82,7 +86,7 @@ export function Login({reason, onCancel}) {
             <label for="domain">${t('Domain')}</label><input id="domain" value=${given.domain} onInput=${typed('domain')} /></details>
           <button class="primary" disabled=${busy}>${busy ? t('One moment …') : t('Log in')}</button>
           ${config.websso.map(
-            ({label, path}) => html`<button type="button" class="federated" disabled=${busy} onClick=${() => leave(path)}>${t('Log in with {name}', {name: label})}</button>`,
+            ({label, path}) => html`<button type="button" class="federated" disabled=${busy} onClick=${() => enter(path)}>${t('Log in with {name}', {name: label})}</button>`,
           )}</form>`
         }
         <${Refusal} error=${error} />
