@@ -6,15 +6,17 @@ from nova import i18n
 from nova.json_types import JsonDocument
 from nova.web import static
 
-# translatable texts in the JavaScript modules: t('text'), and values of keys such as label: 'text'
+# translatable texts in the JavaScript modules: t('text'), values of keys such as label: 'text', and names of facts,
+# which begin a line as in ['Id', row.id]
 _KEYS = rb'label|title|help|empty|ask|done|find|none|note'
-_MARKED = re.compile(rb"""\bt\(\s*'((?:[^'\\\n]|\\.)+)'|\b(?:""" + _KEYS + rb"""): '((?:[^'\\\n]|\\.)+)'""")
+_MARKED = re.compile(rb"""\bt\(\s*'((?:[^'\\\n]|\\.)+)'|\b(?:""" + _KEYS + rb"""): '((?:[^'\\\n]|\\.)+)'"""
+                     rb"""|^\s+\['([A-Z][^'\\\n]*)', """, re.MULTILINE)
 
 
 def translatable(source: bytes) -> typing.Iterator[str]:
     """Yield the translatable texts of a module."""
     for match in _MARKED.finditer(source):
-        yield (match[1] or match[2]).decode().replace("\\'", "'")
+        yield match[match.lastindex or 0].decode().replace("\\'", "'")
 
 
 def texts_of(files: static.Files) -> list[str]:

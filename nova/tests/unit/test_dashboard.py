@@ -151,8 +151,8 @@ def test_libraries_are_the_ones_that_are_listed():
 def test_texts_are_found_and_translated(dashboard):
     files = static.Files(app.STATIC)
     assert {'Log in', 'Server groups', 'Create server', 'Any status'} <= set(texts.texts_of(files))
-    assert list(texts.translatable(rb"t('It\'s {count}') + at('no') + {label: 'Name', title: 'Volumes'}")) == [
-        "It's {count}", 'Name', 'Volumes']
+    source = rb"t('It\'s {count}') + at('no') + {label: 'Name', title: 'Volumes'}" + b"\n  ['Id', 'No'],"
+    assert list(texts.translatable(source)) == ["It's {count}", 'Name', 'Volumes', 'Id']
     answer = orjson.loads(ask('/dashboard/texts.json', made=dashboard, HTTP_ACCEPT_LANGUAGE='de-AT, en;q=0.5')[2])
     assert answer['language'] == 'de' and set(answer['texts']) <= set(texts.texts_of(files))
     assert orjson.loads(ask('/dashboard/texts.json', made=dashboard)[2]) == {'language': i18n.DEFAULT, 'texts': {}}
