@@ -348,7 +348,7 @@ def test_a_server_is_created_followed_and_deleted(user, demo):
     user.until(lambda: 'ACTIVE' in user.text(), 'it is not active again')
     user.press('Actions')
     user.press('Delete')
-    user.says('gone for good')
+    user.says('deleted permanently')
     user.press('Delete')
     user.heading('Servers')
     demo.wait_for(server, 'DELETED')
@@ -358,7 +358,7 @@ def test_a_server_is_created_followed_and_deleted(user, demo):
 WALK = [
     ('Pause', 'pause', 'PAUSED', {}), ('Unpause', 'unpause', 'ACTIVE', {}),
     ('Suspend', 'suspend', 'SUSPENDED', {}), ('Resume', 'resume', 'ACTIVE', {}),
-    ('Reboot', 'reboot', 'ACTIVE', {}), ('Reboot hard', 'reboot-hard', 'ACTIVE', {}),
+    ('Reboot', 'reboot', 'ACTIVE', {}), ('Hard reboot', 'reboot-hard', 'ACTIVE', {}),
     ('Rescue', 'rescue', 'RESCUE', {}), ('Unrescue', 'unrescue', 'ACTIVE', {}),
     ('Create image', 'createImage', 'ACTIVE', {}), ('Back up', 'createBackup', 'ACTIVE', {}),
     ('Set password', 'changePassword', 'ACTIVE', {'New password': 'Ein-langes-Wort-9'}),
@@ -439,7 +439,7 @@ def test_the_list_follows_and_acts_on_many(user, demo):
 def test_refusals_are_shown_in_the_words_of_the_api(user, demo):
     user.go('/create', 'Create server')
     user.type('Name', 'too-many')
-    user.type('How many', '900')
+    user.type('Count', '900')
     user.choose('Flavor', 'm1.nano')
     user.choose('Image', 'small')
     user.press('Create 900 servers')
@@ -538,6 +538,11 @@ def test_palette_works_with_the_keyboard_only(user, modules):
     user.palette('secgr')
     user.keys(browsers.Keys.ENTER)
     user.heading('Security groups')
+    user.go('/servers', 'Servers')
+    user.palette('shelvealpha')                                    # an action of a row
+    user.keys(browsers.Keys.ENTER)
+    user.until(lambda: user.one("//dialog[@open]//h2[normalize-space()='Shelve · alpha']"), 'no form of the action')
+    user.keys(browsers.Keys.ESCAPE)
 
 
 def aggregate(cloud, name):
@@ -582,8 +587,11 @@ def test_administrator_manages_aggregates_services_and_users(admin, cloud, demo,
     admin.press('Enable')
     admin.press('Enable')
     wait(lambda: cloud.admin().get('/os-services?host=host2').json()['services'][0]['status'] == 'enabled')
-    admin.go(f'/explain?server={demo.servers[0]}', 'Why no host?')
+    admin.go('/explain', 'Why no host?')
+    admin.type('Find: Server', 'alpha')
+    admin.choose('Server', 'alpha')
     admin.says('RamFilter')
+    assert demo.servers[0] in admin.driver.current_url
     admin.go('/users', 'Users')
     admin.press('Create user')
     admin.type('Name', 'by-browser')

@@ -273,6 +273,7 @@ def test_all_matches_are_selected_and_named_before_they_are_deleted(user, keys, 
     user.says(f'{KEYS} selected')
     user.press('Delete', within="//div[@class='bulk']")
     user.until(lambda: user.one("//dialog[@open]//li[normalize-space()='key-000']"), 'they are not named')
+    assert len(user.css('dialog[open] .names li')) == KEYS
     user.press('Delete', within='//dialog[@open]')
     user.says(f'{KEYS} done')
     wait(lambda: demo.get('/os-keypairs').json()['keypairs'] == [])
@@ -307,7 +308,7 @@ def test_nothing_is_cut_at_1024_and_menus_fit_768(user, demo):
             'return [menu.top, menu.bottom, menu.left, menu.right]')
         assert 0 <= box[0] and box[1] <= 768 and 0 <= box[2] and box[3] <= 1024, box
         user.press('Delete', within="//*[@role='menu']")
-        user.says('gone for good')
+        user.says('deleted permanently')
     finally:
         user.size(browsers.DESK)
 
@@ -360,7 +361,7 @@ def test_the_password_is_changed(browser, cloud, demo):
     logged_in(browser, name, password)
     browser.go('/account', 'Account')
     browser.press('Change password')
-    browser.type('Present password', password)
+    browser.type('Current password', password)
     for label in ('New password', 'New password again'):
         browser.type(label, 'Ein-langes-Wort-9')
     browser.press('Change password', within='//dialog[@open]')
@@ -441,13 +442,15 @@ def test_the_console_is_inside_the_page(user, demo, modules):
 
 
 def test_readers_are_offered_no_change(reader, demo, modules):
-    for path, heading in (('volumes', 'Volumes'), ('snapshots', 'Snapshots'), ('backups', 'Backups'),
+    for path, heading in (('', 'Overview'), ('volumes', 'Volumes'), ('snapshots', 'Snapshots'), ('backups', 'Backups'),
                           ('images', 'Images'), ('server-groups', 'Server groups')):
         reader.go('/' + path, heading)
         assert not reader.css('main .page-actions .primary'), path
         assert not reader.one("//*[starts-with(@aria-label, 'Select ')]"), path
+        assert ('Image storage' in reader.text()) == (not path)
     reader.go(f'/servers/{demo.servers[0]}', 'alpha')
     assert not reader.one("//main//button[normalize-space()='Stop']")
+    assert not reader.one("//main//a[normalize-space()='Console log']")
     sound(reader, modules)
 
 
@@ -478,7 +481,8 @@ def test_server_groups_with_several_policies_and_metadata(user, demo, modules):
     sound(user, modules)
     user.press('Actions', within="//header[@class='page-head']")
     user.press('Edit', within="//*[@role='menu']")
-    user.one("//dialog//label[starts-with(normalize-space(), 'anti-affinity')]/input").click()
+    label = "//dialog//label[starts-with(normalize-space(), 'anti-affinity')]/input"
+    user.until(lambda: user.one(label), 'no form').click()
     assert user.axe(modules) == []
     confirm(user, 'Edit')
     user.says('Server group database changed')
@@ -504,6 +508,16 @@ def test_quotas_of_every_service_are_set(admin, cloud, demo, modules):
     assert boss.get(f'/os-quota-sets/{project}').json()['quota_set']['instances'] == 33
     assert boss.get(f'/volume/v3/os-quota-sets/{project}').json()['quota_set']['volumes'] == 44
     assert boss.get(f'/network/v2.0/quotas/{project}').json()['quota']['router'] == 7
+    sound(admin, modules)
+
+
+def test_administrators_list_volumes_of_all_projects(admin, demo, modules):
+    assert demo.post('/volume/v3/volumes', {'volume': {'name': 'of-another', 'size': 1}}).status_code == 202
+    admin.go('/volumes', 'Volumes')
+    assert 'of-another' not in admin.text()
+    admin.field('All projects').click()
+    admin.until(lambda: [row for row in admin.css('tbody tr') if 'of-another' in row.text and 'demo' in row.text],
+                'the volume is not listed with its project')
     sound(admin, modules)
 
 

@@ -2,11 +2,14 @@
 
 /** @typedef {{label: string, run: () => void}} Entry */
 
-/** @type {Entry[]} */
-let entries = [];
+const NONE = () => /** @type {Entry[]} */ ([]);
+let own = NONE;
+let ofRows = NONE;
 
-/** @param {Entry[]} found  of the page that is shown; [] when it is left */
-export const offer = found => {
-  entries = found;
+/** Offer entries of the page that is shown, and of each row of its list; without arguments when it is left. */
+export const offer = (found = NONE, rows = NONE) => {
+  own = found;
+  ofRows = rows;
 };
-export const offeredHere = () => entries;
+export const offeredHere = () => own();
+export const offeredOfRows = () => ofRows();

@@ -4,12 +4,13 @@ import {all, call, has} from './api.js';
 const LISTED = 1000;
 
 /**
- * @typedef {{service: import('./api.js').Service, path: string, key: string, one?: string, page?: string, item?: string}} Kind
- * page: where its detail is shown
+ * @typedef {{service: import('./api.js').Service, path: string, key: string, one?: string, page?: string, item?: string, admin?: boolean}} Kind
+ * page: where its detail is shown; admin: to administrators alone
  */
 /** @type {Record<string, Kind>} */
 export const KINDS = {
   server: {service: 'compute', path: '/servers', key: 'servers', one: 'server', page: 'servers'},
+  'server-group': {service: 'compute', path: '/os-server-groups', key: 'server_groups', one: 'server_group', page: 'server-groups'},
   network: {service: 'network', path: '/networks', key: 'networks', one: 'network', page: 'networks'},
   subnet: {service: 'network', path: '/subnets', key: 'subnets', one: 'subnet'},
   port: {service: 'network', path: '/ports', key: 'ports', one: 'port', page: 'ports'},
@@ -19,7 +20,7 @@ export const KINDS = {
   image: {service: 'image', path: '/images', key: 'images', page: 'images'},
   volume: {service: 'volume', path: '/volumes', key: 'volumes', one: 'volume', page: 'volumes'},
   snapshot: {service: 'volume', path: '/snapshots', key: 'snapshots', one: 'snapshot'},
-  project: {service: 'identity', path: '/projects', key: 'projects', one: 'project', page: 'projects'},
+  project: {service: 'identity', path: '/projects', key: 'projects', one: 'project', page: 'projects', admin: true},
   user: {service: 'identity', path: '/users', key: 'users', one: 'user'},
 };
 

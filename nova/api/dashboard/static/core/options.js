@@ -118,6 +118,15 @@ export const servers = async (_values, text = '') =>
     (/** @type {any} */ row) => option(row, row.id.slice(0, 8)),
   );
 
+/** Servers of all projects that fit a text, and the chosen one. @param {any} values @param {string} [text] */
+export const anyServers = async ({server}, text = '') => {
+  const [{servers: found}, chosen] = await Promise.all([
+    call('compute', '/servers', {query: {all_tenants: 1, limit: 100, ...serverFilter(text.trim())}}),
+    server ? call('compute', `/servers/${encodeURIComponent(server)}`).then(one => [one.server], () => []) : [],
+  ]);
+  return [...chosen, ...found.filter((/** @type {any} */ row) => row.id !== server)].map((/** @type {any} */ row) => option(row, row.id.slice(0, 8)));
+};
+
 /** The filter of the API for what was typed. @param {string} text @returns {Record<string, string>} */
 export function serverFilter(text) {
   if (!text) return {};

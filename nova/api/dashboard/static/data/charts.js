@@ -19,10 +19,10 @@ const result = (/** @type {boolean} */ good) => (/** @type {Record<string, strin
 /** @type {Chart[]} */
 export const CHARTS = [
   {
-    title: 'Requests a second',
+    title: 'Requests per second',
     unit: 'second',
     lines: [
-      {label: 'Answered', names: ['nova_api_requests_total'], where: code('2')},
+      {label: 'Successful', names: ['nova_api_requests_total'], where: code('2')},
       {label: 'Refused', names: ['nova_api_requests_total'], where: code('4')},
       {label: 'Failed', names: ['nova_api_requests_total'], where: code('5')},
     ],
@@ -33,7 +33,7 @@ export const CHARTS = [
     lines: [{label: 'Mean', names: ['nova_api_request_seconds_sum'], mean: ['nova_api_request_seconds_count']}],
   },
   {
-    title: 'Servers placed a second',
+    title: 'Servers placed per second',
     unit: 'second',
     lines: [
       {label: 'Placed', names: ['nova_placements_total']},
@@ -41,12 +41,12 @@ export const CHARTS = [
     ],
   },
   {
-    title: 'From the request until a server is active',
+    title: 'Build time of servers',
     unit: 'seconds',
     lines: [{label: 'Mean', names: ['nova_server_build_seconds_sum'], mean: ['nova_server_build_seconds_count']}],
   },
   {
-    title: 'Actions that ended, a second',
+    title: 'Finished actions per second',
     unit: 'second',
     lines: [
       {label: 'Done', names: ['nova_actions_ended_total'], where: result(true)},
@@ -54,15 +54,15 @@ export const CHARTS = [
     ],
   },
   {
-    title: 'Messages a second',
+    title: 'Messages per second',
     unit: 'second',
     lines: [
       {label: 'Sent', names: ['nova_rpc_sent_total']},
-      {label: 'Worked on', names: ['nova_rpc_received_total']},
+      {label: 'Processed', names: ['nova_rpc_received_total']},
     ],
   },
   {
-    title: 'Transactions a second',
+    title: 'Transactions per second',
     unit: 'second',
     lines: [
       {label: 'Reads', names: ['nova_db_transactions_total'], where: labels => labels.kind === 'read'},
@@ -70,7 +70,7 @@ export const CHARTS = [
     ],
   },
   {
-    title: 'Connections to databases',
+    title: 'Database connections',
     unit: 'count',
     lines: [
       {label: 'In use', names: ['nova_db_connections'], where: labels => labels.state === 'in_use', now: true},
@@ -78,7 +78,7 @@ export const CHARTS = [
     ],
   },
   {
-    title: 'What goes on now',
+    title: 'In progress',
     unit: 'count',
     lines: [
       {label: 'Requests', names: ['nova_api_requests_in_progress'], now: true},
@@ -88,7 +88,7 @@ export const CHARTS = [
     ],
   },
   {
-    title: 'Processors in use',
+    title: 'CPU usage',
     unit: 'share',
     lines: [{label: 'This process', names: ['process_cpu_seconds_total']}],
   },

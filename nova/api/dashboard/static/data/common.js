@@ -36,6 +36,17 @@ export const VOLUME = {
   value: row => row.volume_id,
   show: row => html`<${Named} kind="volume" id=${row.volume_id} />`,
 };
+/** The project of a thing, in lists that have those of all projects for administrators. @param {string} key @returns {Column} */
+export const project = key => ({
+  name: 'project',
+  label: 'Project',
+  admin: true,
+  value: row => row[key],
+  show: row => html`<${Named} kind="project" id=${row[key]} />`,
+});
+export const PROJECT = project('project_id');
+/** The filter of administrators for the things of all projects. @param {string} query  of the API */
+export const allProjects = query => ({name: 'all', label: 'All projects', admin: true, query});
 /** @type {import('../parts/form.js').Field} */
 export const NAME_FIELD = {name: 'name', label: 'Name', required: true};
 /** @type {import('../parts/form.js').Field} */

@@ -61,7 +61,7 @@ const fields = row => [
     label: 'Fixed addresses',
     type: 'textarea',
     value: (row?.fixed_ips ?? []).map((/** @type {any} */ one) => `${one.ip_address} ${one.subnet_id}`).join('\n'),
-    help: 'An address, or an address and the id of its subnet, one a line. Empty: a free address.',
+    help: 'An address, or an address and the id of its subnet, one per line. Empty: a free address.',
   },
   {
     name: 'security_groups',
@@ -84,7 +84,7 @@ const fields = row => [
     type: 'textarea',
     when: values => values.port_security_enabled && may('create_port:allowed_address_pairs'),
     value: (row?.allowed_address_pairs ?? []).map((/** @type {any} */ one) => `${one.ip_address} ${one.mac_address}`).join('\n'),
-    help: 'A further address or range that the device may send from, and a MAC address, one a line',
+    help: 'A further address or range that the device may send from, and a MAC address, one per line',
   },
   {name: 'qos_policy_id', label: 'QoS policy', type: 'select', options: options.qosPolicies, none: 'none', value: row?.qos_policy_id ?? ''},
 ];

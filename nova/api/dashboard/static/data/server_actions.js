@@ -65,10 +65,10 @@ const ROWS = [
   {
     name: 'reboot-hard',
     action: 'reboot-hard',
-    label: 'Reboot hard',
+    label: 'Hard reboot',
     done: '{name} is rebooting',
     bulk: true,
-    ask: 'As if its power were cut for a moment.',
+    ask: 'The server is powered off and on again without a shutdown of the guest.',
     body: () => ({reboot: {type: 'HARD'}}),
     command: said('reboot --hard'),
   },
@@ -186,7 +186,7 @@ const ROWS = [
     label: 'Rebuild',
     done: '{name} is being rebuilt',
     danger: true,
-    ask: 'What is on its root disk is lost.',
+    ask: 'The data on the root disk is lost.',
     form: server => [
       {
         name: 'imageRef',
@@ -216,8 +216,8 @@ const ROWS = [
     done: 'Backup of {name} is being created',
     form: server => [
       {name: 'name', label: 'Name of the image', required: true, value: `${server.name}-backup`},
-      {name: 'backup_type', label: 'Kind', required: true, value: 'daily', help: 'Backups of one kind take turns.'},
-      {name: 'rotation', label: 'Backups that are kept', type: 'number', required: true, min: 0, value: 7},
+      {name: 'backup_type', label: 'Type', required: true, value: 'daily', help: 'A new backup replaces the oldest one of its type.'},
+      {name: 'rotation', label: 'Backups to keep', type: 'number', required: true, min: 0, value: 7},
     ],
     body: values => ({createBackup: {...values, rotation: Number(values.rotation)}}),
     command: (server, values) =>
@@ -256,7 +256,7 @@ const ROWS = [
     bulk: true,
     body: () => ({shelve: null}),
     command: said('shelve'),
-    ask: 'It is kept as an image and gives up its place on a host.',
+    ask: 'The server is stored as an image and releases its resources on the host.',
   },
   {
     name: 'shelve-offload',
@@ -349,7 +349,7 @@ const ROWS = [
     action: 'evacuate',
     label: 'Evacuate',
     done: '{name} is being evacuated',
-    ask: 'It is built anew on another host. Its own host must be down.',
+    ask: 'The server is rebuilt on another host. Its current host must be down.',
     form: [{name: 'host', label: 'Host', type: 'select', options: options.hosts, none: 'any'}],
     body: ({host}) => ({evacuate: host ? {host} : {}}),
     command: (server, {host}) => openstack('server evacuate', ['--host', host], id(server)),
@@ -394,7 +394,7 @@ const ROWS = [
     when: server => server.status !== 'SOFT_DELETED',
     request: server => ({method: 'DELETE', path: `/servers/${id(server)}`}),
     command: said('delete'),
-    ask: 'The server and what is on its own disks are gone for good.',
+    ask: 'The server and its local disks are deleted permanently.',
   },
   {
     name: 'force-delete',
@@ -406,7 +406,7 @@ const ROWS = [
     when: server => server.status === 'SOFT_DELETED',
     body: () => ({forceDelete: null}),
     command: said('delete --force'),
-    ask: 'The server and what is on its own disks are gone for good.',
+    ask: 'The server and its local disks are deleted permanently.',
   },
 ];
 

@@ -10,12 +10,12 @@ export const GROUPS = [
     title: 'Server',
     fields: [
       {name: 'name', label: 'Name', required: true},
-      {name: 'count', label: 'How many', type: 'number', min: 1, max: 1000, value: 1, required: true},
+      {name: 'count', label: 'Count', type: 'number', min: 1, max: 1000, value: 1, required: true},
       {name: 'flavor', label: 'Flavor', type: 'select', required: true, options: options.flavors},
     ],
   },
   {
-    title: 'What it starts from',
+    title: 'Boot source',
     fields: [
       {
         name: 'source',
@@ -70,7 +70,7 @@ export const GROUPS = [
         label: 'Networks',
         type: 'many',
         options: options.serverNetworks,
-        help: 'None chosen: the API chooses.',
+        help: 'None selected: networks are allocated automatically.',
       },
       {name: 'key', label: 'Key pair', type: 'select', options: options.keypairs, none: 'none'},
       {
@@ -78,7 +78,7 @@ export const GROUPS = [
         label: 'Security groups',
         type: 'many',
         options: options.securityGroups,
-        help: 'None chosen: default.',
+        help: 'None selected: the group default.',
       },
     ],
   },
@@ -98,8 +98,8 @@ export const GROUPS = [
       },
       {name: 'description', label: 'Description'},
       {name: 'tags', label: 'Tags', help: 'Separated by commas'},
-      {name: 'metadata', label: 'Metadata', type: 'textarea', help: 'key=value, one a line'},
-      {name: 'user_data', label: 'User data', type: 'textarea', help: 'What cloud-init of the guest reads'},
+      {name: 'metadata', label: 'Metadata', type: 'textarea', help: 'key=value, one per line'},
+      {name: 'user_data', label: 'User data', type: 'textarea', help: 'Read by cloud-init in the guest'},
       {name: 'config_drive', label: 'Config drive', type: 'check'},
     ],
   },

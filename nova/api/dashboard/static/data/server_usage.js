@@ -21,7 +21,7 @@ export const CHARTS = [
     ],
   },
   {
-    title: 'Disk requests a second',
+    title: 'Disk requests per second',
     unit: 'second',
     lines: [
       {name: 'disk_read_requests', label: 'Read'},
@@ -37,7 +37,7 @@ export const CHARTS = [
     ],
   },
   {
-    title: 'Packets a second',
+    title: 'Packets per second',
     unit: 'second',
     lines: [
       {name: 'network_receive_packets', label: 'Received'},

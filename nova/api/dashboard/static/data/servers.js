@@ -4,6 +4,7 @@ import {link} from '../core/router.js';
 import {mebibytes, t} from '../core/text.js';
 import {Badge, Ago} from '../parts/basics.js';
 import {Named} from '../parts/named.js';
+import {project} from './common.js';
 
 /** What a list can be narrowed to. */
 export const STATUSES = [
@@ -60,7 +61,7 @@ export const SERVER_COLUMNS = [
     show: server =>
       html`<span title=${`${server.flavor?.vcpus} vCPU, ${mebibytes(server.flavor?.ram)}`}>${server.flavor?.original_name ?? '–'}</span>`,
   },
-  {name: 'project', label: 'Project', admin: true, value: server => server.tenant_id, show: server => html`<${Named} kind="project" id=${server.tenant_id} />`},
+  project('tenant_id'),
   {name: 'zone', label: 'Zone', value: server => server['OS-EXT-AZ:availability_zone'] || '–'},
   {name: 'host', label: 'Host', sort: 'host', admin: true, value: server => server['OS-EXT-SRV-ATTR:host'] || '–'},
   {

@@ -35,7 +35,7 @@ export const fields = (row, when = ANY) => [
           name: 'ipv6_mode',
           label: 'Addresses of guests',
           type: /** @type {const} */ ('select'),
-          none: 'without a mode',
+          none: 'no mode',
           options: MODES,
           when: (/** @type {any} */ values) => when(values) && version(values.cidr) === 6,
         },
@@ -56,7 +56,7 @@ export const fields = (row, when = ANY) => [
     more: true,
     when,
     value: (row?.allocation_pools ?? []).map((/** @type {any} */ one) => `${one.start}-${one.end}`).join('\n'),
-    help: 'first-last, one a line. Empty: the whole range.',
+    help: 'first-last, one per line. Empty: the whole range.',
   },
   {
     name: 'routes',
@@ -65,7 +65,7 @@ export const fields = (row, when = ANY) => [
     more: true,
     when,
     value: (row?.host_routes ?? []).map((/** @type {any} */ one) => `${one.destination} ${one.nexthop}`).join('\n'),
-    help: 'Destination and next hop, one pair a line',
+    help: 'Destination and next hop, one pair per line',
   },
 ];
 

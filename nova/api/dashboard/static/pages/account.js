@@ -26,7 +26,7 @@ const changePassword = {
   label: 'Change password',
   done: 'Password changed. Log in again.',
   form: [
-    {name: 'original', label: 'Present password', type: 'password', required: true},
+    {name: 'original', label: 'Current password', type: 'password', required: true},
     {name: 'password', label: 'New password', type: 'password', required: true},
     {name: 'again', label: 'New password again', type: 'password', required: true},
   ],
@@ -45,12 +45,12 @@ const createKey = {
   label: 'Create EC2 key',
   done: 'EC2 key created',
   rule: 'identity:ec2_create_credential',
-  ask: 'Programs sign requests to the EC2 and S3 APIs with it, in the present project.',
+  ask: 'Programs sign requests to the EC2 and S3 APIs with it, in the current project.',
   request: () => ({service: 'identity', method: 'POST', path: keys(), body: {tenant_id: required().project?.id}}),
   command: () => openstack('ec2 credentials create', ['--project', required().project?.id]),
   terraform: () => 'resource "openstack_identity_ec2_credential_v3" "key" {\n}',
   secret: answer => ({
-    label: t('The key. The list shows it again.'),
+    label: t('The key. It is also shown in the list.'),
     text: `AWS_ACCESS_KEY_ID=${answer.credential.access}\nAWS_SECRET_ACCESS_KEY=${answer.credential.secret}`,
     file: 'ec2.env',
   }),
@@ -181,7 +181,7 @@ export default function Account() {
   return html`
     <${Head} title=${t('Account')} />
     <div class="grid">
-      <${Card} title=${t('User')} action=${button(changePassword)}><${Facts} rows=${[
+      <${Card} title=${t('User')} action=${!('OS-FEDERATION' in user) && button(changePassword)}><${Facts} rows=${[
         [t('Name'), user.name],
         [t('Id'), html`<span class="mono">${user.id}</span>`],
         [t('Domain'), user.domain.name],

@@ -69,7 +69,7 @@ function Check({values}) {
   const [limits, flavors] = facts.data ?? [];
   const flavor = flavors?.find(one => one.value === values.flavor)?.row;
   const count = Number(values.count) || 0;
-  return html`<${Card} title=${t('What would come of it')}>
+  return html`<${Card} title=${t('Preview')}>
     <${Refusal} error=${facts.error} />
     ${
       !limits
@@ -108,12 +108,12 @@ function Placement({values}) {
   const {found, error} = state;
   if (error) return html`<${Refusal} error=${error} />`;
   if (!found) return null;
-  return html`<div aria-live="polite"><h3>${t('Where it would be placed')}</h3>${
+  return html`<div aria-live="polite"><h3>${t('Placement')}</h3>${
     found.choices.length
       ? html`<${Facts} rows=${[
           [t('Hosts that fit'), `${number(found.remaining)} / ${number(found.hosts)}`],
           [
-            t('It would go to'),
+            t('Selected hosts'),
             html`<span class="chips">${found.choices.slice(0, 6).map((/** @type {any} */ one) => html`<span class="chip">${one.host}</span>`)}</span>`,
           ],
         ]} />`

@@ -2,9 +2,14 @@
 import {html, useState} from '../core/html.js';
 import {call} from '../core/api.js';
 import {useLoad} from '../core/load.js';
+import {anyServers} from '../core/options.js';
 import {setQuery} from '../core/router.js';
 import {mebibytes, number, t} from '../core/text.js';
 import {Ago, Busy, Card, Empty, Facts, Head, Refusal} from '../parts/basics.js';
+import {Fields} from '../parts/form.js';
+
+/** @type {import('../parts/form.js').Field} */
+const SERVER = {name: 'server', label: 'Server', type: 'find', none: 'none', depends: ['server'], options: anyServers};
 
 /** @param {{query: URLSearchParams}} props */
 export default function Explain({query}) {
@@ -37,9 +42,9 @@ export default function Explain({query}) {
   };
   return html`
     <${Head} title=${t('Why no host?')} />
-    <div class="toolbar"><input type="search" aria-label=${t('Id of a server')} placeholder=${t('Id of a server')} value=${server} onChange=${(/** @type {any} */ event) => choose(event.target.value.trim())} /></div>
     <div class="grid">
-      <${Card} title=${t('Servers that failed last')}><${Refusal} error=${failed.error} />${failed.data && !failed.data.length && html`<${Empty} icon="server" text=${t('No server has failed.')} />`}
+      <${Card} title=${t('Server')}><${Fields} fields=${[SERVER]} values=${{server}} onChange=${(/** @type {any} */ change) => choose(change({server}).server)} /></${Card}>
+      <${Card} title=${t('Latest failed servers')}><${Refusal} error=${failed.error} />${failed.data && !failed.data.length && html`<${Empty} icon="server" text=${t('No server has failed.')} />`}
         <ul class="brief">${(failed.data ?? []).map((/** @type {any} */ row) => html`<li key=${row.id}><button type="button" class="small" aria-pressed=${row.id === server} onClick=${() => choose(row.id)}>${row.name}</button><span></span><span class="quiet"><${Ago} at=${row.updated} /></span>${row.fault && html`<p class="quiet">${row.fault.message}</p>`}</li>`)}</ul></${Card}>
       ${server && (found.error ? html`<${Refusal} error=${found.error} />` : !found.data ? html`<${Busy} label=${t('Loading …')} />` : html`<${Explanation} found=${found.data} />`)}
     </div>`;
@@ -47,15 +52,15 @@ export default function Explain({query}) {
 
 /** @param {{found: any}} props */
 const Explanation = ({found}) => html`
-  <${Card} title=${t('If it were placed now')}>
+  <${Card} title=${t('Placement now')}>
     ${found.reason ? html`<p class="refusal">${found.reason}</p>` : ''}
     <${Facts} rows=${[
-      [t('Asked'), `${found.requested.vcpus} vCPU, ${mebibytes(found.requested.memory_mb)}, ${found.requested.local_gb} GiB`],
+      [t('Requested'), `${found.requested.vcpus} vCPU, ${mebibytes(found.requested.memory_mb)}, ${found.requested.local_gb} GiB`],
       [t('Hosts'), number(found.hosts)],
-      [t('Left'), number(found.remaining)],
-      [t('It would go to'), found.choices.map((/** @type {any} */ one) => one.host).join(', ')],
+      [t('Remaining'), number(found.remaining)],
+      [t('Selected hosts'), found.choices.map((/** @type {any} */ one) => one.host).join(', ')],
     ]} /></${Card}>
-  <${Card} title=${t('Filter by filter')} class="span"><ol class="funnel">${found.filters
+  <${Card} title=${t('Filters')} class="span"><ol class="funnel">${found.filters
     .filter((/** @type {any} */ row) => row.applies)
     .map(
       (/** @type {any} */ row) => html`

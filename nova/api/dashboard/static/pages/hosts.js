@@ -85,7 +85,7 @@ export default function Hosts() {
   const zones = useMemo(() => [...new Set(rows.map(row => row.zone))], [loaded.data]);
   return html`
     <${Head} title=${t('Hosts')} note=${html`<span class="quiet thin">${rows.length ? number(rows.length) : ''}</span>`}>
-      <label class="inline">${t('Filled by')} <select value=${measure} onChange=${(/** @type {any} */ event) => setMeasure(event.target.value)}>${MEASURES.map(one => html`<option value=${one.name} selected=${one.name === measure}>${t(one.label)}</option>`)}</select></label></${Head}>
+      <label class="inline">${t('Measure')} <select value=${measure} onChange=${(/** @type {any} */ event) => setMeasure(event.target.value)}>${MEASURES.map(one => html`<option value=${one.name} selected=${one.name === measure}>${t(one.label)}</option>`)}</select></label></${Head}>
     <${Refusal} error=${loaded.error} />
     ${!loaded.data && loaded.loading && html`<${Busy} label=${t('Loading …')} />`}
     ${loaded.data && !rows.length && html`<${Empty} icon="hosts" text=${t('There are no hosts.')} />`}
@@ -96,14 +96,14 @@ export default function Hosts() {
         <${Meter} label=${t('CPUs')} used=${sum('vcpus_used')} total=${sum('vcpus')} show=${number} /><${Meter} label=${t('Memory')} used=${sum('memory_mb_used')} total=${sum('memory_mb')} show=${mebibytes} /><${Meter} label=${t('Disk')} used=${sum('local_gb_used')} total=${sum('local_gb')} show=${(/** @type {number} */ size) => `${number(size)} GiB`} /></div></${Card}>
       ${zones.map(zone => html`<${Card} key=${zone} title=${t('Zone {name}', {name: zone})} class="span"><${rows.length > FEW ? Squares : Tiles} rows=${rows.filter(row => row.zone === zone)} by=${by} onChoose=${choose} chosen=${chosen} /></${Card}>`)}
       ${maintenances.length > 0 && html`<${Card} title=${t('Maintenance')} class="span"><ul class="brief">${maintenances.map(row => html`<${Maintenance} key=${row.id} row=${row.maintenance} />`)}</ul></${Card}>`}
-      <${Card} title=${chosen ? chosen.hypervisor_hostname : t('A host')} class="span" action=${
+      <${Card} title=${chosen ? chosen.hypervisor_hostname : t('Host')} class="span" action=${
         chosen &&
         html`<div class="chips">${allowed([drain, undrain], chosen).map(action => html`<button type="button" class="small" onClick=${() => setDoing(action)}>${t(action.label)}</button>`)}</div>`
       }>${
         chosen
           ? html`<${Facts} rows=${[
               [t('State'), html`<${Badge} state=${chosen.state} /> <${Badge} state=${chosen.status} />`],
-              [t('Kind'), chosen.hypervisor_type],
+              [t('Type'), chosen.hypervisor_type],
               [t('Servers'), number(chosen.running_vms)],
               [t('CPUs'), `${number(chosen.vcpus_used)} / ${number(chosen.vcpus)}`],
               [t('Memory'), `${mebibytes(chosen.memory_mb_used)} / ${mebibytes(chosen.memory_mb)}`],
@@ -111,9 +111,9 @@ export default function Hosts() {
               [t('Address'), chosen.host_ip],
               [t('Aggregate'), chosen.aggregate?.name ?? (may(drain.rule) && t('none: a host is drained into the other hosts of its aggregate'))],
             ]} />`
-          : html`<p class="quiet">${t('Point at a square, or walk through them with the arrow keys.')}</p>`
+          : html`<p class="quiet">${t('Choose a host to see its details.')}</p>`
       }</${Card}>
-      <p class="quiet"><a href="#/hypervisors">${t('The same as a table')}</a></p></div>`
+      <p class="quiet"><a href="#/hypervisors">${t('Show as a table')}</a></p></div>`
     }
     ${doing && chosen && html`<${ActionDialog} action=${doing} rows=${[chosen]} nameOf=${(/** @type {any} */ row) => row.host} onClose=${() => setDoing(null)} onDone=${loaded.reload} />`}`;
 }

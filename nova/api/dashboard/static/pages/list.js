@@ -250,9 +250,15 @@ function Rows({resource, page, query}) {
       error => failed(t('Export'), error),
     );
   useEffect(() => {
-    offer(create ? [{label: t(create.label), run: () => choose(create, [{}])}] : []);
-    return () => offer([]);
-  }, [resource]);
+    offer(
+      () => (create ? [{label: t(create.label), run: () => choose(create, [{}])}] : []),
+      () =>
+        rows.flatMap((/** @type {any} */ row) =>
+          allowed(resource.actions, row).map(action => ({label: `${t(action.label)} · ${nameOf(resource, row)}`, run: () => choose(action, [row])})),
+        ),
+    );
+    return () => offer();
+  }, [resource, loaded.data, at]);
   const finder = t(resource.find ?? 'Find in this list');
   const fits = wanted || Object.values(view.filters).some(Boolean);
   const button = create && html`<button type="button" class="primary" onClick=${() => choose(create, [{}])}><${Icon} name="plus" size=${16} /> ${t(create.label)}</button>`;
@@ -278,7 +284,7 @@ function Rows({resource, page, query}) {
       onAll=${rows.length > 0 && rows.every((/** @type {any} */ row) => selected.has(idOf(resource, row))) && picked.length < (total ?? Infinity) && (more || from > 0) ? selectAll : null} total=${total} />
     <${Refusal} error=${loaded.error} />
     ${!loaded.data && loaded.loading && html`<${Busy} label=${t('Loading …')} />`}
-    ${loaded.data && !rows.length && html`<${Empty} icon=${page.icon} text=${fits ? t('Nothing fits.') : t(resource.empty)}>${!fits && button}</${Empty}>`}
+    ${loaded.data && !rows.length && html`<${Empty} icon=${page.icon} text=${fits ? t('No matches.') : t(resource.empty)}>${!fits && button}</${Empty}>`}
     ${
       rows.length > 0 &&
       html`<${Table} label=${t(page.label)} ...${{rows, sort: view.sort}} columns=${seen} selected=${new Set(selected.keys())} idOf=${(/** @type {any} */ row) => idOf(resource, row)} nameOf=${(/** @type {any} */ row) => nameOf(resource, row)}
@@ -356,8 +362,8 @@ function Detail({resource, page, id}) {
   };
   const doable = loaded.data ? allowed(resource.actions, loaded.data.row) : [];
   useEffect(() => {
-    offer(doable.map(action => ({label: t(action.label), run: () => choose(action, loaded.data?.row)})));
-    return () => offer([]);
+    offer(() => doable.map(action => ({label: t(action.label), run: () => choose(action, loaded.data?.row)})));
+    return () => offer();
   }, [loaded.data]);
   if (!loaded.data)
     return loaded.error

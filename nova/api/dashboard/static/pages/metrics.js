@@ -57,7 +57,7 @@ export default function Metrics() {
   return html`
     <${Head} title=${t('Metrics')} note=${html`<span class="quiet thin">${seen.host}</span>`} />
     <${Refusal} error=${error} />
-    <p class="quiet note">${t('Of the process that answers, since this page was opened. Several processes behind one address answer in turn: read their /metrics for each.')}</p>
+    <p class="quiet note">${t('Metrics of the process that answers, since this page was opened. Processes that share an address answer in turn: read /metrics of each process instead.')}</p>
     ${!seen.times.length && !error && html`<${Busy} label=${t('Loading …')} />`}
     ${
       seen.times.length > 0 &&

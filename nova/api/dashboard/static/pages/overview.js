@@ -3,6 +3,7 @@ import {html} from '../core/html.js';
 import {call, has} from '../core/api.js';
 import {useLoad} from '../core/load.js';
 import {useServerEvents} from '../core/events.js';
+import {may} from '../core/permissions.js';
 import {link} from '../core/router.js';
 import {required} from '../core/session.js';
 import {bytes, mebibytes, number, t} from '../core/text.js';
@@ -20,6 +21,13 @@ const volumeLimits = signal =>
         .then(found => found.limits.absolute)
         .catch(() => null)
     : Promise.resolve(null);
+/** MiB of images, with the limit. @param {AbortSignal} signal */
+const imageUsage = signal =>
+  has('image')
+    ? call('image', '/info/usage', {signal})
+        .then(found => found.usage?.image_size_total ?? null)
+        .catch(() => null)
+    : Promise.resolve(null);
 /** @param {AbortSignal} signal */
 const recent = signal =>
   call('compute', '/servers/detail', {signal, query: {limit: SHOWN, sort_key: 'updated_at', sort_dir: 'desc'}}).then(
@@ -33,7 +41,7 @@ const broken = signal =>
   }).then(found => found.servers);
 
 export default function Overview() {
-  const quota = useLoad(signal => Promise.all([limits(signal), volumeLimits(signal)]), []);
+  const quota = useLoad(signal => Promise.all([limits(signal), volumeLimits(signal), imageUsage(signal)]), []);
   const last = useLoad(recent, []);
   const failed = useLoad(broken, []);
   const renew = () => {
@@ -42,10 +50,10 @@ export default function Overview() {
     failed.reload();
   };
   useServerEvents(renew, renew);
-  const [compute, volume] = quota.data ?? [];
+  const [compute, volume, images] = quota.data ?? [];
   return html`
     <${Head} title=${t('Overview')} note=${html`<span class="quiet thin">${required().project?.name}</span>`}>
-      <a class="button primary" href="#/create"><${Icon} name="plus" size=${16} /> ${t('Create server')}</a></${Head}>
+      ${may('os_compute_api:servers:create') && html`<a class="button primary" href="#/create"><${Icon} name="plus" size=${16} /> ${t('Create server')}</a>`}</${Head}>
     <${Refusal} error=${quota.error} />
     <div class="grid">
       <${Card} title=${t('Quota')} class="span">
@@ -61,12 +69,13 @@ export default function Overview() {
             html`<${Meter} label=${t('Volumes')} used=${volume.totalVolumesUsed} total=${volume.maxTotalVolumes} show=${number} />
             <${Meter} label=${t('Volume storage')} used=${volume.totalGigabytesUsed} total=${volume.maxTotalVolumeGigabytes} show=${(/** @type {number} */ size) => bytes(size * 2 ** 30)} />`
           }
+          ${images && html`<${Meter} label=${t('Image storage')} used=${images.usage} total=${images.limit} show=${mebibytes} />`}
         </div>`
         }
       </${Card}>
-      <${Card} title=${t('Changed last')} action=${html`<a href="#/servers">${t('All servers')}</a>`}>
+      <${Card} title=${t('Recently changed')} action=${html`<a href="#/servers">${t('All servers')}</a>`}>
         <${Brief} loaded=${last} empty=${t('There are no servers yet.')} /></${Card}>
-      <${Card} title=${t('Failed last')}><${Brief} loaded=${failed} empty=${t('No server has failed.')} /></${Card}>
+      <${Card} title=${t('Latest failures')}><${Brief} loaded=${failed} empty=${t('No server has failed.')} /></${Card}>
     </div>`;
 }
 

@@ -40,8 +40,9 @@ export function Server({id, tab}) {
   const server = loaded.data;
   const doable = server ? allowed(SERVER_ACTIONS, server) : [];
   useEffect(() => {
-    offer(doable.map(action => ({label: t(action.label), run: () => setDoing({action, rows: [server]})})));
-    return () => offer([]);
+    const adding = PARTS.filter(part => !part.service || has(part.service)).flatMap(part => (part.add && offered(part.add) ? [part.add] : []));
+    offer(() => [...doable, ...adding].map(action => ({label: t(action.label), run: () => setDoing({action, rows: [server]})})));
+    return () => offer();
   }, [server]);
   if (!server)
     return loaded.error
@@ -53,7 +54,7 @@ export function Server({id, tab}) {
     ...(may(USAGE) ? [{name: 'usage', label: t('Usage')}] : []),
     {name: 'timeline', label: t('Timeline')},
     ...(may(CONSOLES) && server.status === 'ACTIVE' ? [{name: 'console', label: t('Console')}] : []),
-    {name: 'log', label: t('Console log')},
+    ...(may(LOG) ? [{name: 'log', label: t('Console log')}] : []),
     ...PARTS.filter(part => !part.service || has(part.service)).map(part => ({name: part.name, label: t(part.title)})),
   ];
   const part = PARTS.find(one => one.name === tab);
@@ -115,20 +116,20 @@ const Overview = ({server}) => html`
       [t('Virtual CPUs'), server.flavor?.vcpus],
       [t('Memory'), mebibytes(server.flavor?.ram)],
       [t('Root disk'), bytes(server.flavor?.disk * 2 ** 30)],
-      [t('Extra disk'), server.flavor?.ephemeral ? bytes(server.flavor.ephemeral * 2 ** 30) : ''],
+      [t('Ephemeral disk'), server.flavor?.ephemeral ? bytes(server.flavor.ephemeral * 2 ** 30) : ''],
       [t('Swap'), server.flavor?.swap ? mebibytes(server.flavor.swap) : ''],
       ...Object.entries(server.flavor?.extra_specs ?? {}),
     ]} /></${Card}>
-    <${Card} title=${t('Where it is')}><${Facts} rows=${[
+    <${Card} title=${t('Location')}><${Facts} rows=${[
       [t('Zone'), server['OS-EXT-AZ:availability_zone']],
       [t('Host'), server['OS-EXT-SRV-ATTR:host']],
       [t('Node'), server['OS-EXT-SRV-ATTR:hypervisor_hostname']],
-      [t('Name there'), server['OS-EXT-SRV-ATTR:instance_name']],
+      [t('Name on the host'), server['OS-EXT-SRV-ATTR:instance_name']],
       [
         t('Server group'),
         !!server.server_groups?.length &&
           server.server_groups.map(
-            (/** @type {string} */ group) => html`<a href=${link('server-groups', group)}>${group}</a> `,
+            (/** @type {string} */ group) => html`<${Named} kind="server-group" id=${group} /> `,
           ),
       ],
       [
@@ -180,6 +181,7 @@ function Timeline({id, round}) {
 }
 
 const CONSOLES = 'os_compute_api:os-remote-consoles',
+  LOG = 'os_compute_api:os-console-output',
   USAGE = 'nova:servers:metrics';
 const KINDS = [
   {value: 'novnc', label: 'Screen (VNC)'},
@@ -261,7 +263,7 @@ function ConsoleLog({id}) {
   return html`
     <div class="toolbar"><label class="inline"><input type="checkbox" checked=${running} onChange=${() => setRunning(!running)} /> ${t('Follow')}</label><span class="quiet">${t('The last {count} lines', {count: LOG_LINES})}</span></div>
     <${Refusal} error=${error} />
-    <pre class="log" tabindex="0" ref=${frame} aria-label=${t('Console log')}>${text || t('Nothing yet.')}</pre>`;
+    <pre class="log" tabindex="0" ref=${frame} aria-label=${t('Console log')}>${text || t('The log is empty.')}</pre>`;
 }
 
 /** A list of what hangs on a server. @param {{part: import('../data/server_parts.js').Part, server: any, round: number, choose: (action: any, row: any) => void}} props */

@@ -32,7 +32,7 @@ function Charts({server, found}) {
   const begin = moment(found.since).getTime() / 1000;
   const times = found.series.cpu.map((/** @type {any} */ _value, /** @type {number} */ place) => begin + place * found.step);
   if (!Object.values(found.series).some(values => values.some((/** @type {any} */ value) => value !== null)))
-    return html`<${Empty} text=${t('Nothing was measured in this period. Values of a running server appear within a minute, if its host measures them.')} />`;
+    return html`<${Empty} text=${t('No data in this period. Data of a running server appears within a minute if its host collects it.')} />`;
   return html`<div class="grid plots">${CHARTS.map(chart => {
     const most = chart.most?.(server) ?? 0,
       divisor = chart.share ? most : 1;

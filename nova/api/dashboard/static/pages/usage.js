@@ -86,7 +86,7 @@ export default function Usage() {
     html`<${Card} title=${title} class="span">${
       rows.length
         ? html`<${Table} label=${title} ...${{columns, sort, idOf}} rows=${sorted(rows, columns, sort)} nameOf=${(/** @type {any} */ row) => row.name ?? short(row.tenant_id)} sortable=${() => true} onSort=${setSort} actions=${[]} onAction=${() => null} selected=${new Set()} onSelect=${null} />`
-        : html`<${Empty} icon="usage" text=${t('Nothing was used.')} />`
+        : html`<${Empty} icon="usage" text=${t('No usage in this period.')} />`
     }</${Card}>`;
   return html`
     <${Head} title=${t('Usage')}><label class="inline">${t('The last')} <select value=${days} onChange=${(/** @type {any} */ event) => setDays(event.target.value)}>${['1', '7', '30', '90', '365'].map(one => html`<option value=${one} selected=${one === days}>${t('{count} days', {count: one})}</option>`)}</select></label></${Head}>

@@ -75,7 +75,7 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
       const shown = !many && action.secret?.(/** @type {any} */ (results[0]).answer);
       const opened = !many && action.open?.(/** @type {any} */ (results[0]).answer);
       if (opened) {
-        setSecret({label: t('The console is at this address, once.'), ...(/^https?:/.test(opened) ? {link: opened} : {text: opened})});
+        setSecret({label: t('The address of the console works once.'), ...(/^https?:/.test(opened) ? {link: opened} : {text: opened})});
         return;
       }
       if (shown) setSecret(shown);
@@ -92,15 +92,12 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
     <${Dialog} title=${`${t(action.label)}${what ? ` · ${what}` : ''}`} onClose=${onClose}>
       <form class="dialog-body" onSubmit=${submit}>
         ${action.ask && html`<p>${t(action.ask)}</p>`}
-        ${many && html`<ul class="names">${rows.slice(0, 12).map(row => html`<li>${nameOf(row)}</li>`)}${rows.length > 12 && html`<li>…</li>`}</ul>`}
+        ${many && html`<ul class="names" tabindex="0">${rows.map(row => html`<li>${nameOf(row)}</li>`)}</ul>`}
         <${Fields} fields=${fields} values=${values} onChange=${setValues} />
         ${busy && share > 0 && html`<progress max="1" value=${share} aria-label=${t('Progress')}></progress>`}
         ${busy && many && html`<p class="quiet" role="status">${t('{count} of {total}', {count: Math.round(share * rows.length), total: rows.length})}</p>`}
         <${Refusal} error=${error} />
-        <${Command} command=${rows
-          .slice(0, 20)
-          .map(row => action.command(row, values))
-          .join('\n')} terraform=${rows.length === 1 && action.terraform?.(rows[0], values)} />
+        <${Command} command=${rows.map(row => action.command(row, values)).join('\n')} terraform=${rows.length === 1 && action.terraform?.(rows[0], values)} />
         <div class="dialog-foot">
           <button type="button" onClick=${onClose}>${t('Cancel')}</button>
           <button class=${action.danger ? 'danger' : 'primary'} disabled=${busy} autofocus=${!fields.length}>${busy ? t('One moment …') : t(action.label)}</button>

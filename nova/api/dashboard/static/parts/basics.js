@@ -83,7 +83,7 @@ export function Meter({label, used, total, show = String, more = 0}) {
   return html`
     <div class="meter">
       <div class="meter-text"><span>${label}</span><span class="quiet">${show(used)}${more ? ` + ${show(more)}` : ''} ${
-        unlimited ? t('of any number') : t('of {total}', {total: show(total)})
+        unlimited ? t('(no limit)') : t('of {total}', {total: show(total)})
       }</span></div>
       <div class="bar ${tone}" role="meter" aria-label=${label} aria-valuemin="0" aria-valuemax=${unlimited ? Math.max(used, 1) : Math.max(total, used + more)}
           aria-valuenow=${used + more}>
@@ -151,7 +151,7 @@ export function Copied({text, label = t('Copy')}) {
   const copy = () =>
     navigator.clipboard?.writeText(text).then(
       () => say(t('Copied')),
-      () => say(t('Select it and copy it')),
+      () => say(t('Select the text and copy it')),
     );
   return html`<div class="copied"><code tabindex="0">${text}</code>
     <button type="button" class="small" onClick=${copy}>${said || label}</button></div>`;

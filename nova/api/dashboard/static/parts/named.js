@@ -2,6 +2,7 @@
 import {html, useEffect, useState} from '../core/html.js';
 import {KINDS, nameOf} from '../core/names.js';
 import {link} from '../core/router.js';
+import {isAdmin} from '../core/session.js';
 import {short} from '../core/text.js';
 
 /** @param {{kind: string, id: string | null | undefined, plain?: boolean}} props */
@@ -16,7 +17,7 @@ export function Named({kind, id, plain}) {
     };
   }, [kind, id]);
   if (!id) return '–';
-  const {page} = KINDS[kind];
+  const {page, admin} = KINDS[kind];
   const text = name || short(id);
-  return page && !plain ? html`<a href=${link(page, id)} title=${id}>${text}</a>` : html`<span title=${id}>${text}</span>`;
+  return page && !plain && (!admin || isAdmin()) ? html`<a href=${link(page, id)} title=${id}>${text}</a>` : html`<span title=${id}>${text}</span>`;
 }

@@ -1,7 +1,7 @@
 // The command palette: pages, servers and what can be done, by a few letters.
 import {html, useEffect, useRef, useState} from '../core/html.js';
 import {call} from '../core/api.js';
-import {offeredHere} from '../core/here.js';
+import {offeredHere, offeredOfRows} from '../core/here.js';
 import {useSettled} from '../core/load.js';
 import {logout} from '../core/login.js';
 import {may} from '../core/permissions.js';
@@ -14,12 +14,15 @@ import {toggleTheme} from './theme.js';
 
 /** @typedef {{label: string, note: string, icon: string, run: () => void}} Entry */
 
+const here = (/** @type {{label: string, run: () => void}[]} */ found) =>
+  found.map(entry => ({...entry, note: t('On this page'), icon: 'play'}));
+
 /** @returns {Entry[]} */
 const fixed = () => [
   ...(may('os_compute_api:servers:create')
     ? [{label: t('Create server'), note: t('Action'), icon: 'plus', run: () => go('/create')}]
     : []),
-  ...offeredHere().map(entry => ({...entry, note: t('On this page'), icon: 'play'})),
+  ...here(offeredHere()),
   ...sections().flatMap(section => section.pages.filter(page => page.create && may(page.create.rule)).map(page => ({
     label: t(page.create?.label ?? ''),
     note: t('Action'),
@@ -81,10 +84,8 @@ export function Palette({onClose}) {
     );
     return () => control.abort();
   }, [wanted]);
-  const entries = [...fixed().filter(entry => fits(`${entry.label}`, text.replace(/\s/g, ''))), ...servers].slice(
-    0,
-    40,
-  );
+  const fitting = (/** @type {Entry[]} */ found) => found.filter(entry => fits(entry.label, text.replace(/\s/g, '')));
+  const entries = [...fitting(fixed()), ...servers, ...fitting(here(offeredOfRows()))].slice(0, 40);
   const chosen = Math.min(at, entries.length - 1);
   /** @param {KeyboardEvent} event */
   const keys = event => {
@@ -119,7 +120,7 @@ export function Palette({onClose}) {
             entry.run();
           }}><${Icon} name=${entry.icon} size=${16} /><span>${entry.label}</span><span class="quiet">${entry.note}</span></li>`,
         )}</ul>
-        ${!entries.length && html`<p class="quiet">${t('Nothing fits.')}</p>`}
+        ${!entries.length && html`<p class="quiet">${t('No matches.')}</p>`}
       </div>
     </${Dialog}>`;
 }

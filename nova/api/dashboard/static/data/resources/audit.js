@@ -4,6 +4,7 @@ import {isAdmin} from '../../core/session.js';
 import {short} from '../../core/text.js';
 import {Ago, Badge} from '../../parts/basics.js';
 import {Named} from '../../parts/named.js';
+import {PROJECT} from '../common.js';
 
 /** @type {import('../resources.js').Resource} */
 export default {
@@ -20,7 +21,7 @@ export default {
     },
   ],
   query: () => (isAdmin() ? {all_projects: true} : {}),
-  empty: 'Nothing was done yet.',
+  empty: 'There are no entries yet.',
   columns: [
     {name: 'action', label: 'Action', value: row => row.action?.replace('os_compute_api:', '')},
     {
@@ -32,7 +33,7 @@ export default {
     {name: 'code', label: 'Code', number: true, value: row => row.code},
     {
       name: 'target',
-      label: 'Of what',
+      label: 'Target',
       value: row => `${row.target_type ?? ''} ${row.target_id ?? ''}`,
       show: row =>
         html`<span>${row.target_type ?? '–'} <span class="mono quiet" title=${row.target_id}>${row.target_id ? short(row.target_id) : ''}</span></span>`,
@@ -43,6 +44,7 @@ export default {
       value: row => row.user_id,
       show: row => html`<${Named} kind="user" id=${row.user_id} plain />`,
     },
+    PROJECT,
     {name: 'from', label: 'From', value: row => row.remote_address},
     {name: 'reason', label: 'Reason', value: row => row.reason || '–'},
     {name: 'at', label: 'When', value: row => row.created_at, show: row => html`<${Ago} at=${row.created_at} />`},

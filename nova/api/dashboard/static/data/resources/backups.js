@@ -1,7 +1,7 @@
 // Backups of volumes.
 import {openstack} from '../../core/command.js';
 import * as options from '../../core/options.js';
-import {CREATED, NAME, SIZE, STATUS, VOLUME, given, remove} from '../common.js';
+import {CREATED, NAME, SIZE, STATUS, VOLUME, allProjects, given, project, remove} from '../common.js';
 
 /** @type {import('../resources.js').Resource} */
 export default {
@@ -11,11 +11,13 @@ export default {
   paged: true,
   counted: true,
   empty: 'There are no backups yet.',
+  filters: [allProjects('all_tenants')],
   columns: [
     NAME,
     STATUS,
     SIZE,
     VOLUME,
+    project('os-backup-project-attr:project_id'),
     CREATED,
     {name: 'reason', label: 'Reason', value: row => row.fail_reason || '–'},
   ],

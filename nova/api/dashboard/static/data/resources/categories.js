@@ -25,7 +25,7 @@ const fields = row => [
     value: Object.entries(row?.requirements ?? {})
       .map(pair => pair.join('='))
       .join('\n'),
-    help: 'name=value, one a line. A value may begin with an operator, as nic_speed=>= 10000.',
+    help: 'name=value, one per line. A value may begin with an operator, as nic_speed=>= 10000.',
   },
 ];
 const body = (/** @type {any} */ values) => ({

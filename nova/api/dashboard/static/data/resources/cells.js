@@ -8,7 +8,7 @@ export default {
   path: '/os-cell-mappings',
   key: 'cell_mappings',
   empty: 'There are no cells.',
-  note: 'nova-manage cell makes and changes them: their addresses hold passwords, which the API does not tell.',
+  note: 'Cells are created and changed with nova-manage cell. Their addresses contain passwords, so the API does not show them.',
   columns: [
     {name: 'name', label: 'Name', value: row => row.name},
     {

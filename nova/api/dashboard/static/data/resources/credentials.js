@@ -25,7 +25,7 @@ export default {
     },
     {
       name: 'expires',
-      label: 'Ends',
+      label: 'Expires',
       value: row => row.expires_at ?? '',
       show: row => (row.expires_at ? date(row.expires_at) : t('never')),
     },
@@ -43,7 +43,7 @@ export default {
         label: 'Roles',
         type: 'many',
         options: async () => required().roles.map(value => ({value, label: value})),
-        help: 'None chosen: all of yours in this project.',
+        help: 'None selected: all your roles in this project.',
       },
     ],
     request: (_row, {name, description, roles}) => ({

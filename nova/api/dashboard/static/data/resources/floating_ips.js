@@ -6,7 +6,7 @@ import {terraform} from '../../core/terraform.js';
 import {t} from '../../core/text.js';
 import {offered} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {CREATED, DESCRIPTION, Rows, STATUS, given, remove} from '../common.js';
+import {CREATED, DESCRIPTION, PROJECT, Rows, STATUS, given, remove} from '../common.js';
 
 /** @typedef {import('../../parts/actions.js').Action} Action */
 
@@ -83,6 +83,7 @@ export default {
     {name: 'server', label: 'Server', value: row => server(row) ?? '', show: row => html`<${Named} kind="server" id=${server(row)} />`},
     STATUS,
     {name: 'network', label: 'Network', value: row => row.floating_network_id, show: row => html`<${Named} kind="network" id=${row.floating_network_id} />`},
+    PROJECT,
     CREATED,
   ],
   facts: row => [

@@ -26,7 +26,7 @@ export default {
       value: row => row.status,
       show: row => html`<span><${Badge} state=${row.status} /></span>`,
     },
-    {name: 'type', label: 'Kind', value: row => row.hypervisor_type},
+    {name: 'type', label: 'Type', value: row => row.hypervisor_type},
     {name: 'servers', label: 'Servers', number: true, value: row => row.running_vms},
     {
       name: 'vcpus',

@@ -8,7 +8,7 @@ import {terraform} from '../../core/terraform.js';
 import {bytes, date, t} from '../../core/text.js';
 import {offered, save} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {CREATED, NAME, Rows, STATUS, remove, words, yes} from '../common.js';
+import {CREATED, NAME, Rows, STATUS, project, remove, words, yes} from '../common.js';
 
 /** @typedef {import('../../parts/actions.js').Action} Action */
 
@@ -129,6 +129,7 @@ export default {
     {name: 'visibility', label: 'Visibility', value: row => row.visibility},
     {name: 'format', label: 'Format', sort: 'disk_format', value: row => row.disk_format},
     {name: 'size', label: 'Size', number: true, sort: 'size', value: row => row.size ?? 0, show: row => bytes(row.size)},
+    project('owner'),
     {...CREATED, sort: 'created_at'},
   ],
   facts: row => [

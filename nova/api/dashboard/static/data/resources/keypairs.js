@@ -17,7 +17,7 @@ export default {
   empty: 'There are no key pairs yet.',
   columns: [
     {name: 'name', label: 'Name', value: row => row.name},
-    {name: 'type', label: 'Kind', value: row => row.type},
+    {name: 'type', label: 'Type', value: row => row.type},
     {
       name: 'fingerprint',
       label: 'Fingerprint',
@@ -28,7 +28,7 @@ export default {
   one: 'keypair',
   facts: row => [
     ['Name', row.name],
-    ['Kind', row.type],
+    ['Type', row.type],
     ['Fingerprint', row.fingerprint],
     ['Public key', html`<code>${row.public_key}</code>`],
     ['Created', html`<${Ago} at=${row.created_at} />`],
@@ -44,7 +44,7 @@ export default {
         name: 'public_key',
         label: 'Public key',
         type: 'textarea',
-        help: 'Of a key that you have, as ~/.ssh/id_ed25519.pub holds it. Empty: a pair is made, and its private key shown once.',
+        help: 'Public key to import, such as the content of ~/.ssh/id_ed25519.pub. Empty: a key pair is created, and its private key is shown once.',
       },
     ],
     request: (_row, {name, public_key: key}) => ({
@@ -72,7 +72,7 @@ export default {
       rule: 'os_compute_api:os-keypairs:delete',
       danger: true,
       bulk: true,
-      ask: 'Servers that have it keep it.',
+      ask: 'Existing servers keep it.',
       request: row => ({method: 'DELETE', path: `/os-keypairs/${encodeURIComponent(row.name)}`}),
       command: row => openstack('keypair delete', row.name),
     },

@@ -5,6 +5,7 @@ import {openstack} from '../../core/command.js';
 import {short, t} from '../../core/text.js';
 import {Ago, Badge} from '../../parts/basics.js';
 import {Named} from '../../parts/named.js';
+import {PROJECT} from '../common.js';
 
 /** What is said of a live migration only while it runs, at the server's own path. @param {any[]} rows */
 const withProgress = rows =>
@@ -28,7 +29,7 @@ export default {
   service: 'compute',
   path: '/os-migrations',
   key: 'migrations',
-  empty: 'Nothing has moved yet.',
+  empty: 'There are no migrations yet.',
   fill: withProgress,
   nameOf: row => `${row.migration_type} ${short(row.instance_uuid)}`,
   columns: [
@@ -38,7 +39,8 @@ export default {
       value: row => row.instance_uuid,
       show: row => html`<${Named} kind="server" id=${row.instance_uuid} />`,
     },
-    {name: 'kind', label: 'Kind', value: row => row.migration_type},
+    PROJECT,
+    {name: 'kind', label: 'Type', value: row => row.migration_type},
     {
       name: 'status',
       label: 'Status',
@@ -48,7 +50,7 @@ export default {
     {name: 'from', label: 'From', value: row => row.source_compute},
     {name: 'to', label: 'To', value: row => row.dest_compute || '–'},
     {name: 'progress', label: 'Progress', value: row => row.memory_processed_bytes ?? 0, show: progress},
-    {name: 'at', label: 'Begun', value: row => row.created_at, show: row => html`<${Ago} at=${row.created_at} />`},
+    {name: 'at', label: 'Started', value: row => row.created_at, show: row => html`<${Ago} at=${row.created_at} />`},
   ],
   actions: [
     {

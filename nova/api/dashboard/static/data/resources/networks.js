@@ -8,7 +8,7 @@ import {expression, label, terraform} from '../../core/terraform.js';
 import {t} from '../../core/text.js';
 import {offered} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {DESCRIPTION, NAME, NAME_FIELD, Rows, STATUS, given, mine, remove, rename, yes} from '../common.js';
+import {DESCRIPTION, NAME, NAME_FIELD, PROJECT, Rows, STATUS, given, mine, remove, rename, yes} from '../common.js';
 import * as ports from '../ports.js';
 import * as subnets from '../subnets.js';
 
@@ -133,7 +133,7 @@ export default {
     {name: 'shared', label: 'Shared', value: row => yes(row.shared)},
     {name: 'external', label: 'External', value: row => yes(row['router:external'])},
     {name: 'mtu', label: 'MTU', number: true, value: row => row.mtu},
-    {name: 'project', label: 'Project', admin: true, value: row => row.project_id, show: row => html`<${Named} kind="project" id=${row.project_id} />`},
+    PROJECT,
   ],
   one: 'network',
   facts: row => [
@@ -147,7 +147,7 @@ export default {
     ['Type', row['provider:network_type']],
     ['Physical network', row['provider:physical_network']],
     ['Segment', row['provider:segmentation_id']],
-    ['Project', row.project_id],
+    ['Project', html`<${Named} kind="project" id=${row.project_id} />`],
     ['Description', row.description],
   ],
   more: async row => {
@@ -208,7 +208,7 @@ export default {
         type: 'select',
         when: withSubnet,
         value: 'new',
-        none: 'none: without a way out',
+        none: 'none: no external access',
         options: async () => [{value: 'new', label: t('a new router')}, ...(await options.routers())],
         help: 'Floating addresses need a router that has a gateway.',
       },

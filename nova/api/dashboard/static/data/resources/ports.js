@@ -2,7 +2,7 @@
 import {html} from '../../core/html.js';
 import {Named} from '../../parts/named.js';
 import {ACTIONS, COLUMNS} from '../ports.js';
-import {yes} from '../common.js';
+import {PROJECT, yes} from '../common.js';
 
 /** @type {import('../resources.js').Resource} */
 export default {
@@ -15,6 +15,7 @@ export default {
   columns: [
     ...COLUMNS,
     {name: 'network', label: 'Network', value: row => row.network_id, show: row => html`<${Named} kind="network" id=${row.network_id} />`},
+    PROJECT,
   ],
   facts: row => [
     ['Id', row.id],

@@ -4,7 +4,7 @@ import {openstack} from '../../core/command.js';
 import {terraform} from '../../core/terraform.js';
 import {number, t} from '../../core/text.js';
 import {offered} from '../../parts/actions.js';
-import {DESCRIPTION, NAME, NAME_FIELD, Rows, mine, remove, rename, yes} from '../common.js';
+import {DESCRIPTION, NAME, NAME_FIELD, PROJECT, Rows, mine, remove, rename, yes} from '../common.js';
 
 /** @typedef {import('../../parts/actions.js').Action} Action */
 
@@ -69,6 +69,7 @@ export default {
     {name: 'description', label: 'Description', value: row => row.description || '–'},
     {name: 'rules', label: 'Rules', number: true, value: row => row.rules.length},
     {name: 'shared', label: 'Shared', value: row => yes(row.shared)},
+    PROJECT,
   ],
   facts: row => [
     ['Id', row.id],
@@ -78,7 +79,7 @@ export default {
   parts: (row, _more, _reload, choose) => html`<${Rows} title=${t('Rules')} choose=${choose} actions=${mine(row) ? [removeRule] : []} nameOf=${(/** @type {any} */ one) => one.type}
     add=${mine(row) && html`<span>${[limit, mark].filter(offered).map(action => html`<button type="button" class="small" onClick=${() => choose(action, row)}>${t(action.label)}</button> `)}</span>`}
     rows=${row.rules.map((/** @type {any} */ one) => ({...one, policy: row.id}))} columns=${[
-      {name: 'type', label: 'Kind', value: (/** @type {any} */ one) => one.type.replace('_', ' ')},
+      {name: 'type', label: 'Type', value: (/** @type {any} */ one) => one.type.replace('_', ' ')},
       {name: 'direction', label: 'Direction', value: (/** @type {any} */ one) => one.direction ?? '–'},
       {name: 'value', label: 'Value', value: (/** @type {any} */ one) => (one.max_kbps ? `${number(one.max_kbps)} kbit/s` : one.dscp_mark)},
     ]} />`,

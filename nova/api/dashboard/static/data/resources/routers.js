@@ -7,7 +7,7 @@ import {terraform} from '../../core/terraform.js';
 import {t} from '../../core/text.js';
 import {offered} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {CREATED, DESCRIPTION, NAME, NAME_FIELD, Rows, STATUS, remove, rename} from '../common.js';
+import {CREATED, DESCRIPTION, NAME, NAME_FIELD, PROJECT, Rows, STATUS, remove, rename} from '../common.js';
 
 /** @typedef {import('../../parts/actions.js').Action} Action */
 
@@ -120,6 +120,7 @@ export default {
       value: row => row.external_gateway_info?.external_fixed_ips?.map((/** @type {any} */ one) => one.ip_address).join(', ') || '–',
     },
     {name: 'routes', label: 'Static routes', number: true, value: row => row.routes.length},
+    PROJECT,
     CREATED,
   ],
   facts: row => [
@@ -129,7 +130,7 @@ export default {
     ['Gateway', html`<${Named} kind="network" id=${gateway(row)} />`],
     ['Address of the gateway', row.external_gateway_info?.external_fixed_ips?.map((/** @type {any} */ one) => one.ip_address).join(', ')],
     ['Source NAT', row.external_gateway_info && (row.external_gateway_info.enable_snat ? t('yes') : t('no'))],
-    ['Project', row.project_id],
+    ['Project', html`<${Named} kind="project" id=${row.project_id} />`],
     ['Description', row.description],
   ],
   more: async row => (await call('network', '/ports', {query: {device_id: row.id}})).ports,
@@ -142,7 +143,7 @@ export default {
       rows=${interfaces} nameOf=${(/** @type {any} */ one) => one.fixed_ips?.[0]?.ip_address ?? one.id} columns=${[
         {name: 'address', label: 'Addresses', value: (/** @type {any} */ one) => one.fixed_ips.map((/** @type {any} */ ip) => ip.ip_address).join(', ')},
         {name: 'network', label: 'Network', value: (/** @type {any} */ one) => one.network_id, show: (/** @type {any} */ one) => html`<${Named} kind="network" id=${one.network_id} />`},
-        {name: 'kind', label: 'Kind', value: (/** @type {any} */ one) => (one.device_owner === 'network:router_gateway' ? t('gateway') : t('interface'))},
+        {name: 'kind', label: 'Type', value: (/** @type {any} */ one) => (one.device_owner === 'network:router_gateway' ? t('gateway') : t('interface'))},
         STATUS,
       ]} />
     <${Rows} title=${t('Static routes')} choose=${choose} add=${add(addRoute)} actions=${[removeRoute]}
@@ -198,7 +199,7 @@ export default {
       rule: 'update_router',
       danger: true,
       when: row => !!gateway(row),
-      ask: 'The networks of the router lose their way out, and their floating addresses.',
+      ask: 'The networks of the router lose external access and their floating addresses.',
       request: row => change(row, {external_gateway_info: null}),
       command: row => openstack('router unset --external-gateway', row.id),
     },

@@ -7,7 +7,7 @@ import {terraform} from '../../core/terraform.js';
 import {t} from '../../core/text.js';
 import {offered} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {DESCRIPTION, NAME, NAME_FIELD, Rows, given, mine, remove, rename, yes} from '../common.js';
+import {DESCRIPTION, NAME, NAME_FIELD, PROJECT, Rows, given, mine, remove, rename, yes} from '../common.js';
 
 const ICMP = ['icmp', 'ipv6-icmp'];
 const PORTS = ['tcp', 'udp', 'sctp', 'udplite', 'dccp'];
@@ -166,13 +166,14 @@ export default {
     {name: 'description', label: 'Description', value: row => row.description},
     {name: 'rules', label: 'Rules', number: true, value: row => row.security_group_rules?.length ?? 0},
     {name: 'shared', label: 'Shared', value: row => yes(row.shared)},
+    PROJECT,
   ],
   one: 'security_group',
   facts: row => [
     ['Id', row.id],
     ['Description', row.description],
     ['Shared', yes(row.shared)],
-    ['Project', row.project_id],
+    ['Project', html`<${Named} kind="project" id=${row.project_id} />`],
   ],
   more: async row =>
     (await call('network', '/security-group-rules', {query: {security_group_id: row.id}})).security_group_rules,

@@ -8,7 +8,7 @@ import {t} from '../../core/text.js';
 import {Card, Empty} from '../../parts/basics.js';
 import {offered} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {Rows} from '../common.js';
+import {PROJECT, Rows, allProjects} from '../common.js';
 
 const POLICIES = [
   {value: 'anti-affinity', label: 'anti-affinity', note: t('Each server on a host of its own')},
@@ -74,17 +74,19 @@ export default {
   path: '/os-server-groups',
   key: 'server_groups',
   empty: 'There are no server groups yet.',
+  filters: [allProjects('all_projects')],
   columns: [
     {name: 'name', label: 'Name', value: row => row.name},
     {name: 'policy', label: 'Policy', value: row => policiesOf(row).join(', ')},
     {name: 'members', label: 'Members', number: true, value: row => row.members.length},
+    PROJECT,
   ],
   one: 'server_group',
   facts: row => [
     ['Id', row.id],
     ['Policy', policiesOf(row).join(', ')],
     ['Servers on one host', row.rules?.max_server_per_host],
-    ['Project', row.project_id],
+    ['Project', html`<${Named} kind="project" id=${row.project_id} />`],
   ],
   more: async row => (await call('compute', `/os-server-groups/${row.id}/metadata`)).metadata,
   parts: (row, metadata, _reload, choose) => html`<${Rows} title=${t('Metadata')} icon="group" choose=${choose} actions=${[removeMetadata]} nameOf=${(/** @type {any} */ one) => one.id}

@@ -1,6 +1,7 @@
 // The list of servers. pages/server.js shows one of them.
 import {all} from '../../core/api.js';
 import {serverFilter} from '../../core/options.js';
+import {allProjects} from '../common.js';
 import {SERVER_ACTIONS} from '../server_actions.js';
 import {SERVER_COLUMNS, STATUSES} from '../servers.js';
 
@@ -21,7 +22,7 @@ export default {
   find: 'Find by name, address or id',
   filters: [
     {name: 'status', label: 'Status', none: 'Any status', options: STATUSES.map(value => ({value, label: value}))},
-    {name: 'all', label: 'All projects', admin: true, query: 'all_tenants'},
+    allProjects('all_tenants'),
   ],
   count: query =>
     all('compute', '/servers', 'servers', {query: {...query, limit: 1000}, most: COUNTED}).then(rows => rows.length),

@@ -43,7 +43,7 @@ export default {
       bulk: true,
       when: row => row.status === 'enabled' && row.binary === 'nova-compute',
       form: [{name: 'reason', label: 'Reason', required: true}],
-      ask: 'New servers are not placed there; those that are there go on.',
+      ask: 'No new servers are scheduled to the host. Its servers continue to run.',
       request: (row, {reason}) => ({
         method: 'PUT',
         path: `/os-services/${row.id}`,
@@ -69,7 +69,7 @@ export default {
       rule: 'os_compute_api:os-services:update',
       danger: true,
       when: row => !row.forced_down && row.binary === 'nova-compute',
-      ask: 'Only when its host is off for certain: its servers may be evacuated then.',
+      ask: 'Only if the host is powered off: its servers can be evacuated afterwards.',
       request: row => ({method: 'PUT', path: `/os-services/${row.id}`, body: {forced_down: true}}),
       command: row => openstack('compute service set --down', row.host, row.binary),
     },

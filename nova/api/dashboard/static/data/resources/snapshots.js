@@ -1,7 +1,7 @@
 // Snapshots of volumes.
 import {openstack} from '../../core/command.js';
 import {terraform} from '../../core/terraform.js';
-import {CREATED, DESCRIPTION, NAME, SIZE, STATUS, VOLUME, remove} from '../common.js';
+import {CREATED, DESCRIPTION, NAME, SIZE, STATUS, VOLUME, allProjects, project, remove} from '../common.js';
 
 /** @type {import('../resources.js').Resource} */
 export default {
@@ -11,11 +11,13 @@ export default {
   paged: true,
   counted: true,
   empty: 'There are no snapshots yet.',
+  filters: [allProjects('all_tenants')],
   columns: [
     NAME,
     STATUS,
     SIZE,
     VOLUME,
+    project('os-extended-snapshot-attributes:project_id'),
     CREATED,
   ],
   actions: [

@@ -6,7 +6,7 @@ import * as options from '../../core/options.js';
 import {terraform} from '../../core/terraform.js';
 import {date, number, t} from '../../core/text.js';
 import {Named} from '../../parts/named.js';
-import {CREATED, DESCRIPTION, NAME, STATUS, given, remove, yes} from '../common.js';
+import {CREATED, DESCRIPTION, NAME, STATUS, allProjects, given, project, remove, yes} from '../common.js';
 
 /** @typedef {import('../../parts/actions.js').Action} Action */
 
@@ -52,6 +52,7 @@ export default {
   paged: true,
   counted: true,
   empty: 'There are no volumes yet.',
+  filters: [allProjects('all_tenants')],
   columns: [
     {...NAME, sort: 'name'},
     {...STATUS, sort: 'status'},
@@ -59,6 +60,7 @@ export default {
     {name: 'type', label: 'Type', value: row => row.volume_type || '–'},
     {name: 'server', label: 'Server', value: row => servers(row).join(' ') || '–', show: row => (servers(row).length ? html`<span>${links(row)}</span>` : '–')},
     {name: 'bootable', label: 'Bootable', value: row => yes(row.bootable === 'true')},
+    project('os-vol-tenant-attr:tenant_id'),
     {...CREATED, sort: 'created_at'},
   ],
   facts: row => [
@@ -248,12 +250,12 @@ export default {
         },
         {
           name: 'migration_policy',
-          label: 'If the data must move',
+          label: 'If the data must be migrated',
           type: 'select',
           required: true,
           value: 'on-demand',
           options: [
-            {value: 'on-demand', label: 'Move the data'},
+            {value: 'on-demand', label: 'Migrate the data'},
             {value: 'never', label: 'Refuse'},
           ],
         },
