@@ -65,6 +65,16 @@ _MEMBER_OR_ADVANCED = '(rule:admin_only) or (role:member and project_id:%(projec
 RULES = (
     Rule('get_availability_zone', _ANY_READER, 'List availability zones.'),
     Rule('get_service_provider', _ANY_READER, 'List service providers.'),
+    Rule('get_flavor', _ANY_READER, 'List and show flavors of routers.'),
+    Rule('create_flavor', _ADMIN, 'Create a flavor of routers.'),
+    Rule('update_flavor', _ADMIN, 'Change a flavor of routers.'),
+    Rule('delete_flavor', _ADMIN, 'Delete a flavor of routers.'),
+    Rule('create_flavor_service_profile', _ADMIN, 'Give a flavor a service profile.'),
+    Rule('delete_flavor_service_profile', _ADMIN, 'Take a service profile from a flavor.'),
+    Rule('get_service_profile', _ADMIN, 'List and show service profiles of flavors.'),
+    Rule('create_service_profile', _ADMIN, 'Create a service profile.'),
+    Rule('update_service_profile', _ADMIN, 'Change a service profile.'),
+    Rule('delete_service_profile', _ADMIN, 'Delete a service profile.'),
     Rule('get_agent', _ADMIN, 'List and show the hosts of the network service. Without this rule the list is empty.'),
     Rule('get_network_ip_availability', _SERVICE, 'Show the used addresses of networks.'),
     Rule('get_quota', _READER, 'Show the quotas of a project. A list of all quotas is checked without a project.'),
@@ -305,9 +315,7 @@ ABSENT = names({
     'rule:admin_only': '''
         create_agent update_agent delete_agent create_dhcp-network get_dhcp-networks delete_dhcp-network
         create_l3-router get_l3-routers update_l3-router delete_l3-router get_dhcp-agents create_router:evpn_vni
-        create_flavor update_flavor delete_flavor create_service_profile get_service_profile update_service_profile
-        delete_service_profile create_flavor_service_profile delete_flavor_service_profile create_network:segments
-        get_network:segments update_network:segments update_network:provider:network_type
+        create_network:segments get_network:segments update_network:segments update_network:provider:network_type
         update_network:provider:physical_network update_network:provider:segmentation_id create_network_segment_range
         create_network_segment_range:tags get_network_segment_range get_network_segment_range:tags
         update_network_segment_range update_network_segment_range:tags delete_network_segment_range
@@ -326,7 +334,6 @@ ABSENT = names({
         get_metering_label_rule get_ndp_proxy get_port:pvlan_type get_port:pvlan_community get_network:pvlan
         get_security_groups_default_statefulness
     ''',
-    'role:reader': 'get_flavor',
     '(rule:admin_only) or (role:member and rule:ext_parent_owner)': '''
         create_router_conntrack_helper update_router_conntrack_helper delete_router_conntrack_helper
         create_local_ip_port_association delete_local_ip_port_association

@@ -275,6 +275,26 @@ routers: types.Table[rows.RoutersRow] = table(
     sa.Column('routes', types.Json, nullable=False),                 # [{'destination', 'nexthop'}]
     sa.Column('host', _text, nullable=False, default=''),            # host of its namespace
     sa.Column('zone_hints', types.Json),                             # availability zones requested at creation
+    sa.Column('flavor_id', _id, index=True),
+    *_described(),
+)
+
+flavors: types.Table[rows.NetworkFlavorsRow] = table(
+    'network_flavors',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('name', _text, nullable=False, default=''),
+    sa.Column('service_type', sa.String(32), nullable=False),        # of routers: L3_ROUTER_NAT
+    sa.Column('enabled', sa.Boolean, nullable=False, default=True),
+    sa.Column('profile_ids', types.Json, nullable=False),            # ids of service_profiles
+    *_described(),
+)
+
+service_profiles: types.Table[rows.NetworkServiceProfilesRow] = table(
+    'network_service_profiles',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('driver', _text, nullable=False, default=''),          # '' for the only one
+    sa.Column('metainfo', types.LongText, nullable=False),
+    sa.Column('enabled', sa.Boolean, nullable=False, default=True),
     *_described(),
 )
 

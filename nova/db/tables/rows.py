@@ -165,8 +165,16 @@ MigrationsRow = TypedDict('MigrationsRow', {
     'claimed_host': str | None, 'claimed_node': str | None, 'claimed_vcpus': int, 'claimed_memory_mb': int,
     'claimed_local_gb': int, 'claimed_numa_topology': str | None})
 
+NetworkFlavorsRow = TypedDict('NetworkFlavorsRow', {
+    'id': str, 'name': str, 'service_type': str, 'enabled': bool, 'profile_ids': Any, 'description': str,
+    'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
+
 NetworkHostsRow = TypedDict('NetworkHostsRow', {
     'host': str, 'address': str, 'gateway': bool, 'last_seen_at': datetime.datetime, 'version': int})
+
+NetworkServiceProfilesRow = TypedDict('NetworkServiceProfilesRow', {
+    'id': str, 'driver': str, 'metainfo': str, 'enabled': bool, 'description': str, 'created_at': datetime.datetime,
+    'updated_at': datetime.datetime, 'revision': int})
 
 NetworkSharesRow = TypedDict('NetworkSharesRow', {
     'id': str, 'project_id': str, 'network_id': str, 'object_type': str, 'action': str, 'target_project': str,
@@ -212,7 +220,7 @@ RouterInterfacesRow = TypedDict('RouterInterfacesRow', {
 
 RoutersRow = TypedDict('RoutersRow', {
     'id': str, 'project_id': str, 'name': str, 'admin_state_up': bool, 'external_network_id': str | None,
-    'enable_snat': bool, 'routes': Any, 'host': str, 'zone_hints': Any, 'description': str,
+    'enable_snat': bool, 'routes': Any, 'host': str, 'zone_hints': Any, 'flavor_id': str | None, 'description': str,
     'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
 
 SecurityGroupRulesRow = TypedDict('SecurityGroupRulesRow', {

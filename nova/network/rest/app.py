@@ -17,6 +17,7 @@ from nova.network.rest import address_groups
 from nova.network.rest import address_scopes
 from nova.network.rest import documents
 from nova.network.rest import faults
+from nova.network.rest import flavors
 from nova.network.rest import floating_ips
 from nova.network.rest import group_templates
 from nova.network.rest import groups
@@ -47,7 +48,8 @@ RESOURCES: dict[str, Resource[typing.Any, typing.Any]] = {resource.path: resourc
              (networks.NETWORKS, networks.SUBNETS, address_scopes.SCOPES, subnet_pools.POOLS, ports.PORTS,
               trunks.TRUNKS,
               address_groups.GROUPS, groups.GROUPS, groups.RULES, group_templates.TEMPLATES,
-              routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES, qos.POLICIES)}
+              routers.ROUTERS, floating_ips.FLOATING_IPS, flavors.FLAVORS,
+              flavors.PROFILES, sharing.SHARES, qos.POLICIES)}
 ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))
 

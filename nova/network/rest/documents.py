@@ -15,6 +15,7 @@ from nova.db.tables import network as t
 from nova.json_types import JsonDocument
 from nova.network import ipam
 from nova.network import quotas as network_quotas
+from nova.network.rest import flavors
 from nova.network.rest import operations
 from nova.network.rest import pages
 from nova.network.rest import permissions
@@ -41,6 +42,7 @@ EXTENSIONS = (
     ('ext-gw-mode', 'Router Gateway Mode'), ('external-net', 'Neutron external network'),
     ('extraroute', 'Extra Route'), ('extraroute-atomic', 'Atomically add/remove extra routes'),
     ('extra_dhcp_opt', 'Extra DHCP options'),
+    ('flavors', 'Service flavors'), ('l3-flavors', 'Router flavors'),
     ('fip-port-details', 'Floating IP Port Details'),
     ('floating-ip-port-forwarding', 'Floating IP Port Forwarding'),
     ('floating-ip-port-forwarding-description', 'Floating IP Port Forwarding new description field'),
@@ -73,8 +75,6 @@ EXTENSIONS = (
 EMPTY = {
     'segments': 'A network has exactly one segment, described by its provider attributes.',
     'network-segment-ranges': 'Segmentation ids of overlay networks are 1 to 65535, allocated on demand.',
-    'flavors': 'Router flavors are not supported.',
-    'service_profiles': 'Router flavors and service profiles are not supported.',
     'local_ips': 'Local IPs are not supported.',
     'ndp_proxies': 'NDP proxies are not supported: a router advertises IPv6 ranges and does not translate them.',
     'metering/metering-labels': 'Metering of router traffic is not supported.',
@@ -111,7 +111,7 @@ def zones() -> list[View]:
 
 
 def providers() -> list[View]:
-    return [{'service_type': 'L3_ROUTER_NAT', 'name': 'nova-network', 'default': True}]
+    return [{'service_type': flavors.ROUTER, 'name': flavors.PROVIDER, 'default': True}]
 
 
 # ---- hosts and addresses ---------------------------------------------------------

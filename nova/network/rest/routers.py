@@ -20,6 +20,7 @@ from nova.json_types import JsonObject
 from nova.network import gateways
 from nova.network import ranges
 from nova.network.rest import faults
+from nova.network.rest import flavors
 from nova.network.rest import networks
 from nova.network.rest import permissions
 from nova.network.rest import quotas
@@ -79,6 +80,8 @@ def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
 def create(conn: Connection, deps: Deps, context: RequestContext, values: RouterValues) -> str:
     project = r.new_owner(context, values)
     quotas.check(conn, deps.conf, 'router', project)
+    if values['flavor_id'] is not None:
+        flavors.check(conn, values['flavor_id'])
     row = {**ROUTERS.stored(values), 'id': str(uuid.uuid4()), 'project_id': project,
            'description': values['description'] or '', 'external_network_id': None, 'enable_snat': True, 'routes': [],
            'host': gateways.choose(conn)}
@@ -90,6 +93,8 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Router
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, values: RouterValues) -> None:
     row = ROUTERS.locked(conn, row['id'])
+    if values.get('flavor_id', row['flavor_id']) != row['flavor_id']:
+        raise exception.BadRequest("Attribute 'flavor_id' not allowed in PUT")
     stored = ROUTERS.stored(values)
     if 'external_gateway_info' in values:
         _set_gateway(conn, deps, context, row, values['external_gateway_info'] or None)
@@ -360,7 +365,8 @@ ROUTERS = r.Resource('router', 'routers', t.routers, (
     r.Field('ha', s.const(False), Constant(False), 'Always false.', rule='get_router:ha', write=r.BOTH,
             accepts=s.one_of(False, None), default=False),
     *r.zones(t.routers),
-    r.Field('flavor_id', s.NULL, Constant(None), 'Always null.', write=r.BOTH, accepts=s.one_of(None)),
+    r.Field('flavor_id', s.UUID_OR_NULL, 'flavor_id', 'Flavor; it cannot be changed.', write=r.BOTH,
+            accepts=s.nullable(s.IDENT)),
 ), visible=db_networks.own(t.routers), create=create, update=update, delete=delete,
     missing=lambda ident: faults.RouterNotFound(router_id=ident),
     actions=(r.Action('PUT', 'add_router_interface', add_interface, _INTERFACE, _NAMED),

@@ -70,13 +70,19 @@ RouterExternalGatewayInfo = TypedDict('RouterExternalGatewayInfo', {
 RouterValues = TypedDict('RouterValues', {
     'project_id': str | None, 'tenant_id': str | None, 'description': str | None, 'name': str, 'admin_state_up': bool,
     'external_gateway_info': RouterExternalGatewayInfo | None, 'routes': list[dict[str, str]] | None,
-    'distributed': bool | None, 'ha': bool | None, 'availability_zone_hints': list[str], 'flavor_id': None},
+    'distributed': bool | None, 'ha': bool | None, 'availability_zone_hints': list[str], 'flavor_id': str | None},
     total=False)
 
 FloatingipValues = TypedDict('FloatingipValues', {
     'project_id': str | None, 'tenant_id': str | None, 'description': str | None, 'floating_network_id': str,
     'floating_ip_address': str | None, 'subnet_id': str | None, 'port_id': str | None, 'fixed_ip_address': str | None,
     'qos_policy_id': None, 'dns_name': str, 'dns_domain': str}, total=False)
+
+FlavorValues = TypedDict('FlavorValues', {
+    'name': str, 'description': str | None, 'enabled': bool, 'service_type': str}, total=False)
+
+ServiceProfileValues = TypedDict('ServiceProfileValues', {
+    'description': str | None, 'enabled': bool, 'driver': str, 'metainfo': str}, total=False)
 
 RbacPolicyValues = TypedDict('RbacPolicyValues', {
     'project_id': str | None, 'tenant_id': str | None, 'object_type': str, 'object_id': str, 'action': str,

@@ -101,6 +101,9 @@ def kinds(things):
         'rbac-policies': ('rbac_policy', {
             'object_type': 'security_group', 'object_id': things['group'], 'action': 'access_as_shared',
             'target_tenant': 'p2'}, {'target_tenant': 'p3'}),
+        'flavors': ('flavor', {'service_type': 'L3_ROUTER_NAT'}, {'name': 'f', 'description': 'd', 'enabled': False}),
+        'service_profiles': ('service_profile', {'metainfo': 'm'}, {
+            'description': 'd', 'driver': 'nova-network', 'enabled': False, 'metainfo': 'n'}),
         'qos/policies': ('policy', {'name': 'q'}, {'name': 'r', 'description': 'd', 'shared': True}),
     }
 
@@ -276,6 +279,13 @@ def nested(api, things):
         for body in ({'addresses': ['198.51.100.0/24']}, {'addresses': ['x']}, {}, {'x': 1}):
             for who in ('other', 'member', 'admin'):
                 api.call('PUT', f'{ranges}/{action}', body, who)
+    flavor = 'flavors/' + api.made('flavors', 'flavor', 'admin', service_type='L3_ROUTER_NAT')
+    profile = api.made('service_profiles', 'service_profile', 'admin', metainfo='m')
+    for body in ({}, *({'service_profile': each} for each in ({}, {'id': MISSING}, {'id': profile}))):
+        for who in ('member', 'admin'):
+            api.call('POST', f'{flavor}/service_profiles', body, who)
+    for who, status in (('member', 403), ('admin', 204), ('admin', 404)):
+        api.call('DELETE', f'{flavor}/service_profiles/{profile}', who=who, status=status)
     scope = api.made('address-scopes', 'address_scope', ip_version=4)
     pool = 'subnetpools/' + api.made('subnetpools', 'subnetpool', name='p', prefixes=['10.80.0.0/16'])
     for action in ('add_prefixes', 'remove_prefixes'):

@@ -25,7 +25,8 @@ NOWHERE = ('system reader', 'system admin', 'unscoped')
 CALLERS = ('nobody', 'owner', *IN_PROJECTS, *NOWHERE)
 # things that do not belong to the project
 EVERYBODYS = ('project', 'user', 'token', 'role', 'domain_role', 'member_role', 'type', 'outside', 'outside_subnet',
-              'registered_limit', 'default_security_group_rule', 'trust_body', 'named', 'secret_ref')
+              'registered_limit', 'default_security_group_rule', 'trust_body', 'named', 'secret_ref',
+              'flavor', 'service_profile')
 # the rule guards a part of the operation: limits of another project
 PARTS = {('volume_extension:quotas:show', ('GET', '/limits')), *(
     # the rule of domains concerns only the projects that act as a domain

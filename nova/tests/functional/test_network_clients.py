@@ -12,9 +12,8 @@ from nova.tests.support import network_api as test_network_api
 
 NOUNS = ('network', 'subnet', 'port', 'router', 'floating ip', 'security group', 'address group', 'address scope',
          'ip availability', 'default security group', 'local ip')
-ABSENT = {'local ip': 'IPs are not supported', 'network flavor': 'flavors are not supported',
-          'network meter': 'not supported', 'network segment': 'has exactly one segment',
-          'network flavor profile': 'profiles are not supported'}
+ABSENT = {'local ip': 'IPs are not supported', 'network meter': 'not supported',
+          'network segment': 'has exactly one segment'}
 ROWS = (
     ('network create outside --external --provider-network-type flat',),
     ('subnet create outer --network outside --subnet-range 203.0.113.0/24 --no-dhcp',),
@@ -121,8 +120,12 @@ ROWS = (
     ('subnet pool delete pool',),
     ('address group list',), ('local ip list',), ('router ndp proxy list',),
     ('default security group rule list',),
-    ('network flavor create --service-type L3_ROUTER_NAT f', ABSENT['network flavor']),
-    ('network flavor profile create --driver d', ABSENT['network flavor profile']),
+    ('network flavor create --service-type L3_ROUTER_NAT --description d f',),
+    ('network flavor set f --name ff --disable',),
+    ('network flavor show ff',),
+    ('network flavor delete ff',),
+    ('network flavor profile create --driver d', "one of '', 'nova-network'"),
+    ('network flavor profile create --metainfo m --description d',),
     ('network meter create m', ABSENT['network meter']),
     ('network segment create --network azure --network-type vlan s', ABSENT['network segment']),
     ('network segment range create --shared --network-type vxlan --minimum 1 --maximum 9 s',
@@ -159,7 +162,7 @@ BEGINNING = [row[0] for row in ROWS].index('router remove port gate rp') + 1
 # what needs an identity service, and what sends something whose answer the client does not look at
 BY_HAND = ('network rbac set', 'network agent add ', 'network agent remove ', 'network auto allocated topology ',
            'network onboard subnet', 'subnet pool add network')
-# of things of which there can be none, or which test_network_qos.py walks through
+# of things of which there can be none, or which test_network_qos.py and test_network_flavors.py walk through
 NEVER = ('network qos ', 'network flavor ', 'network meter ', 'network segment ',
          'local ip ', 'router ndp proxy ', 'default security group rule ',
          'network l3 conntrack helper ', 'security group default statefulness ',

@@ -136,6 +136,8 @@ class World:
         made['address_group'] = self._one(member, f'{root}/address-groups', 'address_group', name='g',
                                           addresses=['192.0.2.0/24'])
         made['address_scope'] = self._one(member, f'{root}/address-scopes', 'address_scope', ip_version=4)
+        made['flavor'] = self._one(admin, f'{root}/flavors', 'flavor', service_type='L3_ROUTER_NAT')
+        made['service_profile'] = self._one(admin, f'{root}/service_profiles', 'service_profile', metainfo='m')
         made['policy'] = self._one(admin, f'{root}/qos/policies', 'policy', name='q', project_id=project)
         for kind, value in (('bandwidth_limit', {'max_kbps': 1000}), ('dscp_marking', {'dscp_mark': 10})):
             made[kind] = self._one(admin, f'{root}/qos/policies/{made["policy"]}/{kind}_rules', f'{kind}_rule',
@@ -332,10 +334,12 @@ def _bodies(things):
         'default_security_group_rule': {'direction': 'egress', 'protocol': 'udp'},
         'port_forwarding': {'protocol': 'tcp', 'external_port': 81, 'internal_port': 80,
                             'internal_port_id': things['port']},
+        'flavor': {'service_type': 'L3_ROUTER_NAT'}, 'service_profile': {'metainfo': 'new'},
         'bandwidth_limit_rule': {'max_kbps': 500, 'direction': 'ingress'}, 'dscp_marking_rule': {'dscp_mark': 12}}
 
 
-_CHANGES = {'rbac_policy': {'target_tenant': 'changed'}, 'floatingip': {'description': 'changed'},
+_CHANGES = {'flavor': {'name': 'changed'}, 'service_profile': {'metainfo': 'changed'},
+            'rbac_policy': {'target_tenant': 'changed'}, 'floatingip': {'description': 'changed'},
             'security_group_rule': {'description': 'changed'}, 'port_forwarding': {'external_port': 82},
             'bandwidth_limit_rule': {'max_kbps': 900}, 'dscp_marking_rule': {'dscp_mark': 14}}
 # path of a collection: kind of the thing that {id}, or {part} below it, stands for
@@ -345,6 +349,7 @@ _KINDS = {'networks': 'network', 'subnets': 'subnet', 'ports': 'port', 'routers'
           'default-security-group-rules': 'default_security_group_rule', 'policies': 'policy',
           'address-groups': 'address_group', 'address-scopes': 'address_scope', 'trunks': 'trunk',
           'port_forwardings': 'port_forwarding', 'bandwidth_limit_rules': 'bandwidth_limit',
+          'flavors': 'flavor', 'service_profiles': 'service_profile',
           'dscp_marking_rules': 'dscp_marking', 'network-ip-availabilities': 'network'}
 
 
@@ -369,7 +374,8 @@ def of_network(rule, things):
     noun = name.partition('_')[2]
     if noun == 'addresses':
         return Probe(method, path, {'addresses': ['198.51.100.0/24']})
-    noun = noun.removeprefix('floatingip_').removeprefix('policy_') if noun not in things else noun
+    for prefix in ('floatingip_', 'policy_', 'flavor_'):
+        noun = noun.removeprefix(prefix) if noun not in things else noun
     if method == 'POST':
         body = dict(_bodies(things).get(noun, {}))
     elif method == 'PUT' and '/tags' not in path:
