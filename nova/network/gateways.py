@@ -4,6 +4,9 @@ Each host sends a heartbeat every REPORT_S and gets the revision of the network 
 notifications. A router is placed on the live gateway host with the fewest routers. If its host sends no heartbeat for
 DOWN_S, the router moves to another host.
 
+A host that is set down gets no routers, and its routers move to other hosts if there are any. Routers that an
+administrator took from their host stay without one.
+
 A host whose driver forwards no packets (``[network] driver = fake``) hosts routers only if it is the only host
 (a cloud with simulated guests).
 """
@@ -17,6 +20,7 @@ from nova.db.networks import hosts
 from nova.db.networks import revisions
 from nova.db.networks import routers
 from nova.db.services import message_keys
+from nova.db.tables.rows import NetworkHostsRow
 from nova.runtime import release
 
 REPORT_S = 2
@@ -27,8 +31,13 @@ RESCHEDULE_INTERVAL_S = 0.5     # minimum time between two searches for routers 
 def choose(conn: Connection) -> str:
     """Return the host for one more router, or '' if no gateway host is alive."""
     taken = routers.on_hosts(conn)
-    alive = [row['host'] for row in hosts.every(conn) if row['gateway'] and hosts.alive(row['last_seen_at'], DOWN_S)]
+    alive = [row['host'] for row in hosts.every(conn) if is_eligible(row)]
     return min(alive, key=lambda host: (taken.get(host, 0), host), default='')
+
+
+def is_eligible(row: NetworkHostsRow) -> bool:
+    """Return whether a host may get routers."""
+    return row['gateway'] and row['admin_state_up'] and hosts.alive(row['last_seen_at'], DOWN_S)
 
 
 class Gateways:
@@ -99,7 +108,7 @@ def _reschedule_routers(conn: Connection, allowed: frozenset[str]) -> int:
     """Move routers of hosts that are down or not allowed, and return the number of hosts."""
     rows = hosts.every(conn)
     alive = {row['host'] for row in rows
-             if row['gateway'] and hosts.alive(row['last_seen_at'], DOWN_S) and (not allowed or row['host'] in allowed)}
+             if is_eligible(row) and (not allowed or row['host'] in allowed)}
     for ident, was in routers.places(conn).items():
         if was not in alive:
             fresh = choose(conn)

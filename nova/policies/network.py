@@ -76,6 +76,10 @@ RULES = (
     Rule('update_service_profile', _ADMIN, 'Change a service profile.'),
     Rule('delete_service_profile', _ADMIN, 'Delete a service profile.'),
     Rule('get_agent', _ADMIN, 'List and show the hosts of the network service. Without this rule the list is empty.'),
+    Rule('update_agent', _ADMIN, 'Set a host of the network service up or down, or change its description.'),
+    Rule('get_l3-routers', _ADMIN, 'List the routers of a host.'),
+    Rule('create_l3-router', _ADMIN, 'Give a router to a host.'),
+    Rule('delete_l3-router', _ADMIN, 'Take a router from its host.'),
     Rule('get_network_ip_availability', _SERVICE, 'Show the used addresses of networks.'),
     Rule('get_quota', _READER, 'Show the quotas of a project. A list of all quotas is checked without a project.'),
     Rule('update_quota', _ADMIN, 'Change the quotas of a project.'),
@@ -313,8 +317,8 @@ ABSENT = names({
         remove_external_gateways:external_gateways onboard_network_subnets
     ''',
     'rule:admin_only': '''
-        create_agent update_agent delete_agent create_dhcp-network get_dhcp-networks delete_dhcp-network
-        create_l3-router get_l3-routers update_l3-router delete_l3-router get_dhcp-agents create_router:evpn_vni
+        create_agent delete_agent create_dhcp-network get_dhcp-networks delete_dhcp-network update_l3-router
+        get_dhcp-agents create_router:evpn_vni
         create_network:segments get_network:segments update_network:segments update_network:provider:network_type
         update_network:provider:physical_network update_network:provider:segmentation_id create_network_segment_range
         create_network_segment_range:tags get_network_segment_range get_network_segment_range:tags

@@ -10,6 +10,7 @@ from nova.db import statements
 from nova.db.networks import revisions
 from nova.db.tables import network as t
 from nova.db.tables.rows import NetworkHostsRow
+from nova.db.types import ColumnValues
 from nova.runtime import release
 
 
@@ -38,6 +39,11 @@ def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: i
 def every(conn: sa.Connection) -> list[NetworkHostsRow]:
     """Return the rows of all hosts by name."""
     return statements.rows(conn, t.hosts, ('host',))
+
+
+def change(conn: sa.Connection, host: str, values: ColumnValues) -> None:
+    """Update what administrators say about a host."""
+    conn.execute(sa.update(t.hosts).where(t.hosts.c.host == host).values(**values))
 
 
 def alive(last_seen_at: datetime.datetime, down_time: int) -> bool:

@@ -119,9 +119,10 @@ def remove_floating(conn: sa.Connection, ident: str) -> None:
 
 
 def places(conn: sa.Connection) -> dict[str, str]:
-    """Return {router id: name of its host, or ''}."""
+    """Return {router id: name of its host, or ''} of the routers that get a host automatically."""
+    c = t.routers.c
     return {ident: host for ident, host in conn.execute(
-        sa.select(t.routers.c.id, t.routers.c.host).order_by(t.routers.c.id))}
+        sa.select(c.id, c.host).where(~c.taken | (c.host != '')).order_by(c.id))}
 
 
 def on_hosts(conn: sa.Connection) -> dict[str, int]:
@@ -146,10 +147,10 @@ def active(conn: sa.Connection, idents: list[str], down_time: int) -> set[str]:
 
 
 def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:
-    """Move a router and its ports to a host; return False if another service has moved it."""
+    """Move a router and its ports to a host, or take it from its host; return False if another service has moved it."""
     c, p, now = t.routers.c, t.ports.c, utils.utcnow()
     moved = revisions.execute(conn, sa.update(t.routers).where(c.id == ident, c.host == was).values(
-        host=host, updated_at=now)).rowcount
+        host=host, taken=not host, updated_at=now)).rowcount
     if moved:
         revisions.execute(conn, sa.update(t.ports).where(
             p.device_id == ident, p.device_owner.like('network:router_%')).values(

@@ -94,6 +94,8 @@ hosts: types.Table[rows.NetworkHostsRow] = table(
     sa.Column('last_seen_at', types.DateTime, nullable=False),
     # release (runtime/release.py) of the plumbing code, or 0 if unknown
     sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
+    sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
+    sa.Column('description', _text),
 )
 
 # domains of user-defined names of addresses (os-floating-ip-dns), and these names
@@ -276,6 +278,8 @@ routers: types.Table[rows.RoutersRow] = table(
     sa.Column('host', _text, nullable=False, default=''),            # host of its namespace
     sa.Column('zone_hints', types.Json),                             # availability zones requested at creation
     sa.Column('flavor_id', _id, index=True),
+    # an administrator took it from its host: it is placed when one gives it to a host
+    sa.Column('taken', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     *_described(),
 )
 

@@ -170,7 +170,8 @@ NetworkFlavorsRow = TypedDict('NetworkFlavorsRow', {
     'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
 
 NetworkHostsRow = TypedDict('NetworkHostsRow', {
-    'host': str, 'address': str, 'gateway': bool, 'last_seen_at': datetime.datetime, 'version': int})
+    'host': str, 'address': str, 'gateway': bool, 'last_seen_at': datetime.datetime, 'version': int,
+    'admin_state_up': bool, 'description': str | None})
 
 NetworkServiceProfilesRow = TypedDict('NetworkServiceProfilesRow', {
     'id': str, 'driver': str, 'metainfo': str, 'enabled': bool, 'description': str, 'created_at': datetime.datetime,
@@ -220,8 +221,8 @@ RouterInterfacesRow = TypedDict('RouterInterfacesRow', {
 
 RoutersRow = TypedDict('RoutersRow', {
     'id': str, 'project_id': str, 'name': str, 'admin_state_up': bool, 'external_network_id': str | None,
-    'enable_snat': bool, 'routes': Any, 'host': str, 'zone_hints': Any, 'flavor_id': str | None, 'description': str,
-    'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
+    'enable_snat': bool, 'routes': Any, 'host': str, 'zone_hints': Any, 'flavor_id': str | None, 'taken': bool,
+    'description': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
 
 SecurityGroupRulesRow = TypedDict('SecurityGroupRulesRow', {
     'id': str, 'project_id': str, 'security_group_id': str, 'direction': str, 'ethertype': str, 'protocol': str | None,

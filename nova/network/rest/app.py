@@ -15,6 +15,7 @@ from nova.db.audit import log
 from nova.db.engine import Database
 from nova.network.rest import address_groups
 from nova.network.rest import address_scopes
+from nova.network.rest import agents
 from nova.network.rest import documents
 from nova.network.rest import faults
 from nova.network.rest import flavors
@@ -50,7 +51,7 @@ RESOURCES: dict[str, Resource[typing.Any, typing.Any]] = {resource.path: resourc
               address_groups.GROUPS, groups.GROUPS, groups.RULES, group_templates.TEMPLATES,
               routers.ROUTERS, floating_ips.FLOATING_IPS, flavors.FLAVORS,
               flavors.PROFILES, sharing.SHARES, qos.POLICIES)}
-ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
+ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES, *agents.ROUTES,
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 import re
 import typing
-import uuid
 
 from nova import exception
-from nova.db.networks import hosts as db_hosts
 from nova.db.networks import limits as db_limits
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
@@ -29,7 +27,7 @@ from nova.web.resource import Schema
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
-    from nova.db.tables.rows import NetworkHostsRow, NetworksRow, SubnetsRow
+    from nova.db.tables.rows import NetworksRow, SubnetsRow
     from nova.network.rest.request import NetworkRequest
 
 EXTENSIONS = (
@@ -39,6 +37,7 @@ EXTENSIONS = (
     ('availability_zone', 'Availability Zone'), ('binding', 'Port Binding'),
     ('default-subnetpools', 'Default Subnetpools'),
     ('expose-port-forwarding-in-fip', 'Expose Port Forwarding in FIP'),
+    ('l3_agent_scheduler', 'L3 Agent Scheduler'),
     ('ext-gw-mode', 'Router Gateway Mode'), ('external-net', 'Neutron external network'),
     ('extraroute', 'Extra Route'), ('extraroute-atomic', 'Atomically add/remove extra routes'),
     ('extra_dhcp_opt', 'Extra DHCP options'),
@@ -87,7 +86,7 @@ GET_QUOTA = 'get_quota'
 RULES = {'availability_zones': 'get_availability_zone', 'service-providers': 'get_service_provider',
          'network-ip-availabilities': 'get_network_ip_availability'}
 # first segment of a path: rules that its GET operations check themselves
-CHECKED = {'agents': ('get_agent',), 'quotas': (GET_QUOTA,)}
+CHECKED = {'quotas': (GET_QUOTA,)}
 
 # first path segments that a token without project may read
 UNSCOPED = ('extensions', 'availability_zones', 'service-providers')
@@ -114,34 +113,7 @@ def providers() -> list[View]:
     return [{'service_type': flavors.ROUTER, 'name': flavors.PROVIDER, 'default': True}]
 
 
-# ---- hosts and addresses ---------------------------------------------------------
-
-def _agents(req: NetworkRequest) -> list[View]:
-    if not permissions.allows(req.context, 'get_agent', permissions.target({})):
-        return []
-    with req.deps.api_db.reader() as conn:
-        return pages.fields(req.query, [_agent(req, row) for row in db_hosts.every(conn)])
-
-
-def list_agents(req: NetworkRequest) -> JsonDocument:
-    """List the hosts of networks as agents."""
-    return {'agents': _agents(req)}
-
-
-def show_agent(req: NetworkRequest, id: str) -> JsonDocument:
-    for agent in _agents(req):
-        if agent['id'] == id:
-            return {'agent': agent}
-    raise exception.NotFound()
-
-
-def _agent(req: NetworkRequest, row: NetworkHostsRow) -> View:
-    return {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
-            'agent_type': 'L3 agent' if row['gateway'] else 'L2 agent', 'topic': 'network', 'admin_state_up': True,
-            'alive': db_hosts.alive(row['last_seen_at'], req.deps.conf.service_down_time), 'availability_zone': 'nova',
-            'configurations': {'tunnel_address': row['address']}, 'description': None,
-            'heartbeat_timestamp': row['last_seen_at'].strftime('%Y-%m-%d %H:%M:%S')}
-
+# ---- addresses ---------------------------------------------------------
 
 def list_availability(req: NetworkRequest) -> JsonDocument:
     """List the total and used addresses of networks."""
@@ -262,10 +234,9 @@ def _refuse(reason: str) -> Callable[..., JsonDocument]:
 
 # unsupported operations -> reason
 REFUSED = (
-    *((method, path, 'nova-network manages agents: hosts register themselves, and it places routers.')
-      for method, path in (('PUT', 'agents/{id}'), ('DELETE', 'agents/{id}'), ('POST', 'agents/{id}/l3-routers'),
-                           ('DELETE', 'agents/{id}/l3-routers/{router}'), ('POST', 'agents/{id}/dhcp-networks'),
-                           ('DELETE', 'agents/{id}/dhcp-networks/{network}'))),
+    *((method, path, 'nova-network manages agents: hosts register themselves, and each host serves the networks of its '
+       'guests.') for method, path in (('DELETE', 'agents/{id}'), ('POST', 'agents/{id}/dhcp-networks'),
+                                       ('DELETE', 'agents/{id}/dhcp-networks/{network}'))),
     *((method, 'routers/{id}/conntrack_helpers', 'Conntrack helpers of routers are not supported.')
       for method in ('GET', 'POST')),
     ('PUT', 'subnetpools/{id}/onboard_network_subnets', 'Onboarding is not supported: a subnet cannot be moved into a '
@@ -277,7 +248,7 @@ REFUSED = (
 
 # ---- types ---------------------------------------------------------------------
 
-def _selected(key: str, item: Schema) -> Document:
+def selected(key: str, item: Schema) -> Document:
     """Return a list from whose items the query may select fields."""
     return Document({key: s.array({**item, 'required': []})})
 
@@ -285,10 +256,6 @@ def _selected(key: str, item: Schema) -> Document:
 _EXTENSION = s.shape(alias=s.TEXT, name=s.TEXT, description=s.TEXT, updated=s.TEXT, links=s.EMPTY)
 _ZONE = s.shape(name=s.TEXT, resource=s.TEXT, state=s.TEXT)
 _PROVIDER = s.shape(service_type=s.TEXT, name=s.TEXT, default=s.FLAG)
-_AGENT = s.shape(
-    id=s.UUID, host=s.TEXT, binary=s.TEXT, agent_type=s.TEXT, topic=s.TEXT, admin_state_up=s.FLAG, alive=s.FLAG,
-    availability_zone=s.TEXT, configurations=s.shape(tunnel_address=s.TEXT), description=s.NULL,
-    heartbeat_timestamp=s.TIME)
 _ADDRESSES = {'used_ips': s.NUMBER, 'total_ips': s.NUMBER}
 _AVAILABILITY = s.shape(
     network_id=s.UUID, network_name=s.TEXT, project_id=s.TEXT, tenant_id=s.TEXT, **_ADDRESSES,
@@ -328,13 +295,11 @@ def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
         ('', index, 'show_version', _INDEX),
         ('extensions', list_extensions, 'list_extensions', Document({'extensions': s.array(_EXTENSION)})),
         ('extensions/{alias}', show_extension, 'show_extension', Document({'extension': _EXTENSION})),
-        ('availability_zones', list_zones, 'list_availability_zones', _selected('availability_zones', _ZONE)),
-        ('service-providers', list_providers, 'list_service_providers', _selected('service_providers', _PROVIDER)),
+        ('availability_zones', list_zones, 'list_availability_zones', selected('availability_zones', _ZONE)),
+        ('service-providers', list_providers, 'list_service_providers', selected('service_providers', _PROVIDER)),
         *((name, _empty(name), f'list_{_key(name)}', Document({_key(name): s.EMPTY})) for name in EMPTY),
-        ('agents', list_agents, 'list_agents', _selected('agents', _AGENT)),
-        ('agents/{id}', show_agent, 'show_agent', Document({'agent': _AGENT})),
         ('network-ip-availabilities', list_availability, 'list_availabilities',
-         _selected('network_ip_availabilities', _AVAILABILITY)),
+         selected('network_ip_availabilities', _AVAILABILITY)),
         ('network-ip-availabilities/{id}', show_availability, 'show_availability', Document({
             'network_ip_availability': {**_AVAILABILITY, 'required': []}})),
         ('quotas', list_quotas, 'list_quotas', Document({'quotas': s.array(s.shape(

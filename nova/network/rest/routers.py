@@ -10,6 +10,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
+from nova.db.networks import hosts as db_hosts
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
@@ -71,6 +72,8 @@ def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
     """Return the status, with a reason if no host forwards the router's packets."""
     if active:
         return {'status': 'ACTIVE', 'status_reason': None}
+    if row['taken']:
+        return {'status': 'DOWN', 'status_reason': f'An administrator took router {row["id"]} from its host.'}
     why = ('the host of the router is down or no longer a gateway host, and there is no other one'
            if row['host'] else 'no host of this cloud forwards packets of routers')
     return {'status': 'DOWN', 'status_reason': f'Router {row["id"]} is not active: {why}. An administrator must '
@@ -338,9 +341,10 @@ def _check_routes(conn: Connection, row: RoutersRow, routes: Routes) -> None:
 def l3_agents(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, body: None) -> JsonDocument:
     """Return the router's host in the form of a list of agents."""
     alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
-    return {'agents': [] if not row['host'] else [
-        {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
-         'agent_type': 'L3 agent', 'alive': alive, 'admin_state_up': True}]}
+    return {'agents': [
+        {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, host['host'])), 'host': host['host'], 'binary': 'nova-network',
+         'agent_type': 'L3 agent', 'alive': alive, 'admin_state_up': host['admin_state_up']}
+        for host in db_hosts.every(conn) if host['host'] == row['host']]}
 
 
 _INTERFACE = Document({name: s.UUID for name in ('id', 'port_id', 'network_id', 'subnet_id')} | {
@@ -353,9 +357,9 @@ _L3_AGENTS = Document({'agents': s.array(s.shape(
 ROUTERS = r.Resource('router', 'routers', t.routers, (
     *r.NAMED, r.ADMIN_STATE,
     r.Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'Whether a host forwards its packets.', load=_load_status,
-            columns=('id', 'host'), where=lambda values: db.with_status(values, gateways.DOWN_S)),
+            columns=('id', 'host', 'taken'), where=lambda values: db.with_status(values, gateways.DOWN_S)),
     r.Field('status_reason', s.TEXT_OR_NULL, 'status_reason', 'Reason of the status DOWN.', load=_load_status,
-            columns=('id', 'host')),
+            columns=('id', 'host', 'taken')),
     r.Field('external_gateway_info', s.GATEWAY_OR_NULL, 'gateway', 'External gateway.', load=_load_gateway,
             columns=('id', 'external_network_id', 'enable_snat'), write=r.BOTH, accepts=_GATEWAY, guarded=True,
             parts=('network_id',), checked=GATEWAY_PARTS),

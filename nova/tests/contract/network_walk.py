@@ -9,6 +9,7 @@ import webob
 from nova import conf as nova_conf
 from nova import context
 from nova.db import engine
+from nova.db.networks import hosts
 from nova.network import setup
 from nova.network.rest import app
 from nova.network.rest import documents as documents_of_api
@@ -373,12 +374,31 @@ def documents(api, things):
                 ('PUT', 'quotas/p3', {'quota': {'network': 'x'}}), ('PUT', 'quotas/p3', {'quota': {'none': 1}}),
                 ('PUT', 'quotas/p1', {'quota': {'network': 0, 'check_limit': True}}), ('PUT', 'quotas/p3', {}),
                 ('PUT', 'quotas/p3', {'quota': {'force': 'x'}}), ('DELETE', 'quotas/p3', None),
-                ('PUT', f'agents/{MISSING}', {'agent': {}}),
+                ('PUT', f'agents/{MISSING}', {'agent': {}}), ('PUT', f'agents/{MISSING}', {'agent': {'alive': True}}),
                 ('DELETE', f'agents/{MISSING}', None), ('POST', f'routers/{things["router"]}/conntrack_helpers', {}),
                 ('PATCH', 'networks', {}), ('POST', '/', {}), ('DELETE', 'networks', None),
                 ('DELETE', 'auto-allocated-topology/p1', None), ('DELETE', 'auto-allocated-topology/p2', None),
                 ('PUT', f'subnetpools/{MISSING}/onboard_network_subnets', {})):
             api.call(method, path, body, who)
+
+
+def agents(api, things):
+    """Set a host down and up, and take its router."""
+    with api.db.writer() as conn:
+        hosts.seen(conn, 'h1', '192.0.2.1', True)
+    agent = 'agents/' + api.call('GET', 'agents?agent_type=L3 agent&alive=true', who='admin').json['agents'][0]['id']
+    for up in (False, True):
+        for body in ({'admin_state_up': up, 'description': 'd'}, {'admin_state_up': 'x'}, {'description': None}):
+            for who in ('member', 'admin'):
+                api.call('PUT', agent, {'agent': body}, who)
+        for router in (things['router'], MISSING, 7):
+            for who in ('member', 'admin'):
+                api.call('POST', f'{agent}/l3-routers', {'router_id': router}, who)
+    for who in ('member', 'admin'):
+        api.call('GET', agent, who=who)
+        api.call('GET', f'{agent}/l3-routers', who=who)
+        for router in (things['router'], MISSING):
+            api.call('DELETE', f'{agent}/l3-routers/{router}', who=who)
 
 
 def topology(api):

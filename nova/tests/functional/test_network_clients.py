@@ -90,7 +90,13 @@ ROWS = (
     ('ip availability show azure',),
     ('network agent list',),
     ('network agent show {agent}',),
-    ('network agent set {agent} --disable', 'manages agents'),
+    ('network agent set {agent} --disable --description d',),
+    ('network agent set {agent} --enable',),
+    ('network agent remove router --l3 {agent} gate',),
+    ('network agent add router --l3 {agent} gate',),
+    ('network agent list --router gate',),
+    ('network agent list --agent-type l3',),
+    ('router list --agent {agent}',),
     ('network agent delete {agent}', 'manages agents'),
     ('network l3 conntrack helper list gate', 'not supported'),
     ('network l3 conntrack helper create gate --helper tftp --protocol udp --port 69', 'not supported'),
@@ -206,9 +212,8 @@ def test_openstackclient_network_commands_work(face):
 
 
 def test_unsupported_network_calls_return_400_with_the_reason(face):
-    for method, path, body in (('POST', 'agents/x/l3-routers', {'router_id': 'x'}),
-                               ('DELETE', 'agents/x/l3-routers/y', None), ('DELETE', 'agents/x/dhcp-networks/y', None),
-                               ('POST', 'agents/x/dhcp-networks', {'network_id': 'x'}), ('PUT', 'agents/x', {}),
+    for method, path, body in (('DELETE', 'agents/x/dhcp-networks/y', None), ('DELETE', 'agents/x', None),
+                               ('POST', 'agents/x/dhcp-networks', {'network_id': 'x'}),
                                ('PUT', 'subnetpools/x/onboard_network_subnets', {'network_id': 'x'})):
         answer = face('admin', method, path, body)
         assert answer.status_code == 400, path

@@ -287,3 +287,70 @@ def test_a_router_without_a_host_is_down(face):
     face.manager.report()
     router = face('demo', 'POST', 'routers', {'router': {}}).json()['router']
     assert router['status'] == 'DOWN' and 'no host of this cloud forwards packets of routers' in router['status_reason']
+
+
+def agents(face, query=''):
+    return {each['host']: each for each in face('admin', 'GET', f'agents{query}').json()['agents']}
+
+
+def of_host(face, name):
+    found = face('admin', 'GET', f"agents/{agents(face)[name]['id']}/l3-routers")
+    return {each['id'] for each in found.json()['routers']}
+
+
+def set_up(face, name, up):
+    answer = face('admin', 'PUT', f"agents/{agents(face)[name]['id']}", {'agent': {'admin_state_up': up}})
+    assert answer.status_code == 200 and answer.json()['agent']['admin_state_up'] is up
+
+
+def report(fleet):
+    for each in fleet.values():
+        each.report()
+
+
+def test_a_host_that_is_set_down_has_no_routers_while_there_are_others(face, fleet):
+    made = {face('demo', 'POST', 'routers', {'router': {}}).json()['router']['id'] for _ in range(4)}
+    assert len(of_host(face, 'host0')) == 1
+    set_up(face, 'host0', False)
+    assert [*agents(face, '?admin_state_up=False')] == ['host0'] and 'host0' not in agents(face, '?admin_state_up=true')
+    report(fleet)
+    assert of_host(face, 'host0') == set()
+    assert {face('demo', 'GET', f'routers/{ident}').json()['router']['status'] for ident in made} == {'ACTIVE'}
+    fresh = face('demo', 'POST', 'routers', {'router': {}}).json()['router']['id']
+    report(fleet)
+    assert fresh not in of_host(face, 'host0')
+    with face.db.writer() as conn:
+        conn.execute(sa.update(t.hosts).values(admin_state_up=False))
+    report(fleet)
+    assert not of_host(face, 'host0') and sum(len(of_host(face, name)) for name in fleet) == 5, 'there is nowhere else'
+    set_up(face, 'host0', True)
+    report(fleet)
+    assert len(of_host(face, 'host0')) == 5
+
+
+def test_an_administrator_takes_a_router_and_gives_it_to_another_host(face, fleet):
+    ident = face('demo', 'POST', 'routers', {'router': {}}).json()['router']['id']
+    here = next(name for name in fleet if of_host(face, name))
+    there = next(name for name in fleet if name != here)
+    paths = {name: f"agents/{each['id']}/l3-routers" for name, each in agents(face).items()}
+    assert face('admin', 'POST', paths[here], {'router_id': ident}).status_code == 201, 'it is there already'
+    refused = face('admin', 'POST', paths[there], {'router_id': ident})
+    assert (refused.status_code, refused.json()['NeutronError']['type']) == (409, 'RouterHostedByL3Agent')
+    refused = face('admin', 'DELETE', f'{paths[there]}/{ident}')
+    assert (refused.status_code, refused.json()['NeutronError']['type']) == (409, 'RouterNotHostedByL3Agent')
+    assert face('admin', 'DELETE', f'{paths[here]}/{ident}').status_code == 204
+    report(fleet)
+    assert not any(of_host(face, name) for name in fleet)
+    router = face('demo', 'GET', f'routers/{ident}').json()['router']
+    assert router['status'] == 'DOWN' and 'An administrator took router' in router['status_reason']
+    set_up(face, there, False)
+    refused = face('admin', 'POST', paths[there], {'router_id': ident})
+    assert (refused.status_code, refused.json()['NeutronError']['type']) == (409, 'InvalidL3Agent')
+    set_up(face, there, True)
+    fleet[there].report()
+    assert face('admin', 'POST', paths[there], {'router_id': ident}).status_code == 201
+    assert of_host(face, there) == {ident}
+    for method, path, body in (('GET', paths[here], None), ('POST', paths[here], {'router_id': ident}),
+                               ('DELETE', f'{paths[here]}/{ident}', None),
+                               ('PUT', paths[here].rpartition('/')[0], {'agent': {}})):
+        assert face('demo', method, path, body).status_code == 403

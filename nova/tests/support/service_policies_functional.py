@@ -365,6 +365,8 @@ def of_network(rule, things):
         filled.append({'{project}': things['project'], '{tag}': 'tag', '{kind}': 'bandwidth_limit'}.get(part, part))
         kind = _KINDS.get(part, kind)
     path, body = '/' + '/'.join(filled), None
+    if 'l3-router' in name:
+        return Probe(method, path.replace('{part}', MISSING), {'router_id': MISSING} if method == 'POST' else None)
     if name == 'get_agent':
         return Probe('GET', '/agents', field='agent_type')
     if name in ('get_router', 'get_port', 'get_network') and attribute and attribute != 'tags':
