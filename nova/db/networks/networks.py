@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EVERYBODY, SHARED = '*', 'access_as_shared'
 FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'  # types of networks; all but flat ones are overlay or VLAN networks
 SEGMENTS = range(1, 1 << 16)  # segment numbers of overlay networks, also used as conntrack zones: 16 bits
+MAX_SPANS = 200
 VLANS = range(1, 4095)                      # VLAN ids of a physical network (IEEE 802.1Q)
 
 
@@ -397,6 +398,20 @@ def used_by_subnet(conn: sa.Connection, subnet_ids: list[str]) -> dict[str, int]
     return {ident: count for ident, count in conn.execute(
         sa.select(c.subnet_id, sa.func.count()).where(c.subnet_id.in_(subnet_ids), c.port_id.is_not(None)).group_by(
             c.subnet_id))} if subnet_ids else {}
+
+
+def used_in_spans(conn: sa.Connection, spans: Sequence[tuple[str, int, int]]) -> dict[str, int]:
+    """Return {subnet id: number of used addresses in its spans} for (subnet id, first, last), without zeros.
+
+    A statement has MAX_SPANS conditions, because SQLite limits the depth of an expression.
+    """
+    c, found = t.addresses.c, dict[str, int]()
+    for start in range(0, len(spans), MAX_SPANS):
+        for ident, count in conn.execute(sa.select(c.subnet_id, sa.func.count()).where(c.port_id.is_not(None), sa.or_(*(
+                sa.and_(c.subnet_id == ident, c.number.between(first, last))
+                for ident, first, last in spans[start:start + MAX_SPANS]))).group_by(c.subnet_id)):
+            found[ident] = found.get(ident, 0) + count
+    return found
 
 
 def with_hints(table: sa.Table, values: list[str]) -> sa.ColumnElement[bool]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+import ipaddress
 import re
 import typing
 
@@ -46,6 +47,7 @@ EXTENSIONS = (
     ('floating-ip-port-forwarding', 'Floating IP Port Forwarding'),
     ('floating-ip-port-forwarding-description', 'Floating IP Port Forwarding new description field'),
     ('floating-ip-port-forwarding-port-ranges', 'Floating IP Port Forwarding support for port ranges'),
+    ('network-ip-availability-details', 'Details of Network IP Availability'),
     ('network-ip-availability', 'Network IP Availability'),
     ('rbac-address-group', 'Add address_group type to RBAC'), ('rbac-address-scope', 'Add address_scope type to RBAC'),
     ('rbac-policies', 'RBAC Policies'),
@@ -58,6 +60,7 @@ EXTENSIONS = (
     ('pagination', 'Pagination support'), ('port-security', 'Port Security'),
     ('project-id', 'project_id field enabled'), ('provider', 'Provider Network'),
     ('qos', 'Quality of Service'), ('qos-bw-limit-direction', 'Direction for QoS bandwidth limit rule'),
+    ('qos-rule-type-filter', 'Filter of QoS rule types'),
     ('qos-rule-type-details', 'Details of QoS rule types'), ('quotas', 'Quota management support'),
     ('quota-check-limit', 'Quota engine limit check'),
     ('quota_details', 'Quota details management support'), ('security-group', 'security-group'),
@@ -132,7 +135,7 @@ _AVAILABILITIES = listing.Listing(t.networks, {
 
 
 def _availabilities(req: NetworkRequest, query: pages.Query) -> list[View]:
-    """Return the addresses of the networks selected by a query, in three statements.
+    """Return the addresses of the networks selected by a query; statements are per 200 pools.
 
     A filter ip_version selects subnets, too.
     """
@@ -144,17 +147,31 @@ def _availabilities(req: NetworkRequest, query: pages.Query) -> list[View]:
         for subnet in db_networks.many(conn, t.subnets, list(subnets), 'network_id'):
             if not versions or str(subnet['ip_version']) in versions:
                 subnets[subnet['network_id']].append(subnet)
-        used = db_networks.used_by_subnet(conn, [subnet['id'] for each in subnets.values() for subnet in each])
-    return [_availability(row, subnets[row['id']], used) for row in rows]
+        every = [subnet for each in subnets.values() for subnet in each]
+        used = db_networks.used_by_subnet(conn, [subnet['id'] for subnet in every])
+        in_pools = db_networks.used_in_spans(conn, [
+            (subnet['id'], *span) for subnet in every for span in ipam.pool_spans(subnet)])
+    return [_availability(row, subnets[row['id']], used, in_pools) for row in rows]
 
 
-def _availability(row: NetworksRow, subnets: list[SubnetsRow], used: dict[str, int]) -> View:
+def _availability(row: NetworksRow, subnets: list[SubnetsRow], used: dict[str, int],
+                  in_pools: dict[str, int]) -> View:
     shown: list[View] = [{'subnet_id': subnet['id'], 'subnet_name': subnet['name'], 'cidr': subnet['cidr'],
               'ip_version': subnet['ip_version'], 'used_ips': used.get(subnet['id'], 0),
               'total_ips': sum(last - first + 1 for first, last in ipam.pool_spans(subnet))} for subnet in subnets]
     return {'network_id': row['id'], 'network_name': row['name'], 'project_id': row['project_id'],
-            'tenant_id': row['project_id'], 'subnet_ip_availability': shown,
+            'tenant_id': row['project_id'], 'subnet_ip_availability': shown, 'ip_availability_details': {
+                'total_ips_in_subnet': sum(_usable(subnet['cidr']) for subnet in subnets),
+                'total_ips_in_allocation_pool': sum(subnet['total_ips'] for subnet in shown),
+                'used_ips_in_subnet': sum(subnet['used_ips'] for subnet in shown),
+                'used_ips_in_allocation_pool': sum(in_pools.get(subnet['id'], 0) for subnet in subnets)},
             **{name: sum(subnet[name] for subnet in shown) for name in ('total_ips', 'used_ips')}}
+
+
+def _usable(cidr: str) -> int:
+    """Return the number of addresses of a range without those of the network and of broadcasts (IPv4)."""
+    network = ipaddress.ip_network(cidr)
+    return network.num_addresses - (2 if network.version == 4 and network.prefixlen < 31 else 0)
 
 
 # ---- handlers ------------------------------------------------------------------
@@ -259,6 +276,8 @@ _PROVIDER = s.shape(service_type=s.TEXT, name=s.TEXT, default=s.FLAG)
 _ADDRESSES = {'used_ips': s.NUMBER, 'total_ips': s.NUMBER}
 _AVAILABILITY = s.shape(
     network_id=s.UUID, network_name=s.TEXT, project_id=s.TEXT, tenant_id=s.TEXT, **_ADDRESSES,
+    ip_availability_details=s.shape(**{f'{name}_in_{where}': s.NUMBER for name in _ADDRESSES
+                                       for where in ('subnet', 'allocation_pool')}),
     subnet_ip_availability=s.array(s.shape(subnet_id=s.UUID, subnet_name=s.TEXT, cidr=s.TEXT, ip_version=s.NUMBER,
                                            **_ADDRESSES)))
 _LIMITS = dict.fromkeys(network_quotas.COUNTED, s.NUMBER)

@@ -25,6 +25,7 @@ from nova.network.rest.parts import Parts
 from nova.web.fields import Constant
 from nova.web.resource import Document
 from nova.web.resource import Plain
+from nova.web import params
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -210,7 +211,10 @@ def _refused(conn: Connection, deps: Deps, context: RequestContext, row: QosPoli
 
 
 def rule_types(req: NetworkRequest) -> JsonDocument:
-    return {'rule_types': pages.fields(req.query, [{'type': KIND}, {'type': MARKING}])}
+    """List the types that hosts enforce; with all_rules also those that are refused."""
+    kinds = [KIND, MARKING, *(OTHERS if ('all_rules', 'true') in [(key, value.lower()) for key, value in req.query]
+                              else ())]
+    return {'rule_types': pages.fields(req.query, [{'type': kind} for kind in kinds])}
 
 
 def show_rule_type(req: NetworkRequest, kind: str) -> JsonDocument:
@@ -231,7 +235,8 @@ def show_rule_type(req: NetworkRequest, kind: str) -> JsonDocument:
 _PARAMETER = s.shape(parameter_name=s.TEXT, parameter_type=s.one_of('choices', 'range'), parameter_values={})
 _RULE_TYPE = s.shape(type=s.TEXT, drivers=s.array(s.shape(name=s.TEXT, supported_parameters=s.array(_PARAMETER))))
 ROUTES = (Route('GET', '/qos/rule-types', rule_types, 'get_rule_type', answer=Document({'rule_types': s.array(
-              {**s.shape(type=s.TEXT), 'required': []})})),
+              {**s.shape(type=s.TEXT), 'required': []})}),
+                query=params.Pairs('all_rules', 'all_supported', 'fields')),
           Route('GET', '/qos/rule-types/{kind}', show_rule_type, 'get_rule_type', answer=Document({
               'rule_type': _RULE_TYPE})))
 

@@ -458,3 +458,24 @@ def test_quota_limits_ports_and_groups(tmp_path):
             'limit': 2, 'used': 2, 'reserved': 0}
     finally:
         face.close()
+
+
+def test_used_addresses_are_counted_inside_and_outside_of_pools(face):
+    network = face('admin', 'POST', 'networks', {'network': {'name': 'n'}}).json()['network']['id']
+    for cidr, version, pool, other in (('10.50.0.0/24', 4, ('10.50.0.10', '10.50.0.20'), '10.50.0.100'),
+                                       ('fd00:50::/120', 6, ('fd00:50::10', 'fd00:50::1f'), 'fd00:50::77')):
+        made = face('admin', 'POST', 'subnets', {'subnet': {
+            'network_id': network, 'cidr': cidr, 'ip_version': version, 'enable_dhcp': False,
+            'allocation_pools': [{'start': pool[0], 'end': pool[1]}]}})
+        assert made.status_code == 201, made.text
+        subnet = made.json()['subnet']['id']
+        for address in (*pool, other):
+            made = face('admin', 'POST', 'ports', {'port': {'network_id': network, 'fixed_ips': [
+                {'subnet_id': subnet, 'ip_address': address}]}})
+            assert made.status_code == 201, made.text
+    path = f'network-ip-availabilities/{network}'
+    assert face('admin', 'GET', path).json()['network_ip_availability']['ip_availability_details'] == {
+        'total_ips_in_subnet': 254 + 256, 'total_ips_in_allocation_pool': 11 + 16, 'used_ips_in_subnet': 6,
+        'used_ips_in_allocation_pool': 4}
+    assert face('admin', 'GET', 'network-ip-availabilities?ip_version=4').json()['network_ip_availabilities'][0][
+        'ip_availability_details']['total_ips_in_subnet'] == 254

@@ -25,6 +25,8 @@ def test_openstackclient_manages_qos_policies(face):
     assert face.cli('network', 'qos', 'rule', 'show', 'slow', rule['id'])['max_kbps'] == 4000
     assert [row['Max Kbps'] for row in face.cli('network', 'qos', 'rule', 'list', 'slow')] == [4000]
     assert face.cli('network', 'qos', 'rule', 'type', 'list') == [{'Type': 'bandwidth_limit'}, {'Type': 'dscp_marking'}]
+    for flag, number in (('--all-supported', 2), ('--all-rules', 5)):
+        assert len(face.cli('network', 'qos', 'rule', 'type', 'list', flag)) == number
     assert face.cli('network', 'qos', 'rule', 'type', 'show', 'bandwidth_limit')['rule_type_name'] == 'bandwidth_limit'
     marking = face.cli('network', 'qos', 'rule', 'create', '--type', 'dscp-marking', '--dscp-mark', '26', 'slow')
     face.cli('network', 'qos', 'rule', 'set', '--dscp-mark', '46', 'slow', marking['id'])
