@@ -110,11 +110,13 @@ def json_type(schema: dict[str, Any], name: str, found: dict[str, dict[str, str]
 def values() -> str:
     """The text of the module of requests."""
     from nova.network.rest import app
+    from nova.network.rest import conntrack_helpers
     from nova.network.rest import floating_ips
     from nova.network.rest import qos
     from nova.web import resource
     parts = [VALUES_HEAD]
-    for kind in (*app.RESOURCES.values(), floating_ips.FORWARDINGS, qos.LIMITS, qos.MARKINGS):
+    for kind in (*app.RESOURCES.values(), floating_ips.FORWARDINGS, qos.LIMITS, qos.MARKINGS,
+                 conntrack_helpers.HELPERS):
         objects: dict[str, dict[str, str]] = {}
         types = {}
         for field in kind.attributes.values():

@@ -23,7 +23,8 @@ BASE = (
     ('sg_owner', 'project_id:%(security_group:project_id)s',
      'Users of the project that owns the security group of a rule.'),
     ('ext_parent_owner', 'project_id:%(ext_parent:project_id)s',
-     'Users of the project that owns the floating IP of a port forwarding, or the QoS policy of a rule.'),
+     'Users of the project that owns the floating IP of a port forwarding, the QoS policy of a rule, or the router of '
+     'a conntrack helper.'),
     ('shared_qos_policy', 'field:policies:shared=True', 'QoS policies that are shared with the project.'),
     ('shared_security_group', 'field:security_groups:shared=True',
      'Security groups that are shared with the project.'),
@@ -242,6 +243,10 @@ RULES = (
     Rule('update_router:tags', _MEMBER, 'Add or replace tags of a router.'),
     Rule('delete_router:tags', _MEMBER, 'Delete tags of a router.'),
     Rule('get_floatingip', _READER, 'List and show floating IPs.'),
+    Rule('get_router_conntrack_helper', _PARENT_READER, 'List and show conntrack helpers of a router.'),
+    Rule('create_router_conntrack_helper', _PARENT_MEMBER, 'Create a conntrack helper of a router.'),
+    Rule('update_router_conntrack_helper', _PARENT_MEMBER, 'Change a conntrack helper of a router.'),
+    Rule('delete_router_conntrack_helper', _PARENT_MEMBER, 'Delete a conntrack helper of a router.'),
     Rule('create_floatingip', _MEMBER, 'Create a floating IP.'),
     Rule('create_floatingip:floating_ip_address', _MANAGER, 'Set floating_ip_address of a new floating IP.'),
     Rule('create_floatingip:tags', _MEMBER, 'Create a floating IP with tags.'),
@@ -339,11 +344,10 @@ ABSENT = names({
         get_security_groups_default_statefulness
     ''',
     '(rule:admin_only) or (role:member and rule:ext_parent_owner)': '''
-        create_router_conntrack_helper update_router_conntrack_helper delete_router_conntrack_helper
         create_local_ip_port_association delete_local_ip_port_association
     ''',
     '(rule:admin_only) or (role:reader and rule:ext_parent_owner)': '''
-        get_router_conntrack_helper get_local_ip_port_association get_alias_bandwidth_limit_rule
+        get_local_ip_port_association get_alias_bandwidth_limit_rule
         get_alias_dscp_marking_rule get_alias_minimum_bandwidth_rule
     ''',
     '(rule:admin_only) or (role:manager and project_id:%(project_id)s)': '''

@@ -109,6 +109,15 @@ def forwardings(conn: sa.Connection, floating_ip_ids: Iterable[str]) -> list[db_
     return sorted(found, key=lambda row: (row['protocol'], row['external_port']))
 
 
+def helpers(conn: sa.Connection, router_ids: Iterable[str]) -> dict[str, list[db_rows.RouterConntrackHelpersRow]]:
+    """Return {router id: rows of its conntrack helpers, by protocol and port}."""
+    found: dict[str, list[db_rows.RouterConntrackHelpersRow]] = {}
+    for row in sorted(networks.many(conn, t.conntrack_helpers, router_ids, 'router_id'),
+                      key=lambda row: (row['protocol'], row['port'])):
+        found.setdefault(row['router_id'], []).append(row)
+    return found
+
+
 def remove_floating(conn: sa.Connection, ident: str) -> None:
     """Remove a floating address with its forwardings and names; the caller removes its port."""
     row = networks.get(conn, t.floating_ips, ident)

@@ -310,6 +310,17 @@ router_interfaces: types.Table[rows.RouterInterfacesRow] = table(
     sa.Column('port_id', _id, nullable=False, index=True),
 )
 
+conntrack_helpers: types.Table[rows.RouterConntrackHelpersRow] = table(
+    'router_conntrack_helpers',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('router_id', _id, nullable=False),
+    sa.Column('protocol', sa.String(8), nullable=False),             # tcp, udp
+    sa.Column('port', sa.Integer, nullable=False),
+    sa.Column('helper', sa.String(32), nullable=False),
+    *_described(),
+    sa.UniqueConstraint('router_id', 'protocol', 'port', name='uq_router_conntrack_helpers'),
+)
+
 floating_ips: types.Table[rows.FloatingIpsRow] = table(
     'floating_ips',
     sa.Column('id', _id, primary_key=True),

@@ -216,6 +216,10 @@ QosRulesRow = TypedDict('QosRulesRow', {
     'id': str, 'policy_id': str, 'direction': str, 'max_kbps': int, 'max_burst_kbps': int, 'description': str,
     'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
 
+RouterConntrackHelpersRow = TypedDict('RouterConntrackHelpersRow', {
+    'id': str, 'router_id': str, 'protocol': str, 'port': int, 'helper': str, 'description': str,
+    'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
+
 RouterInterfacesRow = TypedDict('RouterInterfacesRow', {
     'router_id': str, 'subnet_id': str, 'port_id': str})
 

@@ -32,7 +32,7 @@ class HostRouters:
 
 
 def load(conn: Connection, host: str, guest_projects: dict[str, set[str]] | None = None) -> HostRouters:
-    """Load the routers of a host: one statement if it has none, else seven.
+    """Load the routers of a host: one statement if it has none, else eight.
 
     :param guest_projects: {network id: projects of the guests' ports in it}. Their routers have an instance here (two
         more statements). None: routing is central
@@ -97,6 +97,7 @@ def _routers(conn: Connection, rows: list[db_rows.RoutersRow], ports: list[db_ro
         conn, t.subnets, {entry['subnet_id'] for held in fixed.values() for entry in held})}
     floating = networks.many(conn, t.floating_ips, [row['id'] for row in rows if row['id'] not in away], 'router_id')
     forwarded = db.forwardings(conn, [row['id'] for row in floating])
+    helpers = db.helpers(conn, [row['id'] for row in rows if row['id'] not in away])
     found = []
     for row in rows:
         own = sorted((port for port in ports if port['device_id'] == row['id']), key=lambda port: port['id'])
@@ -112,7 +113,8 @@ def _routers(conn: Connection, rows: list[db_rows.RoutersRow], ports: list[db_ro
             floating_ips=sorted([each['floating_ip_address'], each['fixed_ip_address']]
                                 for each in mine if each['fixed_ip_address']),
             port_forwardings=_forwarded(mine, forwarded), port_ranges=_ranges(mine, forwarded),
-            role=_role(row, distributed, away)))
+            role=_role(row, distributed, away),
+            helpers=[[each['helper'], each['protocol'], each['port']] for each in helpers.get(row['id'], ())]))
     return found
 
 

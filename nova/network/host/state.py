@@ -191,6 +191,7 @@ class Router:
     floating_ips  [[floating address, fixed address]]
     port_forwardings  [[floating address, protocol, external port, fixed address, internal port]]
     port_ranges   [[floating address, protocol, first and last external port, fixed address, first internal port]]
+    helpers       [[conntrack helper, protocol, port of servers]]
     role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
                   other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic
                   to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
@@ -207,8 +208,12 @@ class Router:
     port_forwardings: list[Any]
     role: str = 'central'
     port_ranges: list[Any] = dataclasses.field(default_factory=list)
+    helpers: list[list[Any]] = dataclasses.field(default_factory=list)
 
 
+# conntrack helpers of the kernel: protocols below them
+HELPERS = {'ftp': ('tcp',), 'irc': ('tcp',), 'pptp': ('tcp',), 'sane': ('tcp',), 'sip': ('tcp', 'udp'),
+           'tftp': ('udp',)}
 CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('central', 'dvr_gateway', 'dvr_local', 'dvr_isolated')
 DVR_LOCAL_ROLES = (DVR_LOCAL, DVR_ISOLATED)
 

@@ -2,14 +2,18 @@
 from collections.abc import Iterable
 import ipaddress
 import json
+import logging
 import pathlib
 
+from nova import exception
 from nova.network import relay
 from nova.network.host import state as host_state
 from nova.network.linux import frames
 from nova.network.linux import overlay_dnsmasq
 from nova.network.linux import runner
 from nova.network.linux.namespaces import Namespace
+
+LOG = logging.getLogger(__name__)
 
 TABLE = 'nova_router'
 SETTINGS = {'net__ipv4__ip_forward': '1', 'net__ipv6__conf__all__forwarding': '1',
@@ -34,6 +38,7 @@ class RouterPlumbing:
         self.advertiser = overlay_dnsmasq.RouterAdvertiser(self.space.run, name, directory)
         self.directory = directory
         self._loaded: str | None = None
+        self._helped = ''                # text of the helpers; it is not repeated where the kernel has none
 
     def apply(self, router: host_state.Router) -> bool:
         """Set up the router. Return whether the namespace was created."""
@@ -46,6 +51,7 @@ class RouterPlumbing:
             self.space.unlink(name)
         # NAT before interfaces, so that no packet leaves with an internal address
         self._filter(script(router), made)
+        self._help(helpers(router), made)
         for interface in interfaces:
             self.space.link(frames.router_name(interface), interface.bridge, interface.mac, interface.mtu)
             if self.space.addresses(frames.router_name(interface), interface.addresses):   # arp_notify reacts to this
@@ -84,6 +90,15 @@ class RouterPlumbing:
         self.space.run('nft', '-f', '-', stdin=text)
         self._loaded = text
 
+    def _help(self, text: str, made: bool) -> None:
+        if text == self._helped and not made:
+            return
+        try:
+            self.space.run('nft', '-f', '-', stdin=text)
+        except exception.NetworkPlumbingError as error:
+            LOG.warning('Router %s has no conntrack helpers, because this kernel lacks one: %s', self.space.name, error)
+        self._helped = text
+
     def remove(self) -> None:
         self.advertiser.remove()
         self.space.remove()
@@ -105,6 +120,19 @@ def script(router: host_state.Router) -> str:
         lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
                   *('    ' + rule for rule in rules), '  }']
     return '\n'.join([*lines, '}']) + '\n'
+
+
+def helpers(router: host_state.Router) -> str:
+    """Return the nft text of a router's conntrack helpers, in a table of its own: kernels may lack a helper."""
+    lines = [f'table inet {TABLE}_helpers', f'delete table inet {TABLE}_helpers']
+    if router.helpers and router.role not in host_state.DVR_LOCAL_ROLES:
+        lines.append(f'table inet {TABLE}_helpers {{')
+        for helper, protocol in sorted({(helper, protocol) for helper, protocol, _port in router.helpers}):
+            lines += [f'  ct helper {helper}_{protocol} {{', f'    type "{helper}" protocol {protocol};', '  }']
+        lines += ['  chain prerouting {', '    type filter hook prerouting priority -150; policy accept;',
+                  *(f'    {protocol} dport {port} ct helper set "{helper}_{protocol}"'
+                    for helper, protocol, port in router.helpers), '  }', '}']
+    return '\n'.join(lines) + '\n'
 
 
 def _sources(router: host_state.Router) -> list[str]:

@@ -67,7 +67,8 @@ _router = v.record(
     floating_ips=v.items(v.row(v.address, v.address)),
     port_forwardings=v.items(v.row(v.address, v.one_of('tcp', 'udp'), _port_number, v.address, _port_number)),
     role=v.one_of(*host_state.ROLES),
-    port_ranges=v.items(v.row(v.address, v.one_of('tcp', 'udp'), *[_port_number] * 2, v.address, _port_number)))
+    port_ranges=v.items(v.row(v.address, v.one_of('tcp', 'udp'), *[_port_number] * 2, v.address, _port_number)),
+    helpers=v.items(v.row(v.one_of(*host_state.HELPERS), v.one_of('tcp', 'udp'), _port_number)))
 
 
 def state(default_bridge: str, physical_bridges: Collection[str]) -> v.Validator[host_state.HostState]:

@@ -39,6 +39,8 @@ EXTENSIONS = (
     ('default-subnetpools', 'Default Subnetpools'),
     ('expose-port-forwarding-in-fip', 'Expose Port Forwarding in FIP'),
     ('l3_agent_scheduler', 'L3 Agent Scheduler'),
+    ('l3-conntrack-helper', 'Conntrack helpers of routers'),
+    ('expose-l3-conntrack-helper', 'Conntrack helpers in routers'),
     ('ext-gw-mode', 'Router Gateway Mode'), ('external-net', 'Neutron external network'),
     ('extraroute', 'Extra Route'), ('extraroute-atomic', 'Atomically add/remove extra routes'),
     ('extra_dhcp_opt', 'Extra DHCP options'),
@@ -254,8 +256,6 @@ REFUSED = (
     *((method, path, 'nova-network manages agents: hosts register themselves, and each host serves the networks of its '
        'guests.') for method, path in (('DELETE', 'agents/{id}'), ('POST', 'agents/{id}/dhcp-networks'),
                                        ('DELETE', 'agents/{id}/dhcp-networks/{network}'))),
-    *((method, 'routers/{id}/conntrack_helpers', 'Conntrack helpers of routers are not supported.')
-      for method in ('GET', 'POST')),
     ('PUT', 'subnetpools/{id}/onboard_network_subnets', 'Onboarding is not supported: a subnet cannot be moved into a '
                                                         'pool.'),
     ('POST', 'service-providers', 'The only service provider is nova-network.'),

@@ -318,7 +318,7 @@ def refresh(req: NetworkRequest, what: str) -> None:
 
 
 # operations below a resource that are resources themselves: their path, and their name in rules
-_BELOW = re.compile('(port_forwarding|service_profile|[a-z_]+_rule)s(/.*)?')
+_BELOW = re.compile('(port_forwarding|service_profile|conntrack_helper|[a-z_]+_rule)s(/.*)?')
 _READS = {'l3-agents': 'get_l3-agents'}
 
 

@@ -20,6 +20,7 @@ from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network import gateways
 from nova.network import ranges
+from nova.network.rest import conntrack_helpers
 from nova.network.rest import faults
 from nova.network.rest import flavors
 from nova.network.rest import networks
@@ -112,6 +113,8 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRo
     if db.interfaces(conn, [row['id']]):
         raise faults.RouterInUse(router_id=row['id'])
     _set_gateway(conn, deps, context, row, None)
+    for helper in db_networks.many(conn, t.conntrack_helpers, [row['id']], 'router_id'):
+        db_networks.delete(conn, t.conntrack_helpers, helper['id'])
     db_networks.delete(conn, t.routers, row['id'])
 
 
@@ -371,10 +374,12 @@ ROUTERS = r.Resource('router', 'routers', t.routers, (
     *r.zones(t.routers),
     r.Field('flavor_id', s.UUID_OR_NULL, 'flavor_id', 'Flavor; it cannot be changed.', write=r.BOTH,
             accepts=s.nullable(s.IDENT)),
+    r.Field('conntrack_helpers', conntrack_helpers.SHOWN, 'conntrack_helpers', 'Conntrack helpers.',
+            lists=conntrack_helpers.shown),
 ), visible=db_networks.own(t.routers), create=create, update=update, delete=delete,
     missing=lambda ident: faults.RouterNotFound(router_id=ident),
     actions=(r.Action('PUT', 'add_router_interface', add_interface, _INTERFACE, _NAMED),
              r.Action('PUT', 'remove_router_interface', remove_interface, _INTERFACE, _NAMED),
              r.Action('PUT', 'add_extraroutes', add_routes, None, _EXTRA_ROUTES),
              r.Action('PUT', 'remove_extraroutes', remove_routes, None, _EXTRA_ROUTES),
-             r.Action('GET', 'l3-agents', l3_agents, _L3_AGENTS)))
+             *conntrack_helpers.HELPERS.actions(), r.Action('GET', 'l3-agents', l3_agents, _L3_AGENTS)))

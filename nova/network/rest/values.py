@@ -102,3 +102,6 @@ BandwidthLimitRuleValues = TypedDict('BandwidthLimitRuleValues', {
 
 DscpMarkingRuleValues = TypedDict('DscpMarkingRuleValues', {
     'dscp_mark': int}, total=False)
+
+ConntrackHelperValues = TypedDict('ConntrackHelperValues', {
+    'helper': str, 'protocol': str, 'port': int}, total=False)

@@ -287,6 +287,18 @@ def nested(api, things):
             api.call('POST', f'{flavor}/service_profiles', body, who)
     for who, status in (('member', 403), ('admin', 204), ('admin', 404)):
         api.call('DELETE', f'{flavor}/service_profiles/{profile}', who=who, status=status)
+    helpers = f'routers/{things["router"]}/conntrack_helpers'
+    helper = api.made(helpers, 'conntrack_helper', helper='ftp', protocol='tcp', port=21)
+    for who in ('other', 'reader', 'member', 'admin'):
+        for body in ({}, {'helper': 'ftp'}, {'helper': 'ftp', 'protocol': 'udp', 'port': 1}, {'helper': 7},
+                     {'helper': 'tftp', 'protocol': 'udp', 'port': 69}, {'helper': 'x', 'protocol': 'tcp', 'port': 0}):
+            api.call('POST', helpers, {'conntrack_helper': body}, who)
+            api.call('PUT', f'{helpers}/{helper}', {'conntrack_helper': body}, who)
+        for ident in (helper, MISSING):
+            api.call('GET', f'{helpers}/{ident}', who=who)
+        api.call('GET', helpers, who=who)
+        api.call('DELETE', f'{helpers}/{MISSING}', who=who)
+    api.call('DELETE', f'{helpers}/{helper}', status=204)
     scope = api.made('address-scopes', 'address_scope', ip_version=4)
     pool = 'subnetpools/' + api.made('subnetpools', 'subnetpool', name='p', prefixes=['10.80.0.0/16'])
     for action in ('add_prefixes', 'remove_prefixes'):
@@ -375,7 +387,7 @@ def documents(api, things):
                 ('PUT', 'quotas/p1', {'quota': {'network': 0, 'check_limit': True}}), ('PUT', 'quotas/p3', {}),
                 ('PUT', 'quotas/p3', {'quota': {'force': 'x'}}), ('DELETE', 'quotas/p3', None),
                 ('PUT', f'agents/{MISSING}', {'agent': {}}), ('PUT', f'agents/{MISSING}', {'agent': {'alive': True}}),
-                ('DELETE', f'agents/{MISSING}', None), ('POST', f'routers/{things["router"]}/conntrack_helpers', {}),
+                ('DELETE', f'agents/{MISSING}', None), ('PUT', f'agents/{MISSING}', {}),
                 ('PATCH', 'networks', {}), ('POST', '/', {}), ('DELETE', 'networks', None),
                 ('DELETE', 'auto-allocated-topology/p1', None), ('DELETE', 'auto-allocated-topology/p2', None),
                 ('PUT', f'subnetpools/{MISSING}/onboard_network_subnets', {})):

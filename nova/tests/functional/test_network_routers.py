@@ -600,3 +600,36 @@ def test_port_forwardings_of_ranges(face):
     address, fixed = floating['floating_ip_address'], port['fixed_ips'][0]['ip_address']
     assert loaded.port_ranges == [[address, 'tcp', 1200, 1209, fixed, 2200]]
     assert sorted(loaded.port_forwardings) == [[address, 'tcp', 1300, fixed, 80], [address, 'udp', 1299, fixed, 1299]]
+
+
+def test_conntrack_helpers_of_a_router_reach_its_host(face):
+    with face.db.writer() as conn:
+        hosts.seen(conn, 'host1', '192.0.2.1', True)
+    made = router(face)
+
+    def helper(user='demo', **values):
+        return face(user, 'POST', f'routers/{made}/conntrack_helpers', {'conntrack_helper': {
+            'helper': 'ftp', 'protocol': 'tcp', 'port': 21, **values}})
+
+    def on_host():
+        with face.db.reader() as conn:
+            found, = host_routers.load(conn, 'host1').routers
+        return found.helpers
+    first = ok(helper())
+    assert first == {'id': first['id'], 'helper': 'ftp', 'protocol': 'tcp', 'port': 21}
+    other = ok(helper(helper='tftp', protocol='udp', port=69))
+    for values in ({}, {'helper': 'irc'}, {'protocol': 'udp'}, {'helper': 'snmp'}, {'port': 0}):
+        assert helper(**values).status_code == 400, values
+    assert helper('other').status_code == 404
+    path = f"routers/{made}/conntrack_helpers/{other['id']}"
+    assert face('demo', 'PUT', path, {'conntrack_helper': {'protocol': 'tcp', 'port': 21}}).status_code == 400
+    assert ok(face('demo', 'PUT', path, {'conntrack_helper': {'port': 70}}), 200)['port'] == 70
+    shown = face('demo', 'GET', f'routers/{made}').json()['router']['conntrack_helpers']
+    assert shown == [{'helper': 'ftp', 'protocol': 'tcp', 'port': 21},
+                     {'helper': 'tftp', 'protocol': 'udp', 'port': 70}]
+    assert on_host() == [['ftp', 'tcp', 21], ['tftp', 'udp', 70]]
+    assert face('demo', 'DELETE', path).status_code == 204
+    assert face('demo', 'GET', path).status_code == 404 and on_host() == [['ftp', 'tcp', 21]]
+    assert face('demo', 'DELETE', f'routers/{made}').status_code == 204
+    with face.db.reader() as conn:
+        assert db_routers.helpers(conn, [made]) == {}

@@ -123,6 +123,8 @@ class World:
         made['port_forwarding'] = self._one(
             member, f'{root}/floatingips/{made["floatingip"]}/port_forwardings', 'port_forwarding', protocol='tcp',
             external_port=80, internal_port=80, internal_port_id=made['port'])
+        made['conntrack_helper'] = self._one(member, f'{root}/routers/{made["router"]}/conntrack_helpers',
+                                             'conntrack_helper', helper='ftp', protocol='tcp', port=21)
         made['security_group'] = self._one(member, f'{root}/security-groups', 'security_group', name='g')
         made['security_group_rule'] = self._one(member, f'{root}/security-group-rules', 'security_group_rule',
                                                 security_group_id=made['security_group'], direction='ingress')
@@ -334,11 +336,12 @@ def _bodies(things):
         'default_security_group_rule': {'direction': 'egress', 'protocol': 'udp'},
         'port_forwarding': {'protocol': 'tcp', 'external_port': 81, 'internal_port': 80,
                             'internal_port_id': things['port']},
+        'conntrack_helper': {'helper': 'tftp', 'protocol': 'udp', 'port': 69},
         'flavor': {'service_type': 'L3_ROUTER_NAT'}, 'service_profile': {'metainfo': 'new'},
         'bandwidth_limit_rule': {'max_kbps': 500, 'direction': 'ingress'}, 'dscp_marking_rule': {'dscp_mark': 12}}
 
 
-_CHANGES = {'flavor': {'name': 'changed'}, 'service_profile': {'metainfo': 'changed'},
+_CHANGES = {'conntrack_helper': {'port': 22}, 'flavor': {'name': 'changed'}, 'service_profile': {'metainfo': 'changed'},
             'rbac_policy': {'target_tenant': 'changed'}, 'floatingip': {'description': 'changed'},
             'security_group_rule': {'description': 'changed'}, 'port_forwarding': {'external_port': 82},
             'bandwidth_limit_rule': {'max_kbps': 900}, 'dscp_marking_rule': {'dscp_mark': 14}}
@@ -349,7 +352,7 @@ _KINDS = {'networks': 'network', 'subnets': 'subnet', 'ports': 'port', 'routers'
           'default-security-group-rules': 'default_security_group_rule', 'policies': 'policy',
           'address-groups': 'address_group', 'address-scopes': 'address_scope', 'trunks': 'trunk',
           'port_forwardings': 'port_forwarding', 'bandwidth_limit_rules': 'bandwidth_limit',
-          'flavors': 'flavor', 'service_profiles': 'service_profile',
+          'conntrack_helpers': 'conntrack_helper', 'flavors': 'flavor', 'service_profiles': 'service_profile',
           'dscp_marking_rules': 'dscp_marking', 'network-ip-availabilities': 'network'}
 
 
@@ -376,7 +379,7 @@ def of_network(rule, things):
     noun = name.partition('_')[2]
     if noun == 'addresses':
         return Probe(method, path, {'addresses': ['198.51.100.0/24']})
-    for prefix in ('floatingip_', 'policy_', 'flavor_'):
+    for prefix in ('floatingip_', 'policy_', 'flavor_', 'router_'):
         noun = noun.removeprefix(prefix) if noun not in things else noun
     if method == 'POST':
         body = dict(_bodies(things).get(noun, {}))
