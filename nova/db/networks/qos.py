@@ -1,5 +1,5 @@
 """QoS policies and their rules."""
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -24,8 +24,8 @@ def rules_of(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, list[d
 
 
 def in_use(conn: sa.Connection, policy_id: str) -> str:
-    """Return one user of a policy as 'port ID' or 'network ID', or '' if there is none."""
-    for name, table in (('port', t.ports), ('network', t.networks)):
+    """Return one user of a policy as 'port ID', 'network ID' or 'router ID', or '' if there is none."""
+    for name, table in (('port', t.ports), ('network', t.networks), ('router', t.routers)):
         found = conn.execute(sa.select(table.c.id).where(table.c.qos_policy_id == policy_id).limit(1)).scalar()
         if found:
             return f'{name} {found}'
@@ -33,8 +33,8 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
 
 
 def users(conn: sa.Connection, policy_id: str) -> set[str]:
-    """Return the projects with ports or networks that use a policy."""
-    return {project for table in (t.ports, t.networks) for project in conn.execute(
+    """Return the projects with ports, networks or routers that use a policy."""
+    return {project for table in (t.ports, t.networks, t.routers) for project in conn.execute(
         sa.select(table.c.project_id).distinct().where(table.c.qos_policy_id == policy_id)).scalars()}
 
 
@@ -62,10 +62,10 @@ def unmark(conn: sa.Connection, policy_id: str) -> None:
 
 
 class Qualities(NamedTuple):
-    """QoS settings of ports.
+    """QoS settings of ports or routers.
 
-    limits  {port id: [[direction, kbit/s, burst in kbit]]}
-    marks   {port id: value of the DS field}
+    limits  {id: [[direction, kbit/s, burst in kbit]]}
+    marks   {id: value of the DS field}
     """
 
     limits: dict[str, list[list[Any]]]
@@ -78,8 +78,13 @@ def of_ports(conn: sa.Connection, ports: list[db_rows.PortsRow], nets: dict[str,
 
     :param nets: rows of their networks by id
     """
-    policies = {port['id']: port['qos_policy_id'] or nets[port['network_id']]['qos_policy_id'] for port in ports
-                if port['network_id'] in nets and port['device_owner'].startswith(OF_SERVERS)}
+    return of_policies(conn, {
+        port['id']: port['qos_policy_id'] or nets[port['network_id']]['qos_policy_id'] for port in ports
+        if port['network_id'] in nets and port['device_owner'].startswith(OF_SERVERS)})
+
+
+def of_policies(conn: sa.Connection, policies: Mapping[str, str | None]) -> Qualities:
+    """Return the settings of {id of a port or router: its policy}."""
     chosen = {policy for policy in policies.values() if policy}
     rules, markings = rules_of(conn, chosen), markings_of(conn, chosen)
     return Qualities({port: [[rule['direction'], rule['max_kbps'], rule['max_burst_kbps']] for rule in rules[policy]]

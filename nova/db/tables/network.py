@@ -278,6 +278,7 @@ routers: types.Table[rows.RoutersRow] = table(
     sa.Column('host', _text, nullable=False, default=''),            # host of its namespace
     sa.Column('zone_hints', types.Json),                             # availability zones requested at creation
     sa.Column('flavor_id', _id, index=True),
+    sa.Column('qos_policy_id', _id, index=True),                     # policy of the gateway
     # an administrator took it from its host: it is placed when one gives it to a host
     sa.Column('taken', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     *_described(),

@@ -225,8 +225,9 @@ RouterInterfacesRow = TypedDict('RouterInterfacesRow', {
 
 RoutersRow = TypedDict('RoutersRow', {
     'id': str, 'project_id': str, 'name': str, 'admin_state_up': bool, 'external_network_id': str | None,
-    'enable_snat': bool, 'routes': Any, 'host': str, 'zone_hints': Any, 'flavor_id': str | None, 'taken': bool,
-    'description': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
+    'enable_snat': bool, 'routes': Any, 'host': str, 'zone_hints': Any, 'flavor_id': str | None,
+    'qos_policy_id': str | None, 'taken': bool, 'description': str, 'created_at': datetime.datetime,
+    'updated_at': datetime.datetime, 'revision': int})
 
 SecurityGroupRulesRow = TypedDict('SecurityGroupRulesRow', {
     'id': str, 'project_id': str, 'security_group_id': str, 'direction': str, 'ethertype': str, 'protocol': str | None,

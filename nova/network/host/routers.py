@@ -8,6 +8,7 @@ from nova.db.engine import Connection
 from nova.db.networks import address_scopes
 from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
+from nova.db.networks import qos
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
 from nova.db.tables import rows as db_rows
@@ -97,6 +98,7 @@ def _routers(conn: Connection, rows: list[db_rows.RoutersRow], ports: list[db_ro
         conn, t.subnets, {entry['subnet_id'] for held in fixed.values() for entry in held})}
     floating = networks.many(conn, t.floating_ips, [row['id'] for row in rows if row['id'] not in away], 'router_id')
     forwarded = db.forwardings(conn, [row['id'] for row in floating])
+    qualities = qos.of_policies(conn, {row['id']: row['qos_policy_id'] for row in rows if row['id'] not in away})
     helpers = db.helpers(conn, [row['id'] for row in rows if row['id'] not in away])
     found = []
     for row in rows:
@@ -114,6 +116,7 @@ def _routers(conn: Connection, rows: list[db_rows.RoutersRow], ports: list[db_ro
                                 for each in mine if each['fixed_ip_address']),
             port_forwardings=_forwarded(mine, forwarded), port_ranges=_ranges(mine, forwarded),
             role=_role(row, distributed, away),
+            limits=qualities.limits.get(row['id'], []), dscp_mark=qualities.marks.get(row['id']),
             helpers=[[each['helper'], each['protocol'], each['port']] for each in helpers.get(row['id'], ())]))
     return found
 

@@ -192,6 +192,7 @@ class Router:
     port_forwardings  [[floating address, protocol, external port, fixed address, internal port]]
     port_ranges   [[floating address, protocol, first and last external port, fixed address, first internal port]]
     helpers       [[conntrack helper, protocol, port of servers]]
+    limits, dscp_mark  of the external interface, as those of a port
     role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
                   other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic
                   to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
@@ -209,6 +210,8 @@ class Router:
     role: str = 'central'
     port_ranges: list[Any] = dataclasses.field(default_factory=list)
     helpers: list[list[Any]] = dataclasses.field(default_factory=list)
+    limits: list[Any] = dataclasses.field(default_factory=list)
+    dscp_mark: int | None = None
 
 
 # conntrack helpers of the kernel: protocols below them

@@ -9,6 +9,7 @@ from nova import exception
 from nova.network import relay
 from nova.network.host import state as host_state
 from nova.network.linux import frames
+from nova.network.linux import limits
 from nova.network.linux import overlay_dnsmasq
 from nova.network.linux import runner
 from nova.network.linux.namespaces import Namespace
@@ -39,6 +40,7 @@ class RouterPlumbing:
         self.directory = directory
         self._loaded: str | None = None
         self._helped = ''                # text of the helpers; it is not repeated where the kernel has none
+        self._limited = ''               # text of the limits: loading it renews the burst
 
     def apply(self, router: host_state.Router) -> bool:
         """Set up the router. Return whether the namespace was created."""
@@ -52,6 +54,7 @@ class RouterPlumbing:
         # NAT before interfaces, so that no packet leaves with an internal address
         self._filter(script(router), made)
         self._help(helpers(router), made)
+        self._limit(limited(router), made)
         for interface in interfaces:
             self.space.link(frames.router_name(interface), interface.bridge, interface.mac, interface.mtu)
             if self.space.addresses(frames.router_name(interface), interface.addresses):   # arp_notify reacts to this
@@ -99,6 +102,11 @@ class RouterPlumbing:
             LOG.warning('Router %s has no conntrack helpers, because this kernel lacks one: %s', self.space.name, error)
         self._helped = text
 
+    def _limit(self, text: str, made: bool) -> None:
+        if text != self._limited or made:
+            self.space.run('nft', '-f', '-', stdin=text)
+            self._limited = text
+
     def remove(self) -> None:
         self.advertiser.remove()
         self.space.remove()
@@ -132,6 +140,21 @@ def helpers(router: host_state.Router) -> str:
         lines += ['  chain prerouting {', '    type filter hook prerouting priority -150; policy accept;',
                   *(f'    {protocol} dport {port} ct helper set "{helper}_{protocol}"'
                     for helper, protocol, port in router.helpers), '  }', '}']
+    return '\n'.join(lines) + '\n'
+
+
+def limited(router: host_state.Router) -> str:
+    """Return the nft text of the limits and the DSCP mark of what passes a router's external interface."""
+    lines = [f'table inet {TABLE}_limits', f'delete table inet {TABLE}_limits']
+    if router.external is not None and (router.limits or router.dscp_mark is not None):
+        name = frames.router_name(router.external)
+        lines += [f'table inet {TABLE}_limits {{', '  chain forward {',
+                  '    type filter hook forward priority -10; policy accept;']
+        lines += [f'    {"oifname" if direction == "egress" else "iifname"} "{name}" {limits.rule(kbps, burst)}'
+                  for direction, kbps, burst in router.limits]
+        lines += [f'    oifname "{name}" {kind} dscp set {router.dscp_mark}' for kind in ('ip', 'ip6')
+                  if router.dscp_mark is not None]
+        lines += ['  }', '}']
     return '\n'.join(lines) + '\n'
 
 

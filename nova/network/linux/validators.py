@@ -25,6 +25,8 @@ _direction = v.one_of('egress', 'ingress')
 _mtu, _port_number = v.number(68, 65535), v.number(1, 65535)
 _protocol_number = v.text('[0-9]{1,3}', 'a protocol')
 _addresses = v.items(v.address)
+_limits = v.items(v.row(_direction, v.number(1, 80_000_000), v.number(0, 80_000_000)))
+_dscp_mark = v.maybe(v.one_of(*host_state.DSCP_MARKS))
 _routes = v.items(v.record(host_state.Route, destination=v.prefix, nexthop=v.address))
 _remotes = v.items(v.row(_mac, v.address))
 lease = v.record(host_state.Lease, mac=_mac, address=v.address, expires_at=v.number(0, (1 << 32) - 1))
@@ -68,6 +70,7 @@ _router = v.record(
     port_forwardings=v.items(v.row(v.address, v.one_of('tcp', 'udp'), _port_number, v.address, _port_number)),
     role=v.one_of(*host_state.ROLES),
     port_ranges=v.items(v.row(v.address, v.one_of('tcp', 'udp'), *[_port_number] * 2, v.address, _port_number)),
+    limits=_limits, dscp_mark=_dscp_mark,
     helpers=v.items(v.row(v.one_of(*host_state.HELPERS), v.one_of('tcp', 'udp'), _port_number)))
 
 
@@ -102,8 +105,7 @@ def state(default_bridge: str, physical_bridges: Collection[str]) -> v.Validator
         host_state.Port, id=_ident, device=v.text(network_info.PREFIX + '[0-9A-Za-z-]{1,12}', 'a device of a guest'),
         mac=v.text(f'(?i:{_MAC})', 'a MAC address'), bridge=bridge, addresses=_addresses, groups=v.items(_ident),
         pairs=v.items(v.record(host_state.AddressPair, ip_address=_pair_address, mac_address=v.maybe(_mac))),
-        port_security=v.flag, limits=v.items(v.row(_direction, v.number(1, 80_000_000), v.number(0, 80_000_000))),
-        dscp_mark=v.maybe(v.one_of(*host_state.DSCP_MARKS)), incoming=v.flag, migration=_migration)
+        port_security=v.flag, limits=_limits, dscp_mark=_dscp_mark, incoming=v.flag, migration=_migration)
     trunk = v.record(host_state.Trunk, port=_ident, bridge=bridge, mtu=_mtu, subports=v.items(v.record(
         host_state.Subport, port=_ident, vlan=v.number(1, 4094), bridge=bridge, mtu=_mtu)))
     return v.record(

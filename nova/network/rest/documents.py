@@ -62,7 +62,7 @@ EXTENSIONS = (
     ('pagination', 'Pagination support'), ('port-security', 'Port Security'),
     ('project-id', 'project_id field enabled'), ('provider', 'Provider Network'),
     ('qos', 'Quality of Service'), ('qos-bw-limit-direction', 'Direction for QoS bandwidth limit rule'),
-    ('qos-rule-type-filter', 'Filter of QoS rule types'),
+    ('qos-gateway-ip', 'QoS policies of gateways'), ('qos-rule-type-filter', 'Filter of QoS rule types'),
     ('qos-rule-type-details', 'Details of QoS rule types'), ('quotas', 'Quota management support'),
     ('quota-check-limit', 'Quota engine limit check'),
     ('quota_details', 'Quota details management support'), ('security-group', 'security-group'),

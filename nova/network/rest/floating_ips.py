@@ -289,7 +289,7 @@ FLOATING_IPS = r.Resource('floatingip', 'floatingips', t.floating_ips, (
     r.Field('port_forwardings', [FORWARDINGS.view('show')], 'port_forwardings', 'Port forwardings.',
             lists=_shown_forwardings),
     r.Field('qos_policy_id', s.NULL, Constant(None), 'Always null.', write=r.BOTH,
-            accepts=s.refused('QoS policies apply to ports and networks only: limit the port.')),
+            accepts=s.refused('QoS policies apply to ports, networks and gateways: limit the port or the gateway.')),
     r.Field('qos_network_policy_id', s.NULL, Constant(None), 'Always null.'),
     r.Field('dns_name', s.const(''), Constant(''), 'Always empty.', **_NO_NAME),
     r.Field('dns_domain', s.const(''), Constant(''), 'Always empty.', **_NO_NAME),

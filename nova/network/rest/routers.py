@@ -25,6 +25,7 @@ from nova.network.rest import faults
 from nova.network.rest import flavors
 from nova.network.rest import networks
 from nova.network.rest import permissions
+from nova.network.rest import qos
 from nova.network.rest import quotas
 from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
@@ -44,9 +45,12 @@ _IDENT = s.TypeValidator(s.IDENT)
 Routes = list[dict[str, str]]
 GATEWAY_PARTS = ('enable_snat', 'external_fixed_ips')      # _check_rights checks their rules
 _GATEWAY = Converted({
-    **closed(network_id=s.IDENT, enable_snat=s.BOOLEAN, external_fixed_ips=s.items(s.FIXED_IP, 4)),
-    'type': ['object', 'null'], 'dependentRequired': {name: ['network_id'] for name in GATEWAY_PARTS},
-    'description': 'an object with network_id, enable_snat, external_fixed_ips'}, lambda _name, value: value or None)
+    **closed(network_id=s.IDENT, enable_snat=s.BOOLEAN, external_fixed_ips=s.items(s.FIXED_IP, 4),
+             qos_policy_id=s.nullable(s.IDENT)),
+    'type': ['object', 'null'],
+    'dependentRequired': {name: ['network_id'] for name in (*GATEWAY_PARTS, 'qos_policy_id')},
+    'description': 'an object with network_id, enable_snat, external_fixed_ips, qos_policy_id'},
+    lambda _name, value: value or None)
 _ROUTES = s.items(s.ROUTE, MAX_ROUTES)
 _CHECKED_ROUTES = s.TypeValidator(_ROUTES)
 
@@ -60,7 +64,7 @@ def _load_gateway(conn: Connection, _context: RequestContext, rows: list[dict[st
     for row in rows:
         row['gateway'] = row['external_network_id'] and {
             'network_id': row['external_network_id'], 'enable_snat': row['enable_snat'],
-            'external_fixed_ips': fixed.get(gateway_ids.get(row['id'], ''), [])}
+            'external_fixed_ips': fixed.get(gateway_ids.get(row['id'], ''), []), 'qos_policy_id': row['qos_policy_id']}
 
 
 def _load_status(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
@@ -88,6 +92,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Router
         flavors.check(conn, values['flavor_id'])
     row = {**ROUTERS.stored(values), 'id': str(uuid.uuid4()), 'project_id': project,
            'description': values['description'] or '', 'external_network_id': None, 'enable_snat': True, 'routes': [],
+           'qos_policy_id': None,
            'host': gateways.choose(conn)}
     db_networks.insert(conn, t.routers, [row])
     if values['external_gateway_info']:
@@ -126,10 +131,13 @@ def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Map
 
     :param new: whether the router is created with it
     """
+    policy = None
     if info:
         _check_rights(conn, context, row, info, new)
+        policy = qos.chosen(conn, context, row['qos_policy_id'], info.get('qos_policy_id', row['qos_policy_id']))
     if info and info['network_id'] == row['external_network_id'] and 'external_fixed_ips' not in info:
-        db_networks.update(conn, t.routers, row['id'], {'enable_snat': info.get('enable_snat', True)})
+        db_networks.update(conn, t.routers, row['id'], {
+            'enable_snat': info.get('enable_snat', True), 'qos_policy_id': policy})
         return
     if row['external_network_id'] and db.floating_through(conn, row['id']) and (
             not info or info['network_id'] != row['external_network_id']):
@@ -141,7 +149,7 @@ def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Map
         _add_gateway_port(conn, deps, context, row, info)
     db_networks.update(conn, t.routers, row['id'], {
         'external_network_id': info['network_id'] if info else None,
-        'enable_snat': info.get('enable_snat', True) if info else True})
+        'enable_snat': info.get('enable_snat', True) if info else True, 'qos_policy_id': policy})
 
 
 def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, Any],
@@ -364,8 +372,8 @@ ROUTERS = r.Resource('router', 'routers', t.routers, (
     r.Field('status_reason', s.TEXT_OR_NULL, 'status_reason', 'Reason of the status DOWN.', load=_load_status,
             columns=('id', 'host', 'taken')),
     r.Field('external_gateway_info', s.GATEWAY_OR_NULL, 'gateway', 'External gateway.', load=_load_gateway,
-            columns=('id', 'external_network_id', 'enable_snat'), write=r.BOTH, accepts=_GATEWAY, guarded=True,
-            parts=('network_id',), checked=GATEWAY_PARTS),
+            columns=('id', 'external_network_id', 'enable_snat', 'qos_policy_id'), write=r.BOTH,
+            accepts=_GATEWAY, guarded=True, parts=('network_id',), checked=GATEWAY_PARTS),
     r.Field('routes', s.ROUTES, 'routes', 'Static routes.', write='update', accepts=s.nullable(_ROUTES)),
     r.Field('distributed', s.const(False), Constant(False), 'Always false.', rule='get_router:distributed',
             write=r.BOTH, accepts=s.one_of(False, None), default=False),

@@ -247,5 +247,6 @@ TEXTS = array(TEXT)
 FIXED_IPS = array(shape(subnet_id=UUID, ip_address=TEXT))
 ROUTES = array(shape(destination=TEXT, nexthop=TEXT))
 LINKS = array(shape(rel=TEXT, href=TEXT))
-GATEWAY_OR_NULL: Schema = {**shape(network_id=UUID, enable_snat=FLAG, external_fixed_ips=FIXED_IPS),
+GATEWAY_OR_NULL: Schema = {**shape(network_id=UUID, enable_snat=FLAG, external_fixed_ips=FIXED_IPS,
+                                   qos_policy_id=UUID_OR_NULL),
                            'type': ['object', 'null']}

@@ -65,7 +65,8 @@ DefaultSecurityGroupRuleValues = TypedDict('DefaultSecurityGroupRuleValues', {
     'project_id': str | None, 'tenant_id': str | None}, total=False)
 
 RouterExternalGatewayInfo = TypedDict('RouterExternalGatewayInfo', {
-    'network_id': str, 'enable_snat': bool, 'external_fixed_ips': list[dict[str, str]]}, total=False)
+    'network_id': str, 'enable_snat': bool, 'external_fixed_ips': list[dict[str, str]], 'qos_policy_id': str | None},
+    total=False)
 
 RouterValues = TypedDict('RouterValues', {
     'project_id': str | None, 'tenant_id': str | None, 'description': str | None, 'name': str, 'admin_state_up': bool,

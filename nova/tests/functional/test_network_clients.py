@@ -58,6 +58,7 @@ ROWS = (
     ('router remove gateway gate outside', 'external-gateway-multihoming|not|gateway'),
     ('router list',),
     ('router show gate',),
+    ('router set gate --external-gateway outside --qos-policy none', 'No QosPolicy|No Policy|QoS|policy'),
     ('floating ip create outside --floating-ip-address 203.0.113.50',),
     ('floating ip create outside --qos-policy x', 'policy|Policy'),
     ('floating ip set 203.0.113.50 --port pp',),

@@ -1,11 +1,18 @@
 """Policies of bandwidth: with the unmodified client, as other projects, and down to what a host is told."""
 import pytest
 
+from nova.db.networks import hosts
+from nova.network.host import routers as host_routers
 from nova.network.host import state as host_state
+from nova.network.linux import frames
 from nova.network.linux import limits
+from nova.network.linux import router as linux_router
 from nova.network.linux import validators
 from nova.tests.support import network_api as test_network_api
 from nova.tests.support import network_manager as unit
+from nova.tests.support.network_routers import ok
+from nova.tests.support.network_routers import outside
+from nova.tests.support.network_routers import router
 
 
 @pytest.fixture
@@ -156,3 +163,40 @@ def test_a_limit_is_loaded_when_it_changes_and_not_before():
     assert len(ran) == 1
     applied.apply([other], lambda: 'table bridge nova_x_limits\n')
     assert 'delete chain bridge nova_x_limits from_tap1' in ran[-1] and 'tap2' not in ran[-1]
+
+
+def test_a_policy_limits_the_gateway_of_a_router(face):
+    with face.db.writer() as conn:
+        hosts.seen(conn, 'host1', '192.0.2.1', True)
+    external = outside(face)
+    hidden, shared = (ok(face('admin', 'POST', 'qos/policies', {'policy': {'name': 'p', 'shared': each}}))['id']
+                      for each in (False, True))
+    ok(face('admin', 'POST', f'qos/policies/{shared}/bandwidth_limit_rules', {'bandwidth_limit_rule': {
+        'max_kbps': 1000, 'direction': 'ingress'}}))
+    ok(face('admin', 'POST', f'qos/policies/{shared}/dscp_marking_rules', {'dscp_marking_rule': {'dscp_mark': 46}}))
+
+    def gateway(user, ident, code=200, **values):
+        answer = face(user, 'PUT', f'routers/{ident}', {'router': {'external_gateway_info': {
+            'network_id': external, **values}}})
+        assert answer.status_code == code, answer.text
+        return answer.json()['router']['external_gateway_info']['qos_policy_id'] if code == 200 else None
+
+    made = router(face, external)
+    assert face('demo', 'POST', 'routers', {'router': {'external_gateway_info': {'qos_policy_id': shared}}}
+                ).status_code == 400
+    gateway('demo', made, 404, qos_policy_id=hidden)
+    assert gateway('demo', made, qos_policy_id=shared) == shared
+    assert gateway('demo', made) == shared, 'what is not named stays'
+    answer = face('admin', 'DELETE', f'qos/policies/{shared}')
+    assert answer.status_code == 409 and f'router {made}' in answer.text
+    with face.db.reader() as conn:
+        found, = host_routers.load(conn, 'host1').routers
+    assert (found.limits, found.dscp_mark) == ([['ingress', 1000, 0]], 46)
+    text = linux_router.limited(found)
+    name = frames.router_name(found.external)
+    assert f'iifname "{name}" limit rate over 125000 bytes/second burst 100000 bytes drop' in text
+    assert f'oifname "{name}" ip dscp set 46' in text and 'oifname "' + name + '" limit' not in text
+    assert gateway('admin', made, qos_policy_id=hidden) == hidden
+    gateway('demo', made, 403, qos_policy_id=None)
+    assert gateway('admin', made, qos_policy_id=None) is None
+    assert 'chain' not in linux_router.limited(host_state.Router('r', True, [], found.external, None, True, [], [], []))
