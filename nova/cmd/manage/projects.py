@@ -49,7 +49,8 @@ def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: st
         raise exception.IdentityNotFound(noun='user', id=manager)
     made = service.create_project(name, description=description)
     if user:
-        service.assign_role(user['id'], service.list('role', name='manager')[0]['id'], 'project', made['id'])
+        role, = service.list('role', name='manager', name_space='')
+        service.assign_role(user['id'], role['id'], 'project', made['id'])
     print(made['id'])
 
 

@@ -63,11 +63,14 @@ identity_passwords = table(
 identity_roles = table(
     'identity_roles',
     sa.Column('id', sa.String(64), primary_key=True),
-    sa.Column('name', sa.String(255), nullable=False, unique=True),
+    sa.Column('name', sa.String(255), nullable=False),
     sa.Column('description', types.LongText),
     sa.Column('domain_id', sa.String(64)),                   # of a domain-specific role: tokens have its implied roles
+    # domain_id or '', because a unique key does not compare NULLs
+    sa.Column('name_space', sa.String(64), nullable=False, default='', server_default=''),
     sa.Column('extra', types.Json),
     sa.Column('created_at', types.DateTime, nullable=False),
+    sa.UniqueConstraint('name_space', 'name', name='uniq_identity_roles_name'),
 )
 
 # rules that clients created; effective_roles.LADDER has those of the default roles

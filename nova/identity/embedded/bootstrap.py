@@ -46,7 +46,7 @@ def bootstrap(service: embedded_service.IdentityService,
 def _bootstrap(conn: engine.Connection, rounds: int, store: Callable[[dict[str, str]], None] | None) -> dict[str, str]:
     now = utils.utcnow()
     domain_id = directory.DOMAIN['id']
-    roles = {row['name']: row['id'] for row in queries.rows(conn, 'role')}
+    roles = {row['name']: row['id'] for row in queries.rows(conn, 'role', name_space='')}
     for name in directory.ROLES:
         if name not in roles:
             roles[name] = uuid.uuid4().hex

@@ -273,7 +273,7 @@ class Directory:
         :param domain_id: of a domain-specific role, which tokens do not have, but the roles that it implies
         """
         return self.create_row('role', {'id': role_id, 'name': name, 'description': description, 'domain_id': domain_id,
-                                     'extra': extra}, _insert_in_domain)
+                                     'name_space': domain_id or '', 'extra': extra}, _insert_in_domain)
 
     def update_role(self, role_id: str, **values: Json) -> dict[str, Any]:
         self._refuse_default(role_id)
@@ -285,7 +285,7 @@ class Directory:
 
     def _refuse_default(self, role_id: str) -> None:
         role = self.get('role', role_id)
-        if role['name'] in ROLES:
+        if effective_roles.is_default(role):
             raise exception.Forbidden(f'The default role {role["name"]} cannot be changed.')
 
     # ---- role assignments

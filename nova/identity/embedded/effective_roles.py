@@ -23,12 +23,17 @@ LADDER = ('admin', 'manager', 'member', 'reader')
 ROLES = (*LADDER, 'service')
 
 
+def is_default(role: Row) -> bool:
+    """Return whether a row is a default role, and not a domain-specific role of this name."""
+    return role['name'] in ROLES and role['domain_id'] is None
+
+
 def known_roles(conn: engine.Connection) -> Rows:
     """Return all roles, oldest first; ``implied`` is the set of ids that a role implies directly."""
     found = queries.roles(conn)
-    ids = {role['name']: role['id'] for role in found}
+    ids = {role['name']: role['id'] for role in found if role['domain_id'] is None}
     for role in found:
-        if role['name'] in LADDER[:-1]:
+        if is_default(role) and role['name'] in LADDER[:-1]:
             implied = ids.get(LADDER[LADDER.index(role['name']) + 1])
             role['implied'] |= {implied} - {None}
     return found

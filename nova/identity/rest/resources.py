@@ -10,7 +10,6 @@ from nova import exception
 from nova import utils
 from nova.db.tables import identity as t
 from nova.identity.embedded import access_rules
-from nova.identity.embedded import directory
 from nova.identity.embedded import effective_roles
 from nova.identity.embedded import password_rules
 from nova.identity.rest import operations
@@ -163,7 +162,7 @@ PASSWORD = obj(['password', 'original_password'], password=s.SECRET,
 ROLE = OpenKind('role', 'roles', t.identity_roles, (
     _ID,
     Field('options', closed(immutable=s.FLAG),
-          lambda row, req: {'immutable': True} if row['name'] in directory.ROLES else {},
+          lambda row, req: {'immutable': True} if effective_roles.is_default(row) else {},
           'Default roles are immutable.', accepts=_NO_OPTIONS, **WRITE),
     _name(255),
     _description(),

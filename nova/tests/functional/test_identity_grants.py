@@ -8,6 +8,7 @@ from nova import exception
 from nova import utils
 from nova.db.identity import assignments
 from nova.db.identity import directory
+from nova.identity.embedded import bootstrap
 from nova.identity.embedded import effective_roles
 from nova.identity.embedded import grants
 from nova.tests import identity_fixture
@@ -186,6 +187,28 @@ def test_domain_specific_roles_are_in_no_token_but_what_they_imply(cloud, admin)
     admin('PUT', f'/v3/roles/{cloud.id_of("role", "reader")}/implies/{role["id"]}', code=403)
     assert admin('PATCH', f'/v3/roles/{role["id"]}', {'role': {'description': 'd'}})['role']['description'] == 'd'
     admin('PATCH', f'/v3/roles/{role["id"]}', {'role': {'domain_id': None}}, code=403)
+
+
+def test_names_of_roles_are_unique_in_their_domain(cloud, admin):
+    other = admin.make('domain', name='other')['id']
+    found = {admin.make('role', name='team', **where)['id']
+             for where in ({}, {'domain_id': 'default'}, {'domain_id': other})}
+    assert len(found) == 3
+    for where in ({}, {'domain_id': 'default'}, {'domain_id': other}):
+        admin('POST', '/v3/roles', {'role': {'name': 'team', **where}}, code=409)
+    assert len(admin('GET', '/v3/roles?name=team')['roles']) == 1
+    # one with the name of a default role is none of these
+    role = admin.make('role', name='manager', domain_id=other)
+    assert role['options'] == {}
+    user, demo = admin.user(), cloud.id_of('project', 'demo')
+    admin('PUT', f'/v3/projects/{demo}/users/{user}/roles/{role["id"]}')
+    with pytest.raises(exception.Unauthorized):
+        cloud.service.login('u', 'pw', 'demo')
+    again = admin('PATCH', f'/v3/roles/{role["id"]}', {'role': {'name': 'renamed'}})['role']
+    assert again['name'] == 'renamed'
+    bootstrap.bootstrap(cloud.service)
+    assert [row['name'] for row in cloud.service.list('role', name_space=other)] == ['team', 'renamed']
+    admin('DELETE', f'/v3/roles/{role["id"]}', code=204)
 
 
 # ---- inherited roles and the list
