@@ -39,7 +39,8 @@ def create_backup(request: VolumeRequest) -> VolumeBackupsRow:
             raise exception.InvalidInput(reason=f"Availability zone '{zone}' is invalid.")
     return request.store.backups.create(
         request.context, given['volume_id'], given.get('snapshot_id') or None, name=given.get('name'),
-        description=given.get('description'), metadata=given.get('metadata') or {})
+        description=given.get('description'), metadata=given.get('metadata') or {},
+        force=schemas.flag('force', given.get('force')))
 
 
 def update_backup(request: VolumeRequest, ident: str) -> VolumeBackupsRow:

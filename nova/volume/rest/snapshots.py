@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 STATUSES = ['available', 'error', 'creating', 'deleting']     # of a reset
 ALWAYS_FORCED = 66       # microversion in which force is implied
+UNASKED = 65             # the one that openstackclient asks for, and omits force
 
 
 def create_snapshot(request: VolumeRequest) -> VolumeSnapshotsRow:
     given = SNAPSHOT.given(request.body)
     return request.store.snapshots.create(
         request.context, given['volume_id'], given.get('name'), given.get('description'),
-        # openstackclient omits it with earlier microversions
-        force=request.version >= ALWAYS_FORCED or schemas.flag('force', given.get('force'), default=True),
+        force=request.version >= ALWAYS_FORCED or schemas.flag('force', given.get('force'),
+                                                               default=request.version >= UNASKED),
         metadata=items.replaced(given.get('metadata')))
 
 

@@ -41,15 +41,19 @@ class Backups:
             return rows.backup(conn, ctx, backup_id)
 
     def create(self, ctx: Context, volume_id: str, snapshot_id: str | None = None, *, name: str | None = None,
-               description: str | None = None, metadata: dict[str, str] | None = None) -> db_rows.VolumeBackupsRow:
+               description: str | None = None, metadata: dict[str, str] | None = None,
+               force: bool = True) -> db_rows.VolumeBackupsRow:
         """Start a backup of a volume or snapshot. A volume in use is backed up from a temporary snapshot.
 
+        :param force: also of an attached volume
         :raises InvalidVolume, VolumeNotFound, VolumeSnapshotNotFound, QuotaExceeded:
         """
         ident, temporary = str(uuid.uuid4()), False
         with self._db.reader() as conn:
             volume = rows.volume(conn, ctx, volume_id)
         if snapshot_id is None and volume['status'] == 'in-use':
+            if not force:
+                raise exception.InvalidVolume(reason='a backup of a volume in use needs force.')
             # before the backup's row: a crash in between leaves a snapshot that its owner sees
             snapshot_id, temporary = self._snapshot(ctx, volume['id'], f'for backup {ident}')['id'], True
 
