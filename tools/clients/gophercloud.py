@@ -68,9 +68,9 @@ def reason(text):
     return ' '.join((told or lines or [text])[-1].split())
 
 
-def run(binary, directory, environ, pattern):
-    """{test: Result} of a package."""
-    command = [binary, '-test.v', '-test.timeout', f'{TEST_S}s', '-test.run', pattern or '.']
+def run(binary, directory, environ, pattern, *options):
+    """{test: Result} of a package, and what it printed."""
+    command = [binary, '-test.v', '-test.timeout', f'{TEST_S}s', '-test.run', pattern or '.', *options]
     done = subprocess.run(command, cwd=directory, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors='replace')
     return parse(done.stdout), done.stdout

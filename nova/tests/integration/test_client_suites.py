@@ -34,7 +34,8 @@ RUNS = (
         ('tempest_networks', ['--only', r'network\.(test_(ports|routers|floating)|admin)'], 60)], 0),
 )
 # script, tests that must have passed at least in its short form
-CLIENTS = (('clients/gophercloud', 55), ('clients/terraform', 15), ('clients/ansible', 8), ('clients/s3', 14))
+CLIENTS = (('clients/gophercloud', 55), ('clients/terraform', 15), ('clients/ansible', 8), ('clients/s3', 14),
+           ('clients/kubernetes', 11))
 SHORT_S = 60               # of a quiet machine, for the short forms of all clients
 NOT_RUN = 77               # exit code of a client whose parts are missing
 SECONDS = 1200             # on a busy machine

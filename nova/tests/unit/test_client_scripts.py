@@ -19,6 +19,11 @@ GO = """=== RUN   TestOne
 --- SKIP: TestThree (0.00s)
 FAIL
 """
+CSI = """<testsuites><testsuite name="CSI Driver Test Suite">
+  <testcase classname="CSI Driver Test Suite" time="0.5"
+    name="[It] Controller Service [Controller Server] DeleteVolume should fail"></testcase>
+  <testcase classname="CSI Driver Test Suite" time="1" name="[It] DeleteSnapshot [Controller Server] should fail">
+    <failure message="no">no</failure></testcase></testsuite></testsuites>"""
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def script(monkeypatch):
     monkeypatch.syspath_prepend(str(CLIENTS.parent))
     monkeypatch.syspath_prepend(str(CLIENTS))
     yield importlib.import_module
-    for name in ('common', 'gophercloud', 'plans', 'terraform', 'terraform_aws', 'ansible'):
+    for name in ('common', 'gophercloud', 'plans', 'terraform', 'terraform_aws', 'ansible', 'kubernetes'):
         sys.modules.pop(name, None)
 
 
@@ -39,6 +44,13 @@ def test_results_of_go_tests_have_their_reasons(script):
         'TestOne': ('passed', 0.25), 'TestTwo': ('failed', 1.0), 'TestThree': ('skipped', 0.0)}
     assert found['TestTwo'].text == 'two_test.go:40: Failure in two_test.go, line 40: unexpected error "got 400"'
     assert found['TestThree'].text == 'three_test.go:5: this test requires trunk'
+
+
+def test_the_cases_of_csi_test_are_tests_of_their_own(script):
+    found = script('kubernetes').specs(CSI)
+    assert {name: (result.outcome, result.text) for name, result in found.items()} == {
+        'sanity Controller Service DeleteVolume should fail': ('passed', ''),
+        'sanity DeleteSnapshot should fail': ('failed', 'no')}
 
 
 def test_the_difference_of_a_plan_names_attributes_with_both_values(script):
@@ -68,6 +80,9 @@ def test_a_task_of_ansible_that_reports_a_change_is_not_settled(script):
 def test_all_packages_have_a_version(script):
     common = script('common')
     for client, registry in (('gophercloud', 'go'), ('terraform', 'go'), ('terraform_aws', 'terraform'),
-                             ('ansible', 'pypi')):
+                             ('kubernetes', 'go'), ('ansible', 'pypi')):
         assert all(pin.package and pin.version for pin in common.pins(client, registry))
         assert common.pins(client, registry) != []
+    for client, module in (('kubernetes', 'kubernetes'), ('s3', 'rclone')):
+        pin = common.pins(client, 'go')[0]
+        assert f'{pin.package} {pin.version}\n' in (CLIENTS / module / 'go.mod').read_text()
