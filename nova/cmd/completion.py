@@ -2,7 +2,7 @@
 
     python -m nova.cmd.completion >etc/nova/nova-manage.bash-completion
 """
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import importlib.metadata
 import re
 import shlex
@@ -14,8 +14,9 @@ from nova.cmd import status
 from nova.cmd.manage import main as manage
 
 PACKAGE = 'solonova'
-PARSERS = {'nova-all': nova_all.new_parser, 'nova-manage': manage.command_parser, 'nova-policy': policy.new_parser,
-           'nova-status': status.new_parser}
+PARSERS: dict[str, Callable[[], command_line.Parser]] = {
+    'nova-all': nova_all.new_parser, 'nova-manage': manage.command_parser, 'nova-policy': policy.new_parser,
+    'nova-status': status.new_parser}
 # options of nova.conf that every program takes
 OPTIONS = ('--config-file', '--config-dir', '--debug', '--help', '--log-dir', '--log-file', '--state-path', '--version')
 FUNCTION = r'''
