@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import typing
 
+from nova.json_types import Json
 from nova import states
 from nova.states import ACTIVE
 from nova.states import DELETED
@@ -40,16 +41,16 @@ class Restart:
     """
 
     method: str
-    arguments: dict[str, object] = dataclasses.field(default_factory=dict, hash=False)
+    arguments: dict[str, Json] = dataclasses.field(default_factory=dict, hash=False)
     repeats: bool = True
 
 
-def repeat(method: str, **arguments: object) -> Restart:
+def repeat(method: str, **arguments: Json) -> Restart:
     """Return a Restart that repeats the action."""
     return Restart(method, arguments)
 
 
-def abandon(method: str, **arguments: object) -> Restart:
+def abandon(method: str, **arguments: Json) -> Restart:
     """Return a Restart that abandons the action."""
     return Restart(method, arguments, repeats=False)
 

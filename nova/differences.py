@@ -5,7 +5,6 @@ Hosts report them, and ``nova-manage state differences`` resolves them. This mod
 from __future__ import annotations
 
 import collections.abc
-from typing import Any
 
 from nova import states
 
@@ -33,10 +32,10 @@ def vm_state_of(recorded: str | None, power_state: int) -> str:
     return _VM_STATES.get(power_state, states.ERROR)
 
 
-def of_volumes(guest: collections.abc.Mapping[str, Any],
-               rows: collections.abc.Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def of_volumes(guest: collections.abc.Collection[str],
+               rows: collections.abc.Collection[str]) -> tuple[list[str], list[str]]:
     """Return (ids of the guest's volumes without a row, ids of volumes in rows that the guest lacks)."""
-    return sorted(guest.keys() - rows.keys()), sorted(rows.keys() - guest.keys())
+    return sorted({*guest} - {*rows}), sorted({*rows} - {*guest})
 
 
 def settlement(kind: str, guests: int) -> str:

@@ -15,6 +15,7 @@ import typing
 from nova import actions
 from nova import context
 from nova import exception
+from nova.json_types import JsonDocument
 from nova import objects
 from nova.compute import tasks
 from nova.compute.host import Host
@@ -95,7 +96,7 @@ class BackgroundActions:
                          for row in actions.ROWS if row.background and row.calls.restart}
 
     def resume_background(self, ctx: context.RequestContext, instance: objects.Instance, action: str,
-                arguments: dict[str, typing.Any]) -> None:
+                arguments: JsonDocument) -> None:
         """Repeat or roll back an action after a restart or a lost message."""
         self._take_up[action](ctx, instance, **arguments)
 

@@ -1,12 +1,13 @@
 """Building servers on this host."""
 import base64
-import typing
 
 from nova import actions
 from nova import context
 from nova import exception
 from nova import hooks
 from nova import objects
+from nova.objects.block_device import BlockDevice
+from nova.objects.network_info import Vif
 from nova import states
 from nova import utils
 from nova.compute import inventory
@@ -25,7 +26,7 @@ FINAL = (exception.BadRequest, exception.Forbidden, exception.NotFound, exceptio
 
 
 def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec: objects.RequestSpec,
-                  network_info: list[dict[str, typing.Any]], block_devices: list[dict[str, typing.Any]],
+                  network_info: list[Vif], block_devices: list[BlockDevice],
                   keep_machine: bool = False) -> virt.SpawnRequest:
     """Return the driver's request to create the guest.
 
@@ -52,7 +53,7 @@ def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec
 
 
 def _network_wait(host: Host, ctx: context.RequestContext, instance: objects.Instance,
-                  network_info: list[dict[str, typing.Any]]) -> plugging.Waiter | None:
+                  network_info: list[Vif]) -> plugging.Waiter | None:
     def look() -> None:
         now = host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={},
                                              expect={'host': [host.name]})
@@ -129,7 +130,7 @@ class Builder:
         task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow(), network_info=network_info)
 
     def _allocate(self, ctx: context.RequestContext, server: objects.Instance, spec: objects.RequestSpec,
-                  task: tasks.Task) -> list[dict[str, typing.Any]]:
+                  task: tasks.Task) -> list[Vif]:
         """Allocate the ports of a new server. A server without networks needs no request to the network service."""
         host = self._host
         if spec.has_no_networks:

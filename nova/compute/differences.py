@@ -11,6 +11,7 @@ from nova import context
 from nova import differences
 from nova import exception
 from nova import objects
+from nova.objects.block_device import AttachedVolume
 from nova import states
 from nova.compute import records
 from nova.compute import volumes
@@ -131,7 +132,7 @@ class Reporter:
                 self._plugging.add(uuid)
                 host.queue.submit(uuid, self._plug, ctx, uuid)
 
-    def _attached(self) -> dict[str, dict[str, virt.AttachedVolume]]:
+    def _attached(self) -> dict[str, dict[str, AttachedVolume]]:
         volumes = self._host.driver.get_feature(virt.Volumes)
         return volumes.attached_volumes() if volumes else {}
 

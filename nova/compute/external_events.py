@@ -10,6 +10,7 @@ from nova.compute.host import Host
 from nova.compute.ports import lost as lost_ports
 from nova.compute.ports import plugging
 from nova.network import interface
+from nova.objects.network_info import Vif
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -110,7 +111,7 @@ class ExternalEvents:
 
     @hooks.add_hook('instance_network_info')
     def _write_network_info(self, ctx: context.RequestContext, server: objects.Instance,
-                            vifs: list[dict[str, typing.Any]]) -> None:
+                            vifs: list[Vif]) -> None:
         host = self._host
         if vifs != server.network_info:
             host.conductor.update_instance(ctx, instance_uuid=server.uuid, values={'network_info': vifs},

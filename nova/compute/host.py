@@ -14,6 +14,7 @@ from nova.compute.queue import TaskQueue
 from nova.compute.records import Records
 from nova.image import granted
 from nova.objects import disk_clients
+from nova.objects.network_info import Vif
 from nova.virt import driver as virt
 
 _Feature = typing.TypeVar('_Feature')
@@ -83,6 +84,6 @@ class Host:
             self.conductor.update_instance(ctx, instance_uuid=server.uuid, expect={'host': [self.name]},
                                            values={'system_metadata': {disk_clients.KEY: None}})
 
-    def set_up_networks(self, ctx: context.RequestContext, server: objects.Instance) -> list[dict[str, typing.Any]]:
+    def set_up_networks(self, ctx: context.RequestContext, server: objects.Instance) -> list[Vif]:
         """Set up the server's networks on this host; return its VIFs."""
         return self.network.setup_for_instance(ctx, instance=server, host=self.name)

@@ -1,11 +1,11 @@
 """Rescue: a server runs temporarily from another image, to be repaired."""
 import contextlib
-import typing
 
 from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
+from nova.objects.network_info import Vif
 from nova import states
 from nova import utils
 from nova.compute import device_addresses
@@ -23,7 +23,7 @@ class _WayBack:
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, task: tasks.Task,
-                 networks: list[dict[str, typing.Any]]) -> None:
+                 networks: list[Vif]) -> None:
         self._host, self._ctx, self._task, self._networks = host, ctx, task, networks
         self.runs = self.begun = False
 

@@ -1,11 +1,11 @@
 """Shelving: a server becomes an image, leaves its host, and is unshelved on any host."""
 import logging
-import typing
 
 from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
+from nova.objects.network_info import Vif
 from nova import states
 from nova import utils
 from nova.compute import build
@@ -126,7 +126,7 @@ class Shelve:
             task.ends(power_state=power_state, system_metadata={IMAGE: None, SINCE: None})
 
     def _spawn_shelved(self, task: tasks.Task, spec: objects.RequestSpec, image_id: str | None,
-                       networks: list[dict[str, typing.Any]]) -> None:
+                       networks: list[Vif]) -> None:
         host, ctx, server = self._host, task.ctx, task.instance
         devices = self._volumes.connect(ctx, server, spec)
         request = build.spawn_request(host, task, server, spec, networks, devices)

@@ -9,7 +9,10 @@ import typing
 
 from nova import context
 from nova import exception
+from nova.json_types import JsonObject
 from nova import objects
+from nova.objects.block_device import BlockDevice
+from nova.objects.block_device import VolumeDevice
 from nova import states
 from nova.compute import background_actions
 from nova.compute import device_addresses
@@ -24,7 +27,7 @@ POLL_S = 1           # seconds between two checks of volumes that are being crea
 REPORT_S = 5         # seconds between two progress reports of a merge
 MERGED = 89          # progress in percent at the end of a merge; the volume service takes 90 for a complete removal
 
-Devices = list[dict[str, typing.Any]]
+Devices = list[BlockDevice]
 
 
 class Volumes:
@@ -48,7 +51,7 @@ class Volumes:
         deadline = time.monotonic() + host.conf.volume.ready_timeout
         while True:
             volumes = host.volumes.prepare_volumes(ctx, instance_uuid=server.uuid, connector=self.connector())
-            waiting = [device['volume_id'] for device in volumes if device['connection_info'] is None]
+            waiting = [str(device['volume_id']) for device in volumes if device['connection_info'] is None]
             if not waiting:
                 return [*local, *volumes]
             if time.monotonic() > deadline:
@@ -56,7 +59,7 @@ class Volumes:
                                             + ', '.join(waiting))
             host.stopping.wait(POLL_S)
 
-    def connector(self) -> dict[str, typing.Any] | None:
+    def connector(self) -> JsonObject | None:
         """Return the connector of this host for volume services, or None if the driver cannot attach volumes."""
         volumes = self._host.driver.get_feature(virt.Volumes)
         return volumes.volume_connector() if volumes else None
@@ -127,7 +130,7 @@ class Volumes:
                 current.undo(host.volumes.volume_swap_failed, ctx, **which)
                 info = host.volumes.connect_new_volume(ctx, attachment_id=new_attachment_id,
                                                        connector=self.connector(), device_name=device['device_name'])
-                new = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id,
+                new: VolumeDevice = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id,
                        'connection_info': info}
                 driver = host.driver_with(virt.Volumes)
                 driver.swap_volume(ctx, current.instance, device, new)
@@ -174,7 +177,7 @@ class VolumeSnapshots:
             del self._beside[uuid]
 
     def create_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
-                               create_info: dict[str, typing.Any]) -> None:
+                               create_info: dict[str, str]) -> None:
         copies, snapshot_id = self._beside.get(instance.uuid), create_info['snapshot_id']
 
         def make(begun: typing.Callable[[], None] | None = None) -> None:
@@ -198,7 +201,7 @@ class VolumeSnapshots:
                                 build=queue.COPIES, project_id=instance.project_id)
 
     def delete_volume_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
-                               snapshot_id: str, delete_info: dict[str, typing.Any]) -> None:
+                               snapshot_id: str, delete_info: dict[str, str | None]) -> None:
         reported_at = time.monotonic()
 
         def report(percent: int) -> None:
@@ -214,7 +217,7 @@ class VolumeSnapshots:
     def _note(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
               file: virt.VolumeFile) -> None:
         """Record the new file of a volume in its connection, for later builds of the guest on this host."""
-        self._host.volumes.volume_file_changed(ctx, instance_uuid=instance.uuid, volume_id=volume_id, file=dict(file))
+        self._host.volumes.volume_file_changed(ctx, instance_uuid=instance.uuid, volume_id=volume_id, file=file)
 
     def _work(self, ctx: context.RequestContext, snapshot_id: str, status: str,
               work: typing.Callable[[], typing.Any]) -> None:

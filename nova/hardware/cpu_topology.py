@@ -18,7 +18,7 @@ PARTS = ('sockets', 'cores', 'threads')
 NO_LIMIT = 65536
 
 
-def choose(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None,
+def choose(flavor: Mapping[str, Any], properties: Mapping[str, str] | None,
            topology: numa.GuestTopology | None = None) -> dict[str, int]:
     """Return {'sockets', 'cores', 'threads'}. Their product is the number of vCPUs, or its maximum with hot-plug.
 

@@ -40,7 +40,7 @@ def of_flavor(flavor: Flavor) -> tuple[int, int]:
     return maximum({name: specs.get(f'hw:{name}', '0') for name in (VCPUS, MEMORY)})
 
 
-def check(flavor: Flavor, properties: Mapping[str, Any] | None, topology: numa.GuestTopology | None) -> None:
+def check(flavor: Flavor, properties: Mapping[str, str] | None, topology: numa.GuestTopology | None) -> None:
     """Check the maximum for guests of this flavor and image.
 
     :param topology: the requested topology
@@ -88,7 +88,7 @@ def limits(flavor: Flavor) -> dict[str, str]:
             if name.startswith(LIMITS)}
 
 
-def _encrypted(flavor: Flavor, properties: Mapping[str, Any] | None) -> bool:
+def _encrypted(flavor: Flavor, properties: Mapping[str, str] | None) -> bool:
     values = ((flavor.get('extra_specs') or {}).get('hw:mem_encryption'), (properties or {}).get('hw_mem_encryption'))
     return any(re.fullmatch(rows.TRUE, str(value).strip()) for value in values)
 

@@ -20,7 +20,7 @@ ONLY_UEFI = ('aarch64', 'arm64')         # architectures without other firmware
 # settings that the machine type pc does not support
 MODERN = ('viommu_model', 'mem_encryption')
 
-Specs = Mapping[str, Any] | None
+Specs = Mapping[str, str] | None
 
 
 # ---- keys of flavors, since 2.86 -----------------------------------------------------------------------------------
@@ -144,13 +144,13 @@ def encrypts(server: Instance) -> bool:
     return encrypted(server.flavor, server.image_properties)
 
 
-def encrypted(flavor: Specs, properties: Specs) -> bool:
+def encrypted(flavor: Mapping[str, Any] | None, properties: Specs) -> bool:
     """Return whether a flavor (with ``extra_specs``) and an image encrypt the local disks of a server."""
     return any(row.name == 'ephemeral_encryption' and re.fullmatch(rows.TRUE, value)
                for _whose, row, _key, value in _given((flavor or {}).get('extra_specs'), properties))
 
 
-def has_part(part: str, flavor: Specs, properties: Specs) -> bool:
+def has_part(part: str, flavor: Mapping[str, Any] | None, properties: Specs) -> bool:
     """Tell whether the guest of a server has a TPM (actions.TPM) or UEFI variables (actions.UEFI).
 
     :param flavor: flavor with its ``extra_specs``

@@ -27,7 +27,7 @@ _PER_NODE = re.compile(r'hw[:_]numa_(cpus|mem)\.(.*)', re.DOTALL)
 class Requested:
     """Values of ``hw:name`` in the flavor and ``hw_name`` in the image as text, or None."""
 
-    def __init__(self, extra_specs: Mapping[str, Any] | None, properties: Mapping[str, Any] | None) -> None:
+    def __init__(self, extra_specs: Mapping[str, str] | None, properties: Mapping[str, str] | None) -> None:
         self._specs, self._properties = extra_specs or {}, properties or {}
 
     def flavor(self, name: str) -> str | None:
@@ -80,7 +80,7 @@ def _invalid(reason: str) -> exception.InvalidInput:
     return exception.InvalidInput(reason=reason)
 
 
-def topology(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> numa.GuestTopology | None:
+def topology(flavor: Mapping[str, Any], properties: Mapping[str, str] | None) -> numa.GuestTopology | None:
     """Return the requested GuestTopology, not yet pinned, or None.
 
     A guest without nodes but with pinned CPUs, a page size or real-time CPUs gets one node.
@@ -108,7 +108,7 @@ def topology(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) ->
         cpu_policy=policy, cpu_thread_policy=threads, emulator_threads_policy=emulator, realtime=realtime)
 
 
-def concerns(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> bool:
+def concerns(flavor: Mapping[str, Any], properties: Mapping[str, str] | None) -> bool:
     """Tell cheaply whether topology() may be other than None; most servers request no topology."""
     return any(key.startswith(_KEYS) for key in (*(flavor.get('extra_specs') or ()), *(properties or ())))
 
@@ -141,7 +141,7 @@ def _page_size(requested: Requested) -> int | str | None:
     return image or flavor
 
 
-def pci_policy(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> str | None:
+def pci_policy(flavor: Mapping[str, Any], properties: Mapping[str, str] | None) -> str | None:
     """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES), or None for the aliases' policies."""
     return Requested(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
 

@@ -109,7 +109,7 @@ def aliases(values: Iterable[str]) -> dict[str, Alias]:
 
 
 def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
-             properties: Mapping[str, typing.Any] | None) -> list[pci.Request]:
+             properties: Mapping[str, str] | None) -> list[pci.Request]:
     """Return [Request] of a flavor's ``pci_passthrough:alias`` (comma-separated ``name:count``) and ``resources:VGPU``.
 
     :param known: {name: Alias}

@@ -22,6 +22,8 @@ from nova.network import security
 from nova.network import selection
 from nova.network.host import network as host_network
 from nova.objects.instance import Instance
+from nova.objects.network_info import PortRequest
+from nova.objects.network_info import Vif
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +31,7 @@ class AllocationRequest:
     """Request to allocate ports for a new server. ``requests`` is None for the default network."""
 
     instance: Instance
-    requests: list[selection.Request] | None
+    requests: list[PortRequest] | None
     group_names: list[str] | None
     host: str
 
@@ -83,14 +85,14 @@ class Allocation:
         self._bound: list[tuple[str, str]] = []                    # (port, group)
         self._fixed: dict[str, list[dict[str, str]]] = {}
 
-    def run(self) -> list[list[dict[str, Any]]]:
+    def run(self) -> list[list[Vif]]:
         """Return the VIFs of each request. Raises the errors of interface.py."""
         conn = self._conn
         existing = ports.lock_many(conn, [ident for order in self._orders for ident in order.ports])
         any_network, known = self._usable(existing)
         rows, default_group = ports.of_devices_and_default_group(
             conn, [order.instance.uuid for order in self._orders], self._project)
-        found: list[list[dict[str, Any]] | None] = []              # VIFs, or None if ports are allocated below
+        found: list[list[Vif] | None] = []              # VIFs, or None if ports are allocated below
         given: list[list[PortsRow | host_network.ServerPort]] = []
         for order in self._orders:
             own = [row for row in rows if row['device_id'] == order.instance.uuid]
@@ -105,7 +107,7 @@ class Allocation:
             conn, every, {port['network_id']: known[port['network_id']][0] for port in every})
         parents = trunks.of_ports(conn, [port['id'] for port in every if not port['created_by_compute']])
 
-        def vif(port: PortsRow | host_network.ServerPort) -> dict[str, Any]:
+        def vif(port: PortsRow | host_network.ServerPort) -> Vif:
             if port['id'] in parents:
                 return self._network.vifs(conn, [port])[0]
             return host_network.vif(self._conf, port, *known[port['network_id']], self._fixed.get(port['id'], []), more)
@@ -123,7 +125,7 @@ class Allocation:
         return any_network, {**any_network, **(
             networks.usable(self._conn, self._project, rest, lock=True) if rest else {})}
 
-    def _existing_vifs(self, order: AllocationRequest, rows: list[PortsRow]) -> list[dict[str, Any]]:
+    def _existing_vifs(self, order: AllocationRequest, rows: list[PortsRow]) -> list[Vif]:
         """Return the VIFs of a server that already has ports."""
         if any(row['host'] != order.host for row in rows):
             _refuse_former_host(self._conn, order.instance.uuid, order.host)

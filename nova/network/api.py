@@ -27,6 +27,7 @@ from nova.network import selection
 from nova.network.rest.request import Deps
 from nova.network.rest import faults
 from nova.network.rest import topology
+from nova.objects.network_info import PortRequest
 from nova.policy import Policy
 
 
@@ -53,7 +54,7 @@ class API:
         """Return the operations on floating addresses for the caller."""
         return floating.FloatingIps(self.api_db, self.conf, context, self._rules)
 
-    def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
+    def validate_networks(self, context: RequestContext, requested: list[PortRequest] | str | None,
                           count: int = 1, guarantees: bool = True,
                           groups: Collection[str] = ()) -> selection.CheckedNetworks:
         """Check the networks of a request for ``count`` servers of the caller's project.
@@ -107,7 +108,7 @@ class API:
             raise exception.NetworkRequestInvalid(
                 reason=f'no network is available to the project, and none can be created: {error.message}') from None
 
-    def _check_all(self, conn: Connection, context: RequestContext, requested: list[selection.Request], count: int,
+    def _check_all(self, conn: Connection, context: RequestContext, requested: list[PortRequest], count: int,
                    groups: Collection[str]) -> selection.CheckedNetworks:
         project_id = nova_context.the_project(context.project_id)
         given = self._ports(conn, context, _named(requested, 'port_id'))
@@ -129,7 +130,7 @@ class API:
             for request in requested], any(secured), groups=tuple(security_groups.names_of_ports(conn, list(given))))
 
     def _check(self, conn: Connection, context: RequestContext, project_id: str, usable: selection.Usable,
-               given: dict[str, db_rows.PortsRow], request: selection.Request, count: int,
+               given: dict[str, db_rows.PortsRow], request: PortRequest, count: int,
                granted: Collection[str] = ()) -> None:
         port_id, fixed_ip = request.get('port_id'), request.get('fixed_ip')
         if count > 1 and (port_id or fixed_ip):
@@ -147,7 +148,7 @@ class API:
             ipam.check_free(conn, subnets, fixed_ip, anywhere=network['project_id'] == project_id)
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: selection.Request) -> selection.CheckedNetworks:
+                     request: PortRequest) -> selection.CheckedNetworks:
         """Complete and check a request to attach a port to a server of a project.
 
         The attachment checks again, because the state may have changed by then.
@@ -326,7 +327,7 @@ class API:
         return [{**row, 'fixed_ips': fixed.get(row['id'], [])} for row in rows]
 
 
-def _named(requests: list[selection.Request], name: Literal['network_id', 'port_id']) -> set[str]:
+def _named(requests: list[PortRequest], name: Literal['network_id', 'port_id']) -> set[str]:
     """Return the ids that requests have under a key."""
     return {ident for ident in (request.get(name) for request in requests) if ident}
 

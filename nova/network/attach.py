@@ -1,5 +1,4 @@
 """Attach, find and detach ports of existing servers, idempotently."""
-from typing import Any
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -18,6 +17,8 @@ from nova.network import security
 from nova.network import selection
 from nova.network.host import network as host_network
 from nova.objects.instance import Instance
+from nova.objects.network_info import PortRequest
+from nova.objects.network_info import Vif
 
 _WithSubnets = tuple[db_rows.NetworksRow, list[db_rows.SubnetsRow]]
 
@@ -32,16 +33,16 @@ class Attachments:
     def __init__(self, network: host_network.HostNetwork) -> None:
         self._network = network
 
-    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: selection.Request,
-                    attached_by: str, host: str) -> dict[str, Any]:
+    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: PortRequest,
+                    attached_by: str, host: str) -> Vif:
         """Attach a port; see interface.py."""
         found = self._network.api_db.run(ipam.retry_on_duplicate(self._attach), instance, request, attached_by, host)
         if host == self._network.host:
             self._network.refresh()
         return found
 
-    def _attach(self, conn: Connection, instance: Instance, request: selection.Request, attached_by: str,
-                host: str) -> dict[str, Any]:
+    def _attach(self, conn: Connection, instance: Instance, request: PortRequest, attached_by: str,
+                host: str) -> Vif:
         project_id, port_id = instance.project_id, request['port_id']
         assert port_id is not None               # id of the existing or the new port
         port = ports.lock_many(conn, [port_id]).get(port_id)
@@ -67,7 +68,7 @@ class Attachments:
         return self._vif_of(conn, made)
 
     def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
-                  attached_by: str | None) -> dict[str, Any] | None:
+                  attached_by: str | None) -> Vif | None:
         with self._network.api_db.reader() as conn:
             port = ports.of_ids(conn, [port_id]).get(port_id)
             if port is None or port['device_id'] != instance_uuid:
@@ -108,7 +109,7 @@ class Attachments:
         self._network.api_db.run(remove)
         self._network.refresh()
 
-    def _vif_of(self, conn: Connection, port: db_rows.PortsRow | host_network.ServerPort) -> dict[str, Any]:
+    def _vif_of(self, conn: Connection, port: db_rows.PortsRow | host_network.ServerPort) -> Vif:
         return self._network.vifs(conn, [port])[0]
 
 
@@ -154,7 +155,7 @@ def _claim_now(conn: Connection, conf: ConfigOpts, network: db_rows.NetworksRow,
     allocator.store()
 
 
-def bind(conn: Connection, port: db_rows.PortsRow | None, request: selection.Request, project_id: str,
+def bind(conn: Connection, port: db_rows.PortsRow | None, request: PortRequest, project_id: str,
          binding: host_network.Binding) -> db_rows.PortsRow:
     """Bind a user's port to the server."""
     if port is None or port['project_id'] != project_id:

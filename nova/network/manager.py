@@ -10,6 +10,8 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova.objects.network_info import PortRequest
+from nova.objects.network_info import Vif
 from nova import utils
 from nova.db.engine import Connection
 from nova.db.engine import Database
@@ -148,8 +150,8 @@ class NetworkManager:
     # ---- rows of the interface -------------------------------------------------------
 
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
-                              requested_networks: list[selection.Request] | str | None,
-                              security_groups: list[str] | None, host: str) -> list[dict[str, Any]]:
+                              requested_networks: list[PortRequest] | str | None,
+                              security_groups: list[str] | None, host: str) -> list[Vif]:
         """Allocate ports, addresses and plumbing for a server, and return its VIFs. Idempotent.
 
         :param requested_networks: None or 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
@@ -192,9 +194,9 @@ class NetworkManager:
         return rows
 
     def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance,
-                           host: str) -> list[dict[str, str]]:
+                           host: str) -> list[Vif]:
         """Set up the plumbing of an existing server, and return its current VIFs."""
-        def move(conn: Connection) -> list[dict[str, str]]:
+        def move(conn: Connection) -> list[Vif]:
             rows = ports.of_device(conn, instance.uuid)
             if any(row['host'] != host or row['migrating_to'] == host for row in rows):
                 ports.move(conn, instance.uuid, host)
@@ -206,9 +208,9 @@ class NetworkManager:
         return vifs
 
     def prepare_for_instance(self, context: nova_context.RequestContext, instance: Instance,
-                             host: str) -> list[dict[str, str]]:
+                             host: str) -> list[Vif]:
         """Prepare the destination host of a migrating server, and return the server's VIFs there."""
-        def prepare(conn: Connection) -> list[dict[str, str]]:
+        def prepare(conn: Connection) -> list[Vif]:
             ports.expect(conn, instance.uuid, host)
             return self._network.vifs(conn, ports.of_device(conn, instance.uuid))
 
@@ -221,7 +223,7 @@ class NetworkManager:
         if self.api_db.run(ports.forget_expected, instance_uuid, host):
             self._refresh_for(host)
 
-    def network_info(self, context: nova_context.RequestContext, instance_uuid: str) -> list[dict[str, str]]:
+    def network_info(self, context: nova_context.RequestContext, instance_uuid: str) -> list[Vif]:
         with self.api_db.reader() as conn:
             return self._network.vifs(conn, ports.of_device(conn, instance_uuid))
 
@@ -274,7 +276,7 @@ class NetworkManager:
 
     # ---- one transaction for several callers ------------------------------------------
 
-    def _allocate(self, orders: list[allocation.AllocationRequest]) -> list[list[dict[str, Any]]]:
+    def _allocate(self, orders: list[allocation.AllocationRequest]) -> list[list[Vif]]:
         return self.api_db.run(ipam.retry_on_duplicate(
             lambda conn: allocation.Allocation(conn, self._network, orders).run()))
 

@@ -1,25 +1,16 @@
 """Select the networks of a server request."""
 from collections.abc import Collection
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple
 
 from nova import exception
 from nova.db.tables.rows import NetworksRow
 from nova.db.tables.rows import SubnetsRow
+from nova.objects.network_info import PortRequest
 from nova.objects import pci
 
 # request key: True if an administrator named a network that the server's project may not use
 GRANTED: Final = 'granted'
 Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # result of networks.usable(…)
-
-
-class Request(TypedDict, total=False):
-    """A request for one port of a server; None for values that are not requested."""
-
-    network_id: str | None
-    port_id: str | None
-    fixed_ip: str | None
-    tag: str | None
-    granted: bool
 
 
 class CheckedNetworks(NamedTuple):
@@ -31,23 +22,23 @@ class CheckedNetworks(NamedTuple):
     groups    names of the security groups of existing ports in the requests
     """
 
-    requests: list[Request] | str | None
+    requests: list[PortRequest] | str | None
     secured: bool = True
     devices: tuple[pci.Request, ...] = ()
     groups: tuple[str, ...] = ()
 
 
-def normalized(requests: list[Request] | str | None) -> list[Request] | None:
+def normalized(requests: list[PortRequest] | str | None) -> list[PortRequest] | None:
     """Return the networks of a RequestSpec with all keys, None for 'auto'."""
     return None if requests is None or isinstance(requests, str) else complete(requests)
 
 
-def complete(requests: list[Request]) -> list[Request]:
+def complete(requests: list[PortRequest]) -> list[PortRequest]:
     """Return requests with all keys."""
     return [{'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **request} for request in requests]
 
 
-def choose(usable: Usable) -> list[Request]:
+def choose(usable: Usable) -> list[PortRequest]:
     """Return requests for a server without a network: the default network, else the only one, else none.
 
     :param usable: networks.usable(…)

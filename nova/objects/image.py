@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, TypedDict
+from typing import NotRequired, TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from typing_extensions import ReadOnly
 
 
 class Image(TypedDict):
-    """An image. min_ram is in MiB, min_disk in GiB, the other sizes in bytes; times are naive UTC."""
+    """An image. min_ram is in MiB, min_disk in GiB, the other sizes in bytes; times are naive UTC.
+
+    ``trusted_certs``: ids of certificates that a server's user trusts; only of the image of a new guest.
+    """
 
     id: ReadOnly[str]
     name: ReadOnly[str | None]
@@ -31,6 +34,7 @@ class Image(TypedDict):
     updated_at: ReadOnly[datetime.datetime]
     properties: ReadOnly[dict[str, str]]
     tags: ReadOnly[list[str]]
+    trusted_certs: NotRequired[list[str] | None]
 
 
 class ImageValues(TypedDict, total=False):

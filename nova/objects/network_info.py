@@ -1,18 +1,82 @@
-"""The form of a server's network information: plain dicts that are stored in ``instances.network_info``.
+"""A server's network information: VIFs, plain dicts that are stored in ``instances.network_info``."""
+from typing import NotRequired, TypedDict, final
 
-    vif = {'id': port uuid, 'address': MAC, 'type': 'bridge', 'devname': 'tap' + 11 characters, 'active': bool,
-           'tag': str or None, 'network': network}
-    network = {'id', 'label', 'bridge', 'mtu', 'dns_domain': search domain or '', 'subnets': [subnet]}
-    subnet = {'id', 'cidr', 'version': 4 or 6, 'gateway': address or None, 'dns': [address],
-              'ips': [{'address', 'type': 'fixed', 'floating_ips': []}], 'routes': [], 'dhcp_server': address,
-              'ipv6_address_mode': 'slaac', 'dhcpv6-stateless', 'dhcpv6-stateful' or None}
-
-The VIF of a trunk's parent port has the bridge of the trunk, and 'subports': the VIFs of the subports, each with
-'vlan', its VLAN id in the guest.
-"""
-from typing import Any
+from nova.json_types import JsonObject
 
 PREFIX = 'tap'
+
+
+class Address(TypedDict):
+    """Address of a port. ``type``: 'fixed' or 'floating'."""
+
+    address: str
+    type: NotRequired[str]
+    floating_ips: NotRequired[list['Address']]
+
+
+class Subnet(TypedDict):
+    """Subnet with the port's addresses in it. ``version``: 4 or 6; ``ipv6_address_mode``: 'slaac', 'dhcpv6-…'."""
+
+    id: str
+    cidr: str
+    version: int
+    gateway: str | None
+    dns: list[str]
+    ips: list[Address]
+    routes: list[dict[str, str]]
+    dhcp_server: str | None
+    ipv6_address_mode: NotRequired[str | None]
+
+
+class Network(TypedDict):
+    """Network of a port. ``dns_domain``: search domain or ''."""
+
+    id: str
+    label: str
+    bridge: str
+    mtu: int | None
+    dns_domain: str
+    subnets: list[Subnet]
+
+
+class Vif(TypedDict):
+    """A port of a server. ``id``: the port's; ``address``: MAC; ``type``: 'bridge', 'ovs', 'hw_veb'.
+
+    The VIF of a trunk's parent port has the bridge of the trunk and the VIFs of the subports. ``vlan`` is a subport's
+    VLAN id in the guest. Neutron adds the last three.
+    """
+
+    id: str
+    address: str
+    type: str
+    devname: str
+    active: bool
+    tag: str | None
+    network: Network
+    vlan: NotRequired[int]
+    subports: NotRequired[list['Vif']]
+    pci_slot: NotRequired[str]
+    vnic_type: NotRequired[str]
+    details: NotRequired[JsonObject]
+
+
+class PortRequest(TypedDict, total=False):
+    """A request for one port of a server; None for values that are not requested."""
+
+    network_id: str | None
+    port_id: str | None
+    fixed_ip: str | None
+    tag: str | None
+    granted: bool
+
+
+@final
+class DeletedPort(TypedDict):
+    """Device of a deleted port that a guest still has."""
+
+    id: str
+    address: None
+    pci_slot: str
 
 
 def devname(port_id: str) -> str:
@@ -30,7 +94,7 @@ def trunk_devname(port_id: str) -> str:
     return PREFIX + 't' + port_id[:11]
 
 
-def fixed_ips(vif: dict[str, Any]) -> list[tuple[str, int]]:
+def fixed_ips(vif: Vif) -> list[tuple[str, int]]:
     """Return [(address, version)] of one VIF."""
     return [
         (ip['address'], subnet['version']) for subnet in vif['network']['subnets'] for ip in subnet['ips']

@@ -5,10 +5,12 @@ a restart or a lost message, and needs the same file. Normally the RPC message o
 """
 import logging
 import os
-from typing import Any
+import typing
 
 from oslo_config.cfg import ConfigOpts
 
+from nova.json_types import JsonDocument
+from nova.json_types import JsonObject
 from nova.runtime import host_identity
 from nova.runtime import secret_encryption
 
@@ -17,7 +19,6 @@ LOG = logging.getLogger(__name__)
 FILE = 'password-keys'
 PASSWORD, ENCRYPTED = 'admin_password', 'encrypted_password'
 
-Arguments = dict[str, Any]
 
 
 class Passwords:
@@ -29,7 +30,7 @@ class Passwords:
     def __init__(self, conf: ConfigOpts) -> None:
         self._path = os.path.join(host_identity.state_path(conf), FILE)
 
-    def encrypted(self, arguments: Arguments, *uuids: str) -> list[Arguments]:
+    def encrypted(self, arguments: JsonDocument, *uuids: str) -> list[JsonDocument]:
         """Return the arguments of an action for the database, for each of these servers.
 
         Without a usable key the password is omitted: a repeated action has none.
@@ -44,20 +45,24 @@ class Passwords:
             LOG.warning('Passwords of servers are not kept for repeated actions: %s: %s.', self._path,
                         error)
             return [rest] * len(uuids)
-        return [{**rest, ENCRYPTED: [cipher.first, cipher.encrypt(password, _owner(uuid))]} for uuid in uuids]
+        return [{**rest, ENCRYPTED: [cipher.first, cipher.encrypt(str(password), _owner(uuid))]} for uuid in uuids]
 
-    def decrypted(self, arguments: Arguments | None, uuid: str) -> Arguments:
+    def decrypted(self, arguments: JsonObject | None, uuid: str) -> JsonObject:
         """Return the arguments that ``encrypted`` got; without the password if this process cannot decrypt it."""
         if not arguments or ENCRYPTED not in arguments:
             return arguments or {}           # an older release stored plain text
         rest = {name: value for name, value in arguments.items() if name != ENCRYPTED}
-        name, encrypted = arguments[ENCRYPTED]
+        name, encrypted = typing.cast('list[str]', arguments[ENCRYPTED])
         try:
             return {**rest, PASSWORD: self._cipher().decrypt(name, encrypted, _owner(uuid))}
         except secret_encryption.Unusable as error:
             LOG.warning('The password of server %s cannot be decrypted; its action is repeated without one: %s: %s.',
                         uuid, self._path, error)
             return rest
+
+    def password(self, arguments: JsonObject | None, uuid: str) -> str | None:
+        """Return the password of ``decrypted`` arguments."""
+        return typing.cast('str | None', self.decrypted(arguments, uuid).get(PASSWORD))
 
     def _cipher(self, make: bool = False) -> secret_encryption.SecretCipher:
         keys = secret_encryption.read(self._path)

@@ -5,7 +5,7 @@ capability is the presence of a feature, so flag and method cannot disagree. Eve
 after a crash completes the interrupted work. A driver uses no database and no RPC; the compute service passes all data
 to it.
 """
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 import dataclasses
 import os
 import re
@@ -17,6 +17,15 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.context import RequestContext
+from nova.json_types import JsonObject
+from nova.objects.block_device import AttachedVolume
+from nova.objects.block_device import BlockDevice
+from nova.objects.block_device import DetachedShare
+from nova.objects.block_device import Share
+from nova.objects.block_device import VolumeDevice
+from nova.objects.image import Image
+from nova.objects.network_info import DeletedPort
+from nova.objects.network_info import Vif
 from nova.objects import pci
 from nova.objects.instance import Instance
 from nova.runtime import privileges
@@ -31,12 +40,7 @@ SCREENSHOT_BYTES = 32 * 1024 * 1024      # a 3840 x 2160 image with three bytes 
 
 
 # Documents with keys of other services or of a single driver
-Vif = dict[str, Any]                     # nova/objects/network_info.py
 NetworkInfo = list[Vif]
-BlockDevice = dict[str, Any]             # a row of block_device_mappings
-ImageDocument = Mapping[str, Any]        # ImageSource.show
-MigrationFacts = dict[str, Any]          # facts about a live migration that its two hosts exchange
-GuestDocument = dict[str, Any]           # private to a driver, JSON-able
 
 
 class ConsolePlace(typing.TypedDict):
@@ -49,11 +53,39 @@ class ConsolePlace(typing.TypedDict):
     password: str | None
 
 
-class AttachedVolume(typing.TypedDict):
-    """Volume of a guest. ``attachment_id`` is None if the driver does not know it."""
+class GuestLocation(typing.TypedDict):
+    """Address of a host's hypervisor, and the directory of a guest's files there."""
 
-    attachment_id: str | None
-    device_name: str | None
+    address: str
+    directory: str
+
+
+class MigrationFacts(typing.TypedDict, total=False):
+    """Facts about a live migration that its two hosts exchange; a driver reports those that it needs.
+
+    block_migration  whether the disks are copied; None: the hosts decide
+    over_commit      whether the disks may exceed the room of the destination
+    seen, pool_seen  what the destination sees of shared disks
+    guest            record of the guest
+    domain           definition of the guest at the destination
+    """
+
+    block_migration: bool | None
+    over_commit: bool
+    seen: list[str | int] | None
+    pool_seen: str | None
+    free_bytes: int
+    cpu_features: list[str] | None
+    virt_type: str
+    memory_source: str
+    tls: bool
+    tls_able: bool
+    address: str
+    guest: dict[str, Any]
+    source: GuestLocation
+    domain: str
+    incremental: bool
+    numa_topology: str | None
 
 
 class Destination(typing.TypedDict):
@@ -103,8 +135,8 @@ class ImageSource(typing.Protocol):
     ``context`` is the request context of the driver method. It determines which images are accessible.
     """
 
-    def show(self, context: RequestContext, image_id: str) -> ImageDocument:
-        """Return {'id', 'disk_format', 'container_format', 'size', 'checksum', 'os_hash_value', 'properties', …}."""
+    def show(self, context: RequestContext, image_id: str) -> Image:
+        """Return the image."""
 
     def download(self, context: RequestContext, image_id: str, path: str,
                  moved: progress.Moved = progress.ignore) -> None:
@@ -137,7 +169,7 @@ class SpawnRequest:
     report          called periodically with the percentage done; an exception from it cancels the build and propagates
     """
 
-    image: ImageDocument | None
+    image: Image | None
     network_info: NetworkInfo
     block_devices: list[BlockDevice] = dataclasses.field(default_factory=list)
     injected_files: list[tuple[str, bytes]] = dataclasses.field(default_factory=list)
@@ -382,7 +414,7 @@ class Snapshot(typing.Protocol):
 
 
 class Rescue(typing.Protocol):
-    def rescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, image: ImageDocument,
+    def rescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, image: Image,
                admin_password: str,
                block_devices: list[BlockDevice], config_drive: dict[str, bytes] | None = None) -> None:
         """Start the guest from a disk made of ``image`` with its own root disk attached; idempotent.
@@ -421,19 +453,19 @@ class Volumes(typing.Protocol):
     method is idempotent.
     """
 
-    def volume_connector(self) -> dict[str, Any]:
+    def volume_connector(self) -> JsonObject:
         """Return this host's connector properties for a block storage: {'host', 'ip', 'initiator', …}."""
 
     def attached_volumes(self) -> dict[str, dict[str, AttachedVolume]]:
         """Return {uuid: {volume id: {'attachment_id', 'device_name'}}} of the guests that have volumes."""
 
-    def attach_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
+    def attach_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         """Attach a volume to a running or stopped guest."""
 
-    def detach_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
+    def detach_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         """Detach a volume; no error if the disk or the guest is missing."""
 
-    def swap_volume(self, context: RequestContext, instance: Instance, old: BlockDevice, new: BlockDevice) -> None:
+    def swap_volume(self, context: RequestContext, instance: Instance, old: VolumeDevice, new: VolumeDevice) -> None:
         """Copy one volume to another while the guest runs, and switch the guest to the copy."""
 
     def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
@@ -446,10 +478,10 @@ class Volumes(typing.Protocol):
 class Shares(typing.Protocol):
     """Shared file systems; a stopped guest gets them when it starts. Each method is idempotent."""
 
-    def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+    def attach_share(self, context: RequestContext, instance: Instance, share: Share) -> None:
         """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol', 'access' (share/api.py)}."""
 
-    def detach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+    def detach_share(self, context: RequestContext, instance: Instance, share: DetachedShare) -> None:
         """Detach a share, {'share_id'}; no error if it is missing."""
 
 
@@ -488,7 +520,7 @@ class Interfaces(typing.Protocol):
     def attach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
         """Plug a VIF (nova/objects/network_info.py) into a running or stopped guest; idempotent."""
 
-    def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
+    def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif | DeletedPort) -> None:
         """Unplug a VIF; no error if the VIF or guest is missing. Raises VirtError if the guest does not release it."""
 
 
@@ -530,13 +562,13 @@ class Resize(typing.Protocol):
         """Check that this host, the destination, can take the guest; raises VirtError if not."""
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
-                   timeout: int) -> GuestDocument:
+                   timeout: int) -> JsonObject:
         """Stop the guest as power_off does and set it aside, out of ``guests()``.
 
         :returns: data of the guest for ``finish_migration`` on the destination, JSON-able
         """
 
-    def finish_migration(self, context: RequestContext, instance: Instance, guest: GuestDocument, request: SpawnRequest,
+    def finish_migration(self, context: RequestContext, instance: Instance, guest: JsonObject, request: SpawnRequest,
                          power_on: bool) -> None:
         """Create the guest here with the instance's current flavor.
 
@@ -645,7 +677,7 @@ class LiveMigration(typing.Protocol):
 
 
 class ExtendVolume(typing.Protocol):
-    def extend_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
+    def extend_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         """Make the new size of a volume visible to the guest: ``device['volume_size']`` in GiB. Idempotent."""
 
 

@@ -7,7 +7,7 @@ who may store certificates there can also sign, so such a signature only proves 
 ``trusted_image_certificates``, one of them must be the signer's certificate or its issuer.
 """
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 import datetime
 import functools
 import os
@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from nova import exception
 from nova.context import RequestContext
+from nova.objects.image import Image
 
 Fetch = Callable[[Any, str], bytes]
 SIGNATURE = 'img_signature'
@@ -39,7 +40,7 @@ CURVES = {'ECC_SECP384R1': 'secp384r1', 'ECC_SECP521R1': 'secp521r1', 'ECC_SECT4
           'ECC_SECT409R1': 'sect409r1', 'ECC_SECT571K1': 'sect571k1', 'ECC_SECT571R1': 'sect571r1'}
 
 
-def is_signed(image: Mapping[str, Any]) -> bool:
+def is_signed(image: Image) -> bool:
     """Return whether the data of an image has a signature or requires one."""
     properties = image.get('properties') or {}
     return bool(image.get('trusted_certs')) or any(name in properties for name in PROPERTIES)
@@ -56,7 +57,7 @@ class Verifier:
     def __init__(self, directory: str, elsewhere: Callable[[], Fetch | None] = lambda: None) -> None:
         self.directory, self._elsewhere = directory, elsewhere
 
-    def verify(self, context: RequestContext | None, image: Mapping[str, Any], path: str) -> None:
+    def verify(self, context: RequestContext | None, image: Image, path: str) -> None:
         """Verify the data of an image that has a signature or for which the user requires one.
 
         :param context: request context of the server's creator

@@ -11,6 +11,8 @@ import re
 import secrets
 from typing import Any
 
+from nova.objects.network_info import Subnet
+from nova.objects.network_info import Vif
 from nova import utils
 from nova.objects import device_addresses
 from nova.objects import numa
@@ -33,13 +35,13 @@ def fqdn(instance: Instance, domain: str) -> str:
     return f'{instance.hostname}.{domain}' if domain else instance.hostname
 
 
-def addresses(network_info: list[dict[str, Any]], version: int) -> list[str]:
+def addresses(network_info: list[Vif], version: int) -> list[str]:
     """Return every fixed address of this IP version in the order of the interfaces."""
     return [ip['address'] for vif in network_info for subnet in vif['network']['subnets']
             if subnet['version'] == version for ip in subnet['ips']]
 
 
-def _floating(vif: Mapping[str, Any]) -> dict[str, list[str]]:
+def _floating(vif: Vif) -> dict[str, list[str]]:
     """Return {fixed address: its floating addresses} of a VIF, IPv4 only."""
     found: dict[str, list[str]] = {}
     for subnet in vif['network']['subnets']:
@@ -50,7 +52,7 @@ def _floating(vif: Mapping[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def _interface(instance: Instance, vif: dict[str, Any], index: int, domain: str) -> dict[str, Any]:
+def _interface(instance: Instance, vif: Vif, index: int, domain: str) -> dict[str, Any]:
     """Return the directory of an interface below its MAC address."""
     subnets = [subnet for subnet in vif['network']['subnets'] if subnet['version'] == 4]
     floating = _floating(vif)
@@ -226,7 +228,7 @@ def _disk(device: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _nic(vif: Mapping[str, Any]) -> dict[str, Any]:
+def _nic(vif: Vif) -> dict[str, Any]:
     return {'type': 'nic', 'bus': 'none', 'address': 'none', 'mac': vif['address'], 'tags': [vif['tag']]}
 
 
@@ -252,7 +254,7 @@ def content_path(index: int) -> str:
     return f'/content/{index:04d}'
 
 
-def network_data(network_info: list[dict[str, Any]], domain: str = '') -> dict[str, list[dict[str, Any]]]:
+def network_data(network_info: list[Vif], domain: str = '') -> dict[str, list[dict[str, Any]]]:
     """Return the content of ``openstack/*/network_data.json``.
 
     :param domain: default search domain of networks
@@ -279,23 +281,23 @@ def network_data(network_info: list[dict[str, Any]], domain: str = '') -> dict[s
     return {'links': links, 'networks': networks, 'services': services}
 
 
-def _carried(network_info: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str | None]]:
+def _carried(network_info: list[Vif]) -> list[tuple[Vif, str | None]]:
     """Return [(VIF, None)] and, after each trunk's parent, [(VIF of a subport, link of the parent)]."""
-    found: list[tuple[dict[str, Any], str | None]] = []
+    found: list[tuple[Vif, str | None]] = []
     for vif in network_info:
         found.append((vif, None))
         found += [(subport, vif.get('devname') or vif['id']) for subport in vif.get('subports') or ()]
     return found
 
 
-def _mtu(vif: Mapping[str, Any]) -> int | None:
+def _mtu(vif: Vif) -> int | None:
     """Return the MTU to configure in the guest, or None if DHCP or router advertisements announce it."""
     if any(subnet.get('dhcp_server') for subnet in vif['network']['subnets']):
         return None
     return vif['network'].get('mtu')
 
 
-def _configured(subnet: Mapping[str, Any], metric: int | None) -> dict[str, Any]:
+def _configured(subnet: Subnet, metric: int | None) -> dict[str, Any]:
     """Return the address configuration: SLAAC, DHCPv6 or DHCP if the network serves it, otherwise static.
 
     :param metric: metric of the default route; None leaves it to the guest OS
@@ -308,8 +310,8 @@ def _configured(subnet: Mapping[str, Any], metric: int | None) -> dict[str, Any]
         return {'type': f'{kind}_dhcp', **ranked}
     routes: list[tuple[str, str, dict[str, int]]] = [
         (route['destination'], route['nexthop'], {}) for route in subnet.get('routes') or ()]
-    if subnet.get('gateway'):
-        routes.append(('0.0.0.0/0' if subnet['version'] == 4 else '::/0', subnet['gateway'], ranked))
+    if gateway := subnet.get('gateway'):
+        routes.append(('0.0.0.0/0' if subnet['version'] == 4 else '::/0', gateway, ranked))
     spans = [(ipaddress.ip_network(destination), hop, more) for destination, hop, more in routes]
     return {'type': kind, 'netmask': str(ipaddress.ip_network(subnet['cidr']).netmask),
             'routes': [{'network': str(span.network_address), 'netmask': str(span.netmask), 'gateway': hop, **more}
@@ -351,7 +353,7 @@ def ec2_document(instance: Instance, domain: str = '', devices: Iterable[Mapping
     return utils.dump_json(plain(ec2_tree(instance, domain, devices=devices)['meta-data'])).encode()
 
 
-def files(instance: Instance, network_info: list[dict[str, Any]], injected_files: Collection[Any] = (),
+def files(instance: Instance, network_info: list[Vif], injected_files: Collection[Any] = (),
           admin_password: str | None = None, domain: str = '', devices: Iterable[Mapping[str, Any]] = (),
           ) -> dict[str, bytes]:
     """Return {path in the config drive: bytes} for the newest and the ``latest`` version of both formats.

@@ -1,5 +1,6 @@
 """/servers/{id}/os-interface: ports of a server. Attaching is synchronous, detaching asynchronous."""
 import uuid
+import typing
 from typing import Any
 
 from nova import actions
@@ -12,6 +13,9 @@ from nova.api.servers import lookup as server_lookup
 from nova.db.cells import cells as db_cells
 from nova.db.servers import port_devices
 from nova.db.tables.rows import InstancesRow
+from nova.json_types import JsonDocument
+from nova.objects.network_info import PortRequest
+from nova.objects.network_info import Vif
 from nova.objects import pci
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -45,7 +49,7 @@ def _of_port(port: dict[str, Any]) -> api_request.Document:
             'net_id': port['network_id'], 'mac_addr': port['mac_address'], 'tag': port['tag']}
 
 
-def _of_vif(vif: dict[str, Any]) -> api_request.Document:
+def _of_vif(vif: Vif) -> api_request.Document:
     """Convert a VIF (nova/objects/network_info.py) for VIEW."""
     network = vif['network']
     return {'port_state': 'ACTIVE' if vif['active'] else 'DOWN', 'port_id': vif['id'], 'net_id': network['id'],
@@ -65,19 +69,19 @@ def _port(req: api_request.Request, server_id: str, port_id: str) -> dict[str, A
     raise exception.PortNotFound(port_id=port_id[:80])
 
 
-def index(req: api_request.Request, server_id: str) -> api_request.Document:
+def index(req: api_request.Request, server_id: str) -> JsonDocument:
     server_lookup.get(req, server_id, _RULE + 'list')
     build = VIEW.builder(req)
     return {'interfaceAttachments': [build(_of_port(port))
                                      for port in req.services.networks.ports_of(req.context, server_id)]}
 
 
-def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
+def show(req: api_request.Request, server_id: str, id: str) -> JsonDocument:
     server_lookup.get(req, server_id, _RULE + 'show')
     return {'interfaceAttachment': VIEW.builder(req)(_of_port(_port(req, server_id, id)))}
 
 
-def attach(req: api_request.Request, server_id: str) -> api_request.Document:
+def attach(req: api_request.Request, server_id: str) -> JsonDocument:
     given = req.body.get('interfaceAttachment', {})
     if given.get('net_id') and given.get('port_id'):
         raise exception.BadRequest('Must not input both network_id and port_id')
@@ -90,8 +94,7 @@ def attach(req: api_request.Request, server_id: str) -> api_request.Document:
     return {'interfaceAttachment': VIEW.builder(req)(_of_vif(vif))}
 
 
-def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any],
-                action: actions.Action) -> dict[str, Any]:
+def attach_port(req: api_request.Request, server_id: str, request: PortRequest, action: actions.Action) -> Vif:
     """Attach a port to a server, wait for the result and return the VIF.
 
     :param request: {'port_id', 'network_id', 'fixed_ip', 'tag'}
@@ -111,12 +114,13 @@ def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any
         (request,), needed = checked.requests, checked.devices
         # choose the ID of a new port here, so that an interrupted attach can be resumed
         request['port_id'] = request['port_id'] or str(uuid.uuid4())
+        arguments = typing.cast(JsonDocument, request)
         if needed:
             _check_devices(req, cell, row)
-            row = cell.db.run(port_devices.begin, req.context, server_id, action, request, needed[0],
+            row = cell.db.run(port_devices.begin, req.context, server_id, action, arguments, needed[0],
                               req.context.is_admin)
         else:
-            row = server_actions.begin(req, cell, server_id, action, request)
+            row = server_actions.begin(req, cell, server_id, action, arguments)
         return cell.rpc.compute.attach_interface(req.context, server=row['host'],
                                                  instance=server_lookup.to_object(row), **request)
     except (exception.NetworkAmbiguous, exception.NoMoreFixedIps) as error:

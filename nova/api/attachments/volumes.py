@@ -10,6 +10,7 @@ from typing import Any
 
 from nova import actions
 from nova import exception
+from nova.json_types import JsonDocument
 from nova import states
 from nova.api import notifications
 from nova.api import request as api_request
@@ -84,7 +85,7 @@ def _attached(conn: engine.Connection, server_id: str, volume_id: str) -> BlockD
     raise exception.VolumeNotFound(f'Volume {volume_id[:80]} is not attached to server {server_id}.')
 
 
-def index(req: api_request.Request, server_id: str) -> api_request.Document:
+def index(req: api_request.Request, server_id: str) -> JsonDocument:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server_lookup.find(req, conn, server_id, _RULE + 'index')
         rows = _volumes(conn, server_id)
@@ -95,7 +96,7 @@ def index(req: api_request.Request, server_id: str) -> api_request.Document:
     return {'volumeAttachments': [build(row) for row in rows[start:start + limit]]}
 
 
-def show(req: api_request.Request, server_id: str, id: str) -> api_request.Document:
+def show(req: api_request.Request, server_id: str, id: str) -> JsonDocument:
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server_lookup.find(req, conn, server_id, _RULE + 'show')
         row = _attached(conn, server_id, id)
@@ -142,7 +143,7 @@ def _forget(conn: engine.Connection, req: api_request.Request, server_id: str, b
 
 # ---- attach ------------------------------------------------------------------
 
-def create(req: api_request.Request, server_id: str) -> api_request.Document | Response:
+def create(req: api_request.Request, server_id: str) -> JsonDocument | Response:
     given = req.body['volumeAttachment']
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:

@@ -1,4 +1,6 @@
 """Flavor access: the projects that may use a private flavor."""
+from typing import TypedDict
+
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
@@ -16,23 +18,34 @@ def _body(action: str) -> params.Object:
     return params.document(action, params.Param('tenant', params.string(1, 255), required=True))
 
 
-def _entries(conn: engine.Connection, flavor_id: str) -> api_request.Document:
+class Access(TypedDict):
+    """Right of a project to use a flavor."""
+
+    flavor_id: str
+    tenant_id: str
+
+
+class AccessList(TypedDict):
+    flavor_access: list[Access]
+
+
+def _entries(conn: engine.Connection, flavor_id: str) -> AccessList:
     return {'flavor_access': [{'flavor_id': flavor_id, 'tenant_id': project_id}
                               for project_id in flavors.projects(conn, flavor_id)]}
 
 
-def index(req: api_request.Request, flavor_id: str) -> api_request.Document:
+def index(req: api_request.Request, flavor_id: str) -> AccessList:
     with req.services.api_db.reader() as conn:
         if flavors.get(conn, flavor_id, nova_context.ALL_PROJECTS)['is_public']:
             raise exception.NotFound('Access list not available for public flavors.')
         return _entries(conn, flavor_id)
 
 
-def add(req: api_request.Request, id: str) -> api_request.Document:
+def add(req: api_request.Request, id: str) -> AccessList:
     project_id = req.body['addTenantAccess']['tenant']
     known.check(req, project_id)
 
-    def run(conn: engine.Connection) -> api_request.Document:
+    def run(conn: engine.Connection) -> AccessList:
         if flavors.get(conn, id, nova_context.ALL_PROJECTS)['is_public'] and req.has('public_flavor_access_conflict'):
             raise exception.Conflict('Can not add access to a public flavor.')
         flavors.add_project(conn, id, project_id)
@@ -40,17 +53,17 @@ def add(req: api_request.Request, id: str) -> api_request.Document:
     return _changed(req, id, req.services.api_db.run(run))
 
 
-def remove(req: api_request.Request, id: str) -> api_request.Document:
+def remove(req: api_request.Request, id: str) -> AccessList:
     project_id = req.body['removeTenantAccess']['tenant']
 
-    def run(conn: engine.Connection) -> api_request.Document:
+    def run(conn: engine.Connection) -> AccessList:
         flavors.get(conn, id, nova_context.ALL_PROJECTS)
         flavors.remove_project(conn, id, project_id)
         return _entries(conn, id)
     return _changed(req, id, req.services.api_db.run(run))
 
 
-def _changed(req: api_request.Request, flavor_id: str, answer: api_request.Document) -> api_request.Document:
+def _changed(req: api_request.Request, flavor_id: str, answer: AccessList) -> AccessList:
     flavor = notifications.read(req, req.services.api_db, flavors.get, flavor_id, nova_context.ALL_PROJECTS)
     projects = [entry['tenant_id'] for entry in answer['flavor_access']]
     notifications.send(req, 'flavor.update', flavor and {**flavor, 'projects': projects})

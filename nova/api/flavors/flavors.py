@@ -143,7 +143,7 @@ def _whole(query: params.QueryValues, name: str) -> int | None:
     return int(text)
 
 
-def show(req: api_request.Request, id: str) -> api_request.Document:
+def show(req: api_request.Request, id: str) -> JsonDocument:
     with req.services.api_db.reader() as conn:
         return _one(req, find(req, conn, id))
 
@@ -152,7 +152,7 @@ def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document
     return {'flavor': VIEW.builder(req)(row)}
 
 
-def create(req: api_request.Request) -> api_request.Document:
+def create(req: api_request.Request) -> JsonDocument:
     given = req.body['flavor']
     values = {column: given[name] for name, column in _COLUMNS.items() if name in given}
     flavor_id = given.get('id')
@@ -162,7 +162,7 @@ def create(req: api_request.Request) -> api_request.Document:
     return _one(req, row)
 
 
-def update(req: api_request.Request, id: str) -> api_request.Document:
+def update(req: api_request.Request, id: str) -> JsonDocument:
     values = {'description': req.body['flavor']['description']}
     row = req.services.api_db.run(flavors.update, id, values)
     notifications.send(req, 'flavor.update', row)

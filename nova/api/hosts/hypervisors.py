@@ -5,6 +5,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from nova.db.tables.rows import ComputeNodesRow
+from nova.db.tables.rows import ServicesRow
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
@@ -29,6 +31,12 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-hypervisors:'
 UUID_SINCE = 53
+
+
+class ServedNode(ComputeNodesRow):
+    """A compute node with its service."""
+
+    service: ServicesRow
 
 
 def _service(row: api_request.Row, view: _View) -> JsonDocument:
@@ -133,7 +141,7 @@ def _node(req: api_request.Request, id: str) -> tuple[db_cells.Cell, api_request
     """
     known = _id(req, id)
 
-    def ask(conn: engine.Connection) -> api_request.Document | None:
+    def ask(conn: engine.Connection) -> ServedNode | None:
         row = compute_nodes.get(conn, known)
         rows = services.list(conn, host=row['host'], binary='nova-compute')
         return {**row, 'service': rows[0]} if rows else None

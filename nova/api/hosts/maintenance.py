@@ -10,6 +10,7 @@ from nova.api.hosts import aggregates as aggregates_api
 from nova.db import engine
 from nova.db.moves import maintenance
 from nova.db.placement import aggregates
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web import fields
 from nova.web.routes import Route
@@ -81,14 +82,14 @@ def start(req: api_request.Request, id: str) -> api_request.Document:
     return _do(req, id, host, maintenance.start, req.context, host, aggregate['id'], reason(aggregate['id']))
 
 
-def stop(req: api_request.Request, id: str) -> api_request.Document:
+def stop(req: api_request.Request, id: str) -> JsonDocument:
     host = req.body[_STOP]['host']
     with req.services.api_db.reader() as conn:
         aggregates.get(conn, aggregates_api.number(id))
     return _do(req, id, host, maintenance.stop, host, aggregates_api.number(id))
 
 
-def index(req: api_request.Request, id: str) -> api_request.Document:
+def index(req: api_request.Request, id: str) -> JsonDocument:
     number = aggregates_api.number(id)
     with req.services.api_db.reader() as conn:
         aggregates.get(conn, number)
@@ -96,7 +97,7 @@ def index(req: api_request.Request, id: str) -> api_request.Document:
     return {KEY: [build(row) for row in cell_queries.rows(req, lambda conn: maintenance.of_aggregate(conn, number))]}
 
 
-def show(req: api_request.Request, id: str, host: str) -> api_request.Document:
+def show(req: api_request.Request, id: str, host: str) -> JsonDocument:
     number = aggregates_api.number(id)
     with req.services.api_db.reader() as conn:
         aggregates.get(conn, number)
@@ -106,7 +107,7 @@ def show(req: api_request.Request, id: str, host: str) -> api_request.Document:
     return _shown(req, row)
 
 
-def _action(name: str, handler: Callable[..., api_request.Document]) -> Route:
+def _action(name: str, handler: Callable[..., JsonDocument]) -> Route:
     body = params.document(name, params.Param('host', params.HOST, required=True))
     return Route('POST', '/os-aggregates/{id}/action', handler, action=name, policy=_RULE, status=202, body=body,
                  errors=(400, 404, 409))

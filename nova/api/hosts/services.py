@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nova import exception
+from nova.json_types import JsonDocument
 from nova import utils
 from nova.api import cell_queries
 from nova.api.servers import down_cells
@@ -83,7 +84,7 @@ def _find(req: api_request.Request, id: str) -> tuple[db_cells.Cell, dict[str, A
     return cell, row
 
 
-def index(req: api_request.Request) -> api_request.Document:
+def index(req: api_request.Request) -> JsonDocument:
     filters = {name: req.query.one(name) for name in ('host', 'binary') if req.query.one(name)}
     found, down = req.services.cells.read(lambda conn: services.list(conn, **filters))
     cell_queries.check(req, down)
@@ -162,7 +163,7 @@ _LEGACY: dict[str, tuple[int, Callable[[api_request.Request], Change]]] = {
     'disable-log-reason': (1, _legacy_disable_log_reason), 'force-down': (11, _legacy_force_down)}
 
 
-def update_by_action(req: api_request.Request, id: str) -> api_request.Document:
+def update_by_action(req: api_request.Request, id: str) -> JsonDocument:
     since, change = _LEGACY.get(id, (None, None))
     if since is None or change is None or req.version < since:
         raise exception.NotFound('Unknown action')
@@ -180,7 +181,7 @@ def _changed(req: api_request.Request, row: api_request.Row) -> api_request.Row:
     return row
 
 
-def update(req: api_request.Request, id: str) -> api_request.Document:
+def update(req: api_request.Request, id: str) -> JsonDocument:
     cell, row = _find(req, id)
     given = req.body
     wanted, reason = given.get('status'), given.get('disabled_reason')

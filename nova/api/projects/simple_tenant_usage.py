@@ -82,7 +82,7 @@ class Usage:
         end = min(row['terminated_at'] or self.now, self.end, self.now)
         return max(0.0, (end - begin).total_seconds() / 3600)
 
-    def server(self, row: api_request.Row, hours: float, local_gb: int) -> api_request.Document:
+    def server(self, row: api_request.Row, hours: float, local_gb: int) -> JsonDocument:
         ended, state = row['terminated_at'], row['vm_state']
         uptime = ((ended or self.now) - row['launched_at']).total_seconds()
         return {'instance_id': row['uuid'], 'name': row['display_name'], 'tenant_id': row['project_id'],

@@ -12,6 +12,7 @@ from nova.db.servers import block_devices
 from nova.db.servers import instances
 from nova.db.tables.rows import InstancesRow
 from nova.hardware import disks
+from nova.json_types import JsonDocument
 from nova.web import formats
 from nova.web import json_text
 from nova.web import params
@@ -32,7 +33,7 @@ CREATE = params.document(
 DELETE = params.Query(params.Param('delete_info', params.STRING), closed=75)
 
 
-def create(req: api_request.Request) -> api_request.Document:
+def create(req: api_request.Request) -> JsonDocument:
     wanted = req.body['snapshot']
     snapshot_id = wanted['create_info'].get('id')
     _check_file('new_file', wanted['create_info']['new_file'])

@@ -25,6 +25,8 @@ from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
+from nova.json_types import Encodable
+from nova.json_types import JsonDocument
 from nova.web.params import Object
 from nova.hardware import guest_options
 from nova.web.params import Query
@@ -126,7 +128,7 @@ def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str |
 
 
 def begin(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
-          arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None) -> InstancesRow:
+          arguments: JsonDocument | None = None, values: dict[str, Any] | None = None) -> InstancesRow:
     """Run tasks.begin in a transaction; return the updated row."""
     kept = req.services.passwords.encrypted(arguments, server_id)[0] if arguments else None
     return cell.db.run(tasks.begin, req.context, server_id, action, kept, values, req.context.is_admin)
@@ -139,16 +141,16 @@ def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, actio
 
 
 def run(req: api_request.Request, server_id: str, action: actions.Action, category_rule: str | None = None,
-        **arguments: object) -> None:
+        **arguments: Encodable) -> None:
     """Begin an action and cast it with its arguments."""
     cell, _row = find(req, server_id, action, category_rule)
     row = begin(req, cell, server_id, action, arguments or None)
     cast(req, cell, row, action, **arguments)
 
 
-def plain(name: str, arguments: dict[str, Any] | None = None) -> Callable[[api_request.Request, str], None]:
+def plain(name: str, **arguments: bool) -> Callable[[api_request.Request, str], None]:
     """Return the handler of an action that is cast to the host with fixed arguments."""
-    return lambda req, id: run(req, id, ACTIONS[name], **arguments or {})
+    return lambda req, id: run(req, id, ACTIONS[name], None, **arguments)
 
 
 def reboot(req: api_request.Request, id: str) -> None:
@@ -196,7 +198,7 @@ def _reset(conn: engine.Connection, context: nova_context.RequestContext, server
     tasks.begin(conn, context, server_id, action, admin=True, values={'vm_state': state, 'task_state': None})
 
 
-def console_output(req: api_request.Request, id: str) -> api_request.Document:
+def console_output(req: api_request.Request, id: str) -> JsonDocument:
     length = req.body['os-getConsoleOutput'].get('length')
     _row, output = ask_host(req, id, ACTIONS['os-getConsoleOutput'].policy, None, 'get_console_output',
                             length=None if length is None or length < 0 else length)
@@ -205,7 +207,7 @@ def console_output(req: api_request.Request, id: str) -> api_request.Document:
 
 # ---- createImage -------------------------------------------------------------
 
-def create_image(req: api_request.Request, id: str) -> api_request.Document | Response:
+def create_image(req: api_request.Request, id: str) -> JsonDocument | Response:
     wanted, action = req.body['createImage'], ACTIONS['createImage']
     cell, row = find(req, id, action)
     check_state(row, action)
@@ -224,7 +226,7 @@ def create_image(req: api_request.Request, id: str) -> api_request.Document | Re
 
 
 def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
-                     image: api_request.Document, arguments: dict[str, Any] | None = None) -> tuple[InstancesRow, str]:
+                     image: api_request.Document, arguments: JsonDocument | None = None) -> tuple[InstancesRow, str]:
     """Begin an action and create the image that it fills; return (the server's updated row, ID of the image).
 
     The action is stored first with the image's ID, so that an unfinished image can be found and deleted.
@@ -287,7 +289,7 @@ def route(name: str, handler: Callable[..., Response | Content], *types: server_
 
 
 ROUTES = (
-    *(route(name, plain(name, arguments), errors=errors) for name, arguments, errors in (
+    *(route(name, plain(name, **arguments), errors=errors) for name, arguments, errors in (
         ('os-start', {}, _ALWAYS), ('os-stop', {'clean_shutdown': True}, _ALWAYS),
         ('pause', {}, (*_ALWAYS, 501)), ('unpause', {}, (*_ALWAYS, 501)),
         ('suspend', {}, (400, *_ALWAYS)), ('resume', {}, (400, *_ALWAYS)))),

@@ -17,6 +17,7 @@ from nova.api import request as api_request
 from nova.api.servers import listing as server_list
 from nova.api.servers import schemas as server_schemas
 from nova.json_types import Json
+from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -34,7 +35,7 @@ BODY = params.document(
     params.Param('ids', params.Array(params.UUID, minItems=1, maxItems=MAX_SERVERS, uniqueItems=True)))
 
 
-def act(req: api_request.Request) -> api_request.Document | Response:
+def act(req: api_request.Request) -> JsonDocument | Response:
     wanted = req.body[KEY]
     (name, value), = wanted['action'].items()
     _check_action(req, name)

@@ -75,7 +75,7 @@ def _destination(req: api_request.Request, conn: engine.Connection, row: Instanc
 
 
 def _begin(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, arguments: dict[str, Any],
-           kept: dict[str, Any], down_time: int) -> None:
+           kept: JsonDocument, down_time: int) -> None:
     """Begin the evacuation. The check that the host is down and the change of the server share one transaction.
 
     :param arguments: arguments of the migration

@@ -11,6 +11,7 @@ from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db import engine
 from nova.db.servers import instances
+from nova.json_types import JsonDocument
 from nova.objects import numa
 from nova.objects.instance import POSTED_PASSWORD
 from nova.web import fields
@@ -41,7 +42,7 @@ _STANDARD = ('state', 'hypervisor', 'hypervisor_os', 'uptime', 'cpu_details', 'd
              'memory_details')
 
 
-def diagnostics(req: api_request.Request, server_id: str) -> api_request.Document:
+def diagnostics(req: api_request.Request, server_id: str) -> JsonDocument:
     row, facts = server_actions.ask_host(req, server_id, DIAGNOSTICS, 'diagnostics', 'get_diagnostics')
     if not req.has('standard_diagnostics'):
         return free_form(facts)
@@ -51,7 +52,7 @@ def diagnostics(req: api_request.Request, server_id: str) -> api_request.Documen
             'num_disks': len(facts['disk_details']), 'num_nics': len(facts['nic_details'])}
 
 
-def free_form(facts: dict[str, Any]) -> api_request.Document:
+def free_form(facts: dict[str, Any]) -> JsonDocument:
     """Return the format before 2.48, with the names of libvirt's driver."""
     shown = {f"cpu{number}_time": cpu['time'] for number, cpu in enumerate(facts['cpu_details'])}
     for number, disk in enumerate(facts['disk_details']):
@@ -76,7 +77,7 @@ def free_form(facts: dict[str, Any]) -> api_request.Document:
 
 # ---- screenshot --------------------------------------------------------------
 
-def screenshot(req: api_request.Request, server_id: str) -> api_request.Document:
+def screenshot(req: api_request.Request, server_id: str) -> JsonDocument:
     """Return a screenshot: JPEG in base64."""
     _row, shown = server_actions.ask_host(req, server_id, SCREENSHOT, 'screenshots', 'get_console_screenshot')
     return {'screenshot': shown}
@@ -84,7 +85,7 @@ def screenshot(req: api_request.Request, server_id: str) -> api_request.Document
 
 # ---- password stored by the guest --------------------------------------------
 
-def show_password(req: api_request.Request, server_id: str) -> api_request.Document:
+def show_password(req: api_request.Request, server_id: str) -> JsonDocument:
     row = server_lookup.get(req, server_id, PASSWORD_SHOW)
     return {'password': row['system_metadata'].get(POSTED_PASSWORD, '')}
 
@@ -113,7 +114,7 @@ NODE = fields.Fields(
 )
 
 
-def topology(req: api_request.Request, server_id: str) -> api_request.Document:
+def topology(req: api_request.Request, server_id: str) -> JsonDocument:
     """Return the NUMA nodes of the guest, for administrators with their placement; empty without NUMA topology."""
     row = server_lookup.get(req, server_id, TOPOLOGY)
     if row['numa_topology'] is None:

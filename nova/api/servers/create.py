@@ -3,6 +3,7 @@ from nova import actions
 from nova import context as nova_context
 from nova import exception
 from nova import hooks
+from nova.json_types import JsonDocument
 from nova import objects
 from nova import utils
 from nova.api.servers import casts
@@ -112,8 +113,8 @@ def _begun_before(req: api_request.Request, names: list[str], server: Document) 
         return None
     if server.get('return_reservation_id'):
         return {'reservation_id': row['reservation_id']}
-    kept = req.services.passwords.decrypted(arguments.get(names[0]), names[0])
-    return _accepted(req, names[0], row, kept.get('admin_password') or '',
+    password = req.services.passwords.password(arguments.get(names[0]), names[0])
+    return _accepted(req, names[0], row, password or '',
                      server_spec.security_groups(server.get('security_groups')))
 
 
@@ -178,7 +179,7 @@ def _use_category(conn: engine.Connection, name: str) -> None:
 
 
 def _insert(conn: engine.Connection, context: nova_context.RequestContext, rows: list[Document],
-            devices: list[Document], arguments: list[Document]) -> None:
+            devices: list[Document], arguments: list[JsonDocument]) -> None:
     """Insert the servers with their open actions and volumes.
 
     :param arguments: arguments of each row's action

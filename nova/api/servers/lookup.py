@@ -1,5 +1,6 @@
 """Lookup of servers for requests: cell, project, and state of the host."""
 from nova import exception
+from nova.json_types import JsonDocument
 from nova import objects
 from nova import utils
 from nova.api import request as api_request
@@ -77,7 +78,7 @@ def locked_row(req: api_request.Request, conn: engine.Connection, server_id: str
     return find(req, conn, server_id, rule)
 
 
-def target(row: InstancesRow) -> api_request.Document:
+def target(row: InstancesRow) -> api_request.Target:
     """Return the policy target of a server."""
     return {'project_id': row['project_id'], 'user_id': row['user_id']}
 
@@ -88,7 +89,7 @@ def get(req: api_request.Request, server_id: str, rule: str | None = None, delet
         return find(req, conn, server_id, rule, deleted)
 
 
-def answer(req: api_request.Request, conn: engine.Connection, table: Fields, row: InstancesRow) -> api_request.Document:
+def answer(req: api_request.Request, conn: engine.Connection, table: Fields, row: InstancesRow) -> JsonDocument:
     """Return the view of a server in a table of server_fields."""
     hosts = {row['host']} if row['host'] is not None else set()
     statuses = {}

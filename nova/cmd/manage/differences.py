@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any, Literal, TYPE_CHECKING
 
 from nova import differences as rules
 from nova import utils
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from nova.db import engine
     from nova.db.cells import cells as db_cells
+    from nova.db.tables.rows import GuestReportsRow
+    from nova.db.tables.rows import InstancesRow
 
 NOT_SETTLED = 3              # exit code
 FRESH_S = 60                 # hosts report every 15 s; settling by an older report could undo later changes
@@ -30,8 +32,8 @@ class Difference:
     """A report of a host, in its cell."""
 
     cell: db_cells.Cell
-    report: dict[str, Any]
-    row: dict[str, Any] | None
+    report: GuestReportsRow
+    row: InstancesRow | None
 
     @property
     def uuid(self) -> str:
@@ -94,8 +96,8 @@ def _enter_ports(api_db: engine.Database, difference: Difference) -> str:
     return f" Its ports {', '.join(lost)} are lost: create new ports and attach them." if lost else ''
 
 
-def _of(difference: Difference, name: str) -> str | None:
-    value: str | None = (difference.row or difference.report['server'] or {}).get(name)
+def _of(difference: Difference, name: Literal['display_name', 'project_id']) -> str | None:
+    value: str | None = difference.row[name] if difference.row else difference.report['server'].get(name)
     return value
 
 
@@ -117,8 +119,7 @@ def read(cells: db_cells.Cells) -> list[Difference]:
         with cell.db.reader() as conn:
             reports = guest_reports.every(conn)
             rows = instances.get_many(conn, [report['instance_uuid'] for report in reports])
-        found += [Difference(cell, dict(report), dict(rows[report['instance_uuid']])
-                             if report['instance_uuid'] in rows else None) for report in reports]
+        found += [Difference(cell, report, rows.get(report['instance_uuid'])) for report in reports]
     return sorted(found, key=lambda each: (ORDER.index(each.report['kind']), each.uuid, each.report['host']))
 
 

@@ -10,7 +10,9 @@ import typing
 from nova import actions
 from nova import context
 from nova import exception
+from nova.json_types import JsonObject
 from nova import objects
+from nova.objects.block_device import BlockDevice
 from nova import states
 from nova.compute import notifications
 from nova.compute import orphans
@@ -29,6 +31,13 @@ LOG = logging.getLogger(__name__)
 REPORT_S = 1             # seconds between two progress reports; each one is a write of the conductor
 
 
+class DestinationReport(typing.TypedDict):
+    """What a destination reports. ``connector``: properties of the host for volumes, None if it has no volumes."""
+
+    facts: virt.MigrationFacts
+    connector: JsonObject | None
+
+
 class LiveMigration:
     """Sends and receives running guests.
 
@@ -45,8 +54,8 @@ class LiveMigration:
 
     def check_live_migration_destination(self, ctx: context.RequestContext, instance: objects.Instance,
                                          block_migration: bool | None, disk_over_commit: bool,
-                                         ) -> dict[str, typing.Any]:
-        """Return {'facts', 'connector'} of this host.
+                                         ) -> DestinationReport:
+        """Return the facts of this host.
 
         :raises MigrationPreCheckError: the host cannot take the server
         """
@@ -58,8 +67,8 @@ class LiveMigration:
         return {'facts': facts, 'connector': self._volumes.connector()}
 
     def pre_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
-                           block_devices: list[dict[str, typing.Any]], facts: dict[str, typing.Any],
-                           ) -> dict[str, typing.Any]:
+                           block_devices: list[BlockDevice], facts: virt.MigrationFacts,
+                           ) -> virt.MigrationFacts:
         """Prepare to receive the guest; return facts for the source."""
         host = self._host
         vifs = host.network.prepare_for_instance(ctx, instance=instance, host=host.name)
@@ -96,11 +105,11 @@ class LiveMigration:
             task.ends_with(lambda: end(**task.values))
 
     def rollback_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
-                                facts: dict[str, typing.Any]) -> None:
+                                facts: virt.MigrationFacts) -> None:
         self._host.submit(instance, self._rollback_live_migration, ctx, instance, facts)
 
     def _rollback_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
-                                 facts: dict[str, typing.Any]) -> None:
+                                 facts: virt.MigrationFacts) -> None:
         """Remove the prepared resources and a guest that has arrived, unless the server already belongs to this
         host."""
         host = self._host
@@ -116,7 +125,7 @@ class LiveMigration:
     # ---- at the source ----
 
     def check_live_migration_source(self, ctx: context.RequestContext, instance: objects.Instance,
-                                    facts: dict[str, typing.Any]) -> dict[str, typing.Any]:
+                                    facts: virt.MigrationFacts) -> virt.MigrationFacts:
         """Return the facts of source and destination.
 
         :raises MigrationPreCheckError: the server cannot leave
@@ -183,7 +192,7 @@ class LiveMigration:
             self._host.driver_with(virt.LiveMigration).force_complete_live_migration(server)
 
     def _left(self, ctx: context.RequestContext, server: objects.Instance, migration: objects.Migration,
-              facts: dict[str, typing.Any]) -> None:
+              facts: virt.MigrationFacts) -> None:
         """Complete the migration: the guest runs at the destination."""
         host = self._host
         try:

@@ -6,13 +6,13 @@ nothing if the server has already completed it.
 """
 import contextlib
 import logging
-import typing
 
 from nova import actions
 from nova import context
 from nova import exception
 from nova import hooks
 from nova import objects
+from nova.objects.network_info import Vif
 from nova import states
 from nova.compute import build
 from nova.compute import orphans
@@ -183,7 +183,7 @@ class Resize:
         return tasks.task(host, ctx, instance, step.frame, give_up=give_up, lives_on=lives_on)
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, power_on: bool,
-                   ) -> list[dict[str, typing.Any]]:
+                   ) -> list[Vif]:
         """Restore a guest that was put aside here; return its VIFs, plugged on this host again."""
         host = self._host
         networks = host.set_up_networks(ctx, server)

@@ -1,20 +1,22 @@
 """Ports and addresses that a server gains and loses after its build."""
-import typing
 
 from nova import context
 from nova import objects
 from nova.compute import background_actions
 from nova.compute import device_addresses
 from nova.compute.host import Host
+from nova.objects.network_info import DeletedPort
+from nova.objects.network_info import PortRequest
+from nova.objects.network_info import Vif
 from nova.virt import driver as virt
 
 
-def is_device(vif: dict[str, typing.Any]) -> bool:
+def is_device(vif: Vif) -> bool:
     """Return whether a port uses a PCI device of the host, which must be released with the port."""
     return bool(vif.get('pci_slot'))
 
 
-def _devices_of(server: objects.Instance, port_id: str) -> list[dict[str, typing.Any]]:
+def _devices_of(server: objects.Instance, port_id: str) -> list[DeletedPort]:
     """Return PCI devices of a deleted port that the guest may still have."""
     return [{'id': port_id, 'pci_slot': device.address, 'address': None} for device in server.devices()
             if device.request_id == port_id]
@@ -27,23 +29,23 @@ class Interfaces:
         self._host = host
 
     def attach_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str,
-                         network_id: str | None, fixed_ip: str | None, tag: str | None) -> dict[str, typing.Any]:
+                         network_id: str | None, fixed_ip: str | None, tag: str | None) -> Vif:
         """Allocate a port for the server and plug it; return the port's VIF.
 
         :param port_id: id of an existing port, or of the new port in ``network_id``
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NoMoreFixedIps, NetworkRequestInvalid,
             QuotaExceeded, VirtError: everything is rolled back
         """
-        request = {'port_id': port_id, 'network_id': network_id, 'fixed_ip': fixed_ip, 'tag': tag}
+        request: PortRequest = {'port_id': port_id, 'network_id': network_id, 'fixed_ip': fixed_ip, 'tag': tag}
         return self._host.queue.run(instance.uuid, self._attach_interface, ctx, instance, request,
                                     project_id=instance.project_id)
 
     def _attach_interface(self, ctx: context.RequestContext, instance: objects.Instance,
-                          request: dict[str, typing.Any]) -> dict[str, typing.Any]:
+                          request: PortRequest) -> Vif:
         host = self._host
         with background_actions.action(host, ctx, instance, 'compute_attach_interface') as current:
-            server, plugged = current.instance, list[dict[str, typing.Any]]()
-            current.undo(self._take_back, ctx, server, request['port_id'], plugged)
+            server, plugged = current.instance, list[Vif]()
+            current.undo(self._take_back, ctx, server, request['port_id'] or '', plugged)
             vif = host.network.attach_port(ctx, instance=server, request=request, attached_by=ctx.request_id,
                                            host=host.name)
             driver = host.driver_with(virt.Interfaces)
@@ -55,7 +57,7 @@ class Interfaces:
         return vif
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, port_id: str,
-                   plugged: list[dict[str, typing.Any]]) -> None:
+                   plugged: list[Vif]) -> None:
         """Unplug the port and release it. If the guest holds the device, the server keeps the device and the port."""
         try:
             for vif in plugged:

@@ -11,6 +11,7 @@ import typing
 from nova import context
 from nova import exception
 from nova import objects
+from nova.objects.network_info import Vif
 from nova import states
 from nova.compute.host import Host
 from nova.compute.ports import interfaces
@@ -19,7 +20,6 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-Vif = dict[str, typing.Any]
 
 
 def lost(shown: list[Vif], listed: list[Vif]) -> list[Vif]:

@@ -6,13 +6,13 @@ import typing
 import weakref
 
 from nova import exception
+from nova.objects.network_info import Vif
 
 LOG = logging.getLogger(__name__)
 
 PLUGGED, UNPLUGGED = 'network-vif-plugged', 'network-vif-unplugged'
 CHECK_INTERVAL_S = 5      # seconds between two checks whether the server is still wanted
 
-Vif = dict[str, typing.Any]
 Event = dict[str, typing.Any]
 
 

@@ -9,9 +9,17 @@ from nova.conductor.cell_services import Context
 from nova.db.servers import guest_reports
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.objects.block_device import AttachedVolume
 from nova.utils import dump_json
 
 MAX_RECORD = 256 * 1024                  # characters of a server's record
+
+
+class GuestDifferences(typing.TypedDict):
+    """Answer to a report. ``resolved``: uuids of servers to plug; ``open``: whether differences are left."""
+
+    resolved: list[str]
+    open: bool
 
 
 class GuestReports:
@@ -21,8 +29,8 @@ class GuestReports:
         self._cell_db = services.cell_db
 
     def report_guests(self, ctx: Context | None, host: str, guests: list[dict[str, typing.Any]],
-                      volumes: dict[str, dict[str, typing.Any]] | None,
-                      replugged: list[str]) -> dict[str, typing.Any]:
+                      volumes: dict[str, dict[str, AttachedVolume]] | None,
+                      replugged: list[str]) -> GuestDifferences:
         reports = [_report(guest) for guest in guests[:differences.MAX_REPORTS]]
 
         def write(conn: Connection) -> tuple[set[str], bool]:
@@ -36,7 +44,7 @@ class GuestReports:
         resolved, is_open = self._cell_db.run(write)
         return {'resolved': sorted(resolved), 'open': is_open}
 
-    def _follows(self, conn: Connection, host: str, report: dict[str, typing.Any]) -> bool:
+    def _follows(self, conn: Connection, host: str, report: guest_reports.Report) -> bool:
         """Update the row of a server from its guest if the row names this host; return whether it did.
 
         A host decides about the state of the servers that run on it.
@@ -50,7 +58,7 @@ class GuestReports:
         return True
 
 
-def _report(guest: dict[str, typing.Any]) -> dict[str, typing.Any]:
+def _report(guest: dict[str, typing.Any]) -> guest_reports.Report:
     """Validate a report of a host.
 
     :raises InvalidInput: the report is malformed
@@ -66,7 +74,8 @@ def _report(guest: dict[str, typing.Any]) -> dict[str, typing.Any]:
             'volumes': volumes, 'generation': int(guest['generation']), 'power_state': int(guest['power_state'])}
 
 
-def _of_volumes(conn: Connection, host: str, volumes: dict[str, dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
+def _of_volumes(conn: Connection, host: str,
+                volumes: dict[str, dict[str, AttachedVolume]]) -> list[guest_reports.Report]:
     rows = guest_reports.of_host(conn, host)
     # skip servers with an attachment or a detachment in progress
     for action in instance_actions.background_on_host(conn, host):

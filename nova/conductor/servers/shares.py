@@ -1,12 +1,18 @@
 """Shares of servers: access of hosts, and the rows of share mappings."""
 from nova import context
+from nova.db.tables.rows import ShareMappingsRow
 from nova import exception
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Row
 from nova.db import engine
 from nova.db.placement import compute_nodes
 from nova.db.servers import shares
+
+
+class AllowedShare(ShareMappingsRow):
+    """A share with the access of a host: {'user', 'key'} of Ceph, or None."""
+
+    access: dict[str, str] | None
 
 
 class Shares:
@@ -15,7 +21,7 @@ class Shares:
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._shares = services.cell_db, services.shares
 
-    def allow_share(self, ctx: Context, instance_uuid: str, share_id: str, host: str) -> Row:
+    def allow_share(self, ctx: Context, instance_uuid: str, share_id: str, host: str) -> AllowedShare:
         with self._cell_db.reader() as conn:
             mapping, address = shares.get(conn, instance_uuid, share_id), _address(conn, host)
         if mapping is None:

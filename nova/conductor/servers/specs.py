@@ -38,5 +38,5 @@ class RequestSpecs:
             flavor, arguments = kept.get(uuid, (None, None))
             if flavor is not None:       # port resources come and go with the ports
                 spec.flavor = pci.with_ports(spec.flavor, pci.of_ports(flavor).values())
-            spec.admin_password = self._passwords.decrypted(arguments, uuid).get('admin_password')
+            spec.admin_password = self._passwords.password(arguments, uuid)
         return found

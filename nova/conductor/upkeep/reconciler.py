@@ -283,8 +283,8 @@ class Reconciler:
             self._go_on[calls.conductor](context.on_behalf_of(action), row['uuid'])
             return
         method = compute_interface.INTERFACE.methods[calls.method or '']
-        arguments = {name: value for name, value in self._passwords.decrypted(action['arguments'], row['uuid']).items()
-                     if name in method.arguments}
+        kept = self._passwords.decrypted(action['arguments'], row['uuid'])
+        arguments: dict[str, object] = {name: value for name, value in kept.items() if name in method.arguments}
         ctx = context.on_behalf_of(action)
         if 'spec' in method.arguments:
             arguments['spec'] = self._specs.get_request_spec(ctx, row['uuid'])

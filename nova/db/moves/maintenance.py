@@ -18,6 +18,7 @@ import uuid as uuidlib
 import sqlalchemy as sa
 
 from nova import exception
+from nova.json_types import JsonDocument
 from nova import utils
 from nova.actions import Action
 from nova.context import RequestContext
@@ -214,7 +215,7 @@ def add_servers(conn: sa.Connection, row: HostMaintenancesRow) -> int:
 
 
 def begin_move(conn: sa.Connection, ctx: RequestContext, row: HostMaintenancesRow, entry: HostMaintenanceServersRow,
-               action: Action, kind: str, status: str, arguments: dict[str, Any], at_once: int) -> bool:
+               action: Action, kind: str, status: str, arguments: JsonDocument, at_once: int) -> bool:
     """Begin the move of a waiting server if fewer than ``at_once`` are moving; return whether it has begun.
 
     :param row: row of the maintenance as last read

@@ -28,6 +28,7 @@ import sqlalchemy as sa
 
 from nova import context as nova_context
 from nova import exception
+from nova.json_types import JsonDocument
 from nova import states
 from nova import utils
 from nova.actions import Action
@@ -53,7 +54,7 @@ _NOTHING = {'claimed_host': None, 'claimed_node': None, 'claimed_vcpus': 0, 'cla
 
 
 def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: InstancesRow, migration_type: str, status: str,
-           *, new_flavor: dict[str, Any] | None = None, arguments: dict[str, Any] | None = None,
+           *, new_flavor: dict[str, Any] | None = None, arguments: JsonDocument | None = None,
            **values: object) -> MigrationsRow:
     """Create a move of a server, given its instances row; return the migrations row, which holds no share yet.
 
@@ -192,7 +193,7 @@ def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requeste
 
 def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect: ColumnValues,
          values: dict[str, str] | None = None, status: str | None = None,
-         arguments: dict[str, Any] | None = None, running: bool = False) -> InstancesRow:
+         arguments: JsonDocument | None = None, running: bool = False) -> InstancesRow:
     """Move the server: write the other host and flavor into its row, and let the move hold the row's former share.
 
     :param migration: row of the move

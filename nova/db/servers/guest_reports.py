@@ -1,12 +1,14 @@
 """Differences between guests and rows, as reported by hosts, and updates of rows to match the guests."""
-from collections.abc import Mapping
 import json
-from typing import Any
+from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
+from nova.db.tables.rows import BlockDeviceMappingsRow
 from nova import differences
 from nova import objects
+from nova.objects.block_device import AttachedVolume
+from nova.objects.block_device import KnownAttachment
 from nova import states
 from nova import utils
 from nova.db import statements
@@ -24,7 +26,21 @@ EVENT = 'conductor_follow_guest'
 _NOT_STORED = ('id', 'updated_at', 'deleted_at')
 
 
-def replace(conn: sa.Connection, host: str, reports: list[dict[str, Any]], done: list[str]) -> set[str]:
+class Report(TypedDict):
+    """Report of a host about a guest that differs from its row. ``server``: fields of the server in the host's record.
+
+    ``volumes``: {volume id: volume} of the guest.
+    """
+
+    instance_uuid: str
+    kind: str
+    generation: int
+    power_state: int
+    server: dict[str, Any]
+    volumes: dict[str, AttachedVolume]
+
+
+def replace(conn: sa.Connection, host: str, reports: list[Report], done: list[str]) -> set[str]:
     """Replace a host's reports; return the uuids of servers with resolved differences whose guests must still be
     plugged.
     """
@@ -46,7 +62,7 @@ def every(conn: sa.Connection) -> list[GuestReportsRow]:
     return statements.rows(conn, t.guest_reports, ('instance_uuid', 'host', 'kind'), resolved=False)
 
 
-def resolve(conn: sa.Connection, report: Mapping[str, Any], plugs: bool) -> None:
+def resolve(conn: sa.Connection, report: GuestReportsRow, plugs: bool) -> None:
     """Mark a difference as resolved.
 
     :param plugs: whether the host must still plug the guest
@@ -57,7 +73,7 @@ def resolve(conn: sa.Connection, report: Mapping[str, Any], plugs: bool) -> None
         statements.delete(conn, t.guest_reports, id=report['id'])
 
 
-def follow(conn: sa.Connection, row: InstancesRow, report: dict[str, Any], host: str) -> None:
+def follow(conn: sa.Connection, row: InstancesRow, report: Report, host: str) -> None:
     """Update a server's row to match its guest: set host and state, and end its task and move."""
     uuid, server = row['uuid'], report['server']
     for move in migrations.open_of(conn, uuid):
@@ -77,7 +93,7 @@ def follow(conn: sa.Connection, row: InstancesRow, report: dict[str, Any], host:
     instance_actions.finish(conn, uuid, EVENT, host=host)
 
 
-def enter(conn: sa.Connection, report: dict[str, Any], host: str) -> InstancesRow:
+def enter(conn: sa.Connection, report: Report, host: str) -> InstancesRow:
     """Insert the row of a server that has only a guest, with the data from its host's record; return the row.
 
     :raises ValueError: the record does not describe a server
@@ -118,9 +134,9 @@ def lose(conn: sa.Connection, row: InstancesRow, host: str) -> bool:
     return True
 
 
-def devices_of(conn: sa.Connection, uuid: str) -> dict[str, dict[str, Any]]:
+def devices_of(conn: sa.Connection, uuid: str) -> dict[str, BlockDeviceMappingsRow]:
     """Return {volume id: block device} of a server."""
-    return {str(device['volume_id']): dict(device) for device in block_devices.by_instance(conn, uuid)
+    return {str(device['volume_id']): device for device in block_devices.by_instance(conn, uuid)
             if device['volume_id'] is not None}
 
 
@@ -135,12 +151,12 @@ def of_host(conn: sa.Connection, host: str) -> dict[str, set[str]]:
     return found
 
 
-def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, dict[str, Any]],
-                attached: dict[str, dict[str, Any]]) -> None:
+def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, AttachedVolume],
+                attached: dict[str, KnownAttachment]) -> None:
     """Replace the block devices of a server by those of its guest. Its host connects them again.
 
-    :param volumes: {volume id: {'attachment_id', 'device_name'}} of the guest
-    :param attached: {volume id: {'attachment_id', 'volume_size'}} of volumes in a known block storage
+    :param volumes: {volume id: volume} of the guest
+    :param attached: {volume id: attachment}
     """
     rows = devices_of(conn, uuid)
     missing, gone = differences.of_volumes(volumes, rows)

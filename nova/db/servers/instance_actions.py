@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from nova import actions
 from nova import exception
+from nova.json_types import JsonDocument
 from nova import states
 from nova import utils
 from nova.context import RequestContext
@@ -27,16 +28,16 @@ START_TIMEOUT_S = 120         # time without an owner after which the message co
 
 
 def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: str, *,
-           arguments: dict[str, Any] | None = None, deadline_s: int = START_TIMEOUT_S, owner: str | None = None,
+           arguments: JsonDocument | None = None, deadline_s: int = START_TIMEOUT_S, owner: str | None = None,
            finished: bool = False, message: str | None = None,
-           arguments_of_each: list[dict[str, Any]] | None = None) -> None:
+           arguments_of_each: Sequence[JsonDocument] | None = None) -> None:
     """Insert an action on servers; it is open (in progress) unless ``finished``.
 
     :param arguments: arguments, which must not contain plain passwords (runtime/encrypted_passwords.py)
     :param arguments_of_each: arguments for each uuid instead of ``arguments``
     """
     now = utils.utcnow()
-    of_each: Sequence[dict[str, Any] | None] = [arguments] * len(uuids)
+    of_each: Sequence[JsonDocument | None] = [arguments] * len(uuids)
     if arguments_of_each is not None:
         of_each = arguments_of_each
     conn.execute(statements.insert(instance_actions), [dict(
@@ -211,7 +212,7 @@ def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]
     return statements.dicts(conn.execute(statement))
 
 
-def set_arguments(conn: sa.Connection, uuid: str, arguments: dict[str, Any]) -> None:
+def set_arguments(conn: sa.Connection, uuid: str, arguments: JsonDocument) -> None:
     """Set the arguments with which a server's main action is repeated."""
     conn.execute(_update_of(False, False), {'arguments': arguments, **_of(uuid)})
 

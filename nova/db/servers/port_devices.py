@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from nova import actions
 from nova import exception
+from nova.json_types import JsonDocument
 from nova import states
 from nova.context import RequestContext
 from nova.db.moves import migrations as server_migrations
@@ -27,7 +28,7 @@ from nova.objects import pci
 _WITHOUT = {('compute_attach_interface', True), ('compute_detach_interface', False)}
 
 
-def begin(conn: sa.Connection, ctx: RequestContext, uuid: str, action: actions.Action, arguments: dict[str, Any],
+def begin(conn: sa.Connection, ctx: RequestContext, uuid: str, action: actions.Action, arguments: JsonDocument,
           request: pci.Request, admin: bool | None = False) -> InstancesRow:
     """Begin to attach a port that needs a device of the server's host, and claim the device; see tasks.begin.
 

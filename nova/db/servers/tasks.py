@@ -12,11 +12,12 @@ from nova.db.servers import instances
 from nova.db.servers import shares
 from nova.db.tables.rows import InstancesRow
 from nova.db.types import ColumnValues
+from nova.json_types import JsonDocument
 from nova.objects import pci
 
 
 def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action,
-          arguments: dict[str, Any] | None = None, values: ColumnValues | None = None,
+          arguments: JsonDocument | None = None, values: ColumnValues | None = None,
           admin: bool | None = False) -> InstancesRow:
     """Begin ``action`` (a row of actions.ACTIONS) on a server if its state and lock allow it.
 

@@ -1,7 +1,6 @@
 """Updates of attachments in the embedded block storage to match the guests, after a database was restored from a
 backup.
 """
-from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -11,23 +10,25 @@ from nova.db import statements
 from nova.db.tables.volume import volume_attachments
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
+from nova.objects.block_device import AttachedVolume
+from nova.objects.block_device import KnownAttachment
 
 
 class Held(Exception):
     """A volume of a guest is attached to another server."""
 
 
-def follow(conn: sa.Connection, uuid: str, project_id: str | None, found: dict[str, dict[str, Any]],
-           dropped: list[str]) -> dict[str, dict[str, Any]]:
+def follow(conn: sa.Connection, uuid: str, project_id: str | None, found: dict[str, AttachedVolume],
+           dropped: list[str]) -> dict[str, KnownAttachment]:
     """Replace the attachments of a server with those of its guest.
 
     :param project_id: project of the server; volumes of other projects are refused
-    :param found: {volume id: {'attachment_id', 'device_name'}} of the guest
+    :param found: {volume id: volume} of the guest
     :param dropped: ids of volumes that the guest no longer has
-    :returns: {volume id: {'attachment_id', 'volume_size'}} of the volumes in the embedded block storage
+    :returns: {volume id: attachment} of the volumes in the embedded block storage
     :raises Held: another server or project has one of the volumes; the caller must roll back
     """
-    attached = {}
+    attached: dict[str, KnownAttachment] = {}
     for volume_id, guest in sorted(found.items()):
         volume = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS, lock=True)
         if volume is None:                       # the volume is in another block storage, or was lost with the database

@@ -2,7 +2,7 @@
 from collections.abc import Callable, Sequence
 import dataclasses
 import re
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
@@ -66,7 +66,7 @@ class HostNetwork:
         zone = instance.availability_zone or self.conf.default_availability_zone
         return {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE', 'device_owner': f'compute:{zone}'}
 
-    def vifs(self, conn: Connection, rows: Sequence[db_rows.PortsRow | ServerPort]) -> list[dict[str, Any]]:
+    def vifs(self, conn: Connection, rows: Sequence[db_rows.PortsRow | ServerPort]) -> list[network_info.Vif]:
         """Build VIFs of port rows."""
         vlans, subports = self._subports(conn, rows)
         every = [*rows, *subports.values()]
@@ -117,10 +117,10 @@ def overlay_addresses(conn: Connection, rows: Sequence[db_rows.PortsRow | Server
 
 def vif(conf: ConfigOpts, port: db_rows.PortsRow | ServerPort, network: db_rows.NetworksRow,
         subnets: list[db_rows.SubnetsRow],
-        fixed: list[dict[str, str]], more: OverlayAddresses = NO_ADDRESSES) -> dict[str, Any]:
+        fixed: list[dict[str, str]], more: OverlayAddresses = NO_ADDRESSES) -> network_info.Vif:
     """Return one entry of a server's network information (nova/objects/network_info.py)."""
     floating = {each['ip_address']: more.floating.get((port['id'], each['ip_address'])) for each in fixed}
-    by_subnet: dict[str, list[dict[str, Any]]] = {}
+    by_subnet: dict[str, list[network_info.Address]] = {}
     for entry in fixed:
         by_subnet.setdefault(entry['subnet_id'], []).append(
             {'address': entry['ip_address'], 'type': 'fixed', 'floating_ips': [
@@ -147,8 +147,8 @@ def vif(conf: ConfigOpts, port: db_rows.PortsRow | ServerPort, network: db_rows.
     }
 
 
-def _subnet(conf: ConfigOpts, subnet: db_rows.SubnetsRow, ips: list[dict[str, Any]], network: db_rows.NetworksRow,
-            served: str | None) -> dict[str, Any]:
+def _subnet(conf: ConfigOpts, subnet: db_rows.SubnetsRow, ips: list[network_info.Address],
+            network: db_rows.NetworksRow, served: str | None) -> network_info.Subnet:
     gateway = subnet['gateway_ip']
     if network['network_type'] != networks.FLAT:
         mode = subnet['ipv6_address_mode']

@@ -8,6 +8,10 @@ from oslo_utils import timeutils
 from nova import exception
 from nova.conf.placement import placement as placement_options
 from nova.context import RequestContext
+from nova.network.neutron import documents
+from nova.network.neutron.documents import Network
+from nova.network.neutron.documents import Port
+from nova.network.neutron.documents import Subnet
 from nova.network import selection
 from nova.network.neutron import network_selection
 from nova.network.neutron import client
@@ -15,10 +19,12 @@ from nova.network.neutron import devices
 from nova.network.neutron import floating
 from nova.network.neutron import groups
 from nova.network.neutron import vifs
+from nova.objects.network_info import PortRequest
 from nova.objects import pci
 from nova.runtime import rest_client
 
 Document = dict[str, Any]
+_NETWORKS: documents.Kind[Document] = documents.Kind('networks')         # documents that the compute API shows
 DEFAULT = 'default'
 
 
@@ -42,7 +48,7 @@ class API:
 
     # ---- checks of requests
 
-    def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
+    def validate_networks(self, context: RequestContext, requested: list[PortRequest] | str | None,
                           count: int = 1, guarantees: bool = True,
                           groups: Collection[str] = ()) -> selection.CheckedNetworks:
         neutron, project_id = self.neutron, str(context.project_id)
@@ -70,7 +76,7 @@ class API:
         return selection.CheckedNetworks(requested, any(secured), self._devices(context, ports.values()),
                                          tuple(sorted(set(known.values()))))
 
-    def _devices(self, context: RequestContext, ports: Collection[Document]) -> tuple[pci.Request, ...]:
+    def _devices(self, context: RequestContext, ports: Collection[Port]) -> tuple[pci.Request, ...]:
         """Return requests for the host devices that ports need.
 
         :raises NetworkRequestInvalid: such a port has no physical network
@@ -82,28 +88,28 @@ class API:
             raise exception.NetworkRequestInvalid(reason='ports with a vnic_type other than normal need an account in '
                                                          '[neutron] that sees physical networks.')
         networks = {row['id']: row for row in self.neutron.list(
-            network_selection.system(context), 'networks', id={port['network_id'] for port in found})}
+            network_selection.system(context), documents.NETWORKS, id={port['network_id'] for port in found})}
         return tuple(request for port in found if (request := devices.request(port, networks[port['network_id']])))
 
-    def _named(self, context: RequestContext, requested: list[selection.Request],
-               ) -> tuple[dict[str, Document], dict[str, Document], list[Document]]:
+    def _named(self, context: RequestContext, requested: list[PortRequest],
+               ) -> tuple[dict[str, Port], dict[str, Network], list[Subnet]]:
         """Return (ports, networks, subnets) named in requests, as the caller sees them.
 
         Ports are read twice: as the caller, to check visibility, and as the system, to get resource_request.
         """
         neutron = self.neutron
         wanted = {str(request['port_id']) for request in requested if request.get('port_id')}
-        ports = {port['id']: port for port in neutron.list(context, 'ports', id=wanted)}
+        ports = {port['id']: port for port in neutron.list(context, documents.PORTS, id=wanted)}
         if ports and neutron.has_account:            # Neutron shows resource_request to administrators only
-            found = neutron.list(network_selection.system(context), 'ports', id=set(ports))
+            found = neutron.list(network_selection.system(context), documents.PORTS, id=set(ports))
             ports = {port['id']: port for port in found}
         idents = {str(request['network_id']) for request in requested if request.get('network_id')}
         networks = network_selection.usable(neutron, context, str(context.project_id), idents) if idents else {}
         fixed = {str(request['network_id']) for request in requested if request.get('fixed_ip')}
-        return ports, networks, neutron.list(context, 'subnets', network_id=fixed) if fixed else []
+        return ports, networks, neutron.list(context, documents.SUBNETS, network_id=fixed) if fixed else []
 
-    def _check(self, project_id: str, ports: dict[str, Document], networks: dict[str, Document],
-               subnets: list[Document], request: selection.Request, count: int) -> None:
+    def _check(self, project_id: str, ports: dict[str, Port], networks: dict[str, Network],
+               subnets: list[Subnet], request: PortRequest, count: int) -> None:
         if count > 1 and (request.get('port_id') or request.get('fixed_ip')):
             raise exception.NetworkRequestInvalid(reason='a port or a fixed IP can be used by one server only.')
         try:
@@ -128,7 +134,7 @@ class API:
                 reason=f'{wanted} ports are needed, {used} of {port["limit"]} ports of the project are in use.')
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: selection.Request) -> selection.CheckedNetworks:
+                     request: PortRequest) -> selection.CheckedNetworks:
         if not request['port_id'] and not request['network_id']:
             usable = network_selection.usable(
                 self.neutron, context, project_id, server_networks) if server_networks else {}
@@ -162,9 +168,9 @@ class API:
     # ---- security groups of servers
 
     def security_groups_for(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[Document]]:
-        ports = self.neutron.list(context, 'ports', device_id=instance_uuids)
+        ports = self.neutron.list(context, documents.PORTS, device_id=instance_uuids)
         idents = {ident for port in ports for ident in port.get('security_groups') or ()}
-        known = {row['id']: row for row in self.neutron.list(context, 'security-groups', id=idents)}
+        known = {row['id']: row for row in self.neutron.list(context, documents.GROUPS, id=idents)}
         found: dict[str, dict[str, Document]] = {}
         for port in ports:
             found.setdefault(port['device_id'], {}).update(
@@ -173,7 +179,7 @@ class API:
 
     def group_names_of(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[str]]:
         """See nova.network.api. Two requests for each batch of servers that fits into one filter."""
-        ports = self.neutron.list(context, 'ports', device_id=instance_uuids,
+        ports = self.neutron.list(context, documents.PORTS, device_id=instance_uuids,
                                   fields=('id', 'device_id', 'security_groups'))
         known = self._group_names(context, ports)
         found: dict[str, set[str]] = {}
@@ -182,11 +188,11 @@ class API:
                 known[ident] for ident in port.get('security_groups') or () if ident in known)
         return {uuid: sorted(names) for uuid, names in found.items()}
 
-    def _group_names(self, context: RequestContext, ports: Collection[Document]) -> dict[str, str]:
+    def _group_names(self, context: RequestContext, ports: Collection[Port]) -> dict[str, str]:
         """Return {id: name} of the ports' security groups, in at most one request."""
         idents = {ident for port in ports for ident in port.get('security_groups') or ()}
         return {row['id']: row['name'] or row['id'] for row in self.neutron.list(
-            context, 'security-groups', id=idents, fields=('id', 'name'))}
+            context, documents.GROUPS, id=idents, fields=('id', 'name'))}
 
     def add_security_group(self, context: RequestContext, project_id: str, instance_uuid: str, name: str) -> list[str]:
         if not self._change_groups(context, project_id, instance_uuid, name,
@@ -206,45 +212,45 @@ class API:
         """Change the groups of a server's ports and return the number of affected ports."""
         group, = network_selection.groups(self.neutron, context, project_id, [name])
         count = 0
-        for port in self.neutron.list(context, 'ports', device_id=instance_uuid):
+        for port in self.neutron.list(context, documents.PORTS, device_id=instance_uuid):
             before = port.get('security_groups') or []
             if not port.get('port_security_enabled', True) or present and group['id'] not in before:
                 continue
             count += 1
             after = change(before, group['id'])
             if after != before:
-                self.neutron.update(context, 'ports', port['id'], {'security_groups': after},
+                self.neutron.update(context, documents.PORTS, port['id'], {'security_groups': after},
                                     exception.PortNotFound(port_id=port['id']))
         return count
 
     def security_group_rules(self, context: RequestContext, group_ids: list[str]) -> dict[str, list[Document]]:
         found: dict[str, list[Document]] = {ident: [] for ident in group_ids}
-        for rule in self.neutron.list(context, 'security-group-rules', security_group_id=group_ids):
+        for rule in self.neutron.list(context, documents.RULES, security_group_id=group_ids):
             found[rule['security_group_id']].append(rule)
         return found
 
     def security_groups_by_id(self, context: RequestContext, group_ids: set[str]) -> dict[str, Document]:
-        return {row['id']: row for row in self.neutron.list(context, 'security-groups', id=group_ids)}
+        return {row['id']: row for row in self.neutron.list(context, documents.GROUPS, id=group_ids)}
 
     # ---- networks and ports
 
     def list_networks(self, context: RequestContext) -> list[Document]:
-        return sorted(map(_network, self.neutron.list(context, 'networks')), key=lambda row: (row['name'], row['id']))
+        return sorted(map(_network, self.neutron.list(context, _NETWORKS)), key=lambda row: (row['name'], row['id']))
 
     def show_network(self, context: RequestContext, ident: str) -> Document:
-        return _network(self.neutron.show(context, 'networks', ident, exception.NetworkNotFound(network_id=ident[:80])))
+        return _network(self.neutron.show(context, _NETWORKS, ident, exception.NetworkNotFound(network_id=ident[:80])))
 
-    def subnets_of(self, context: RequestContext, network_ids: list[str]) -> dict[str, list[Document]]:
-        found: dict[str, list[Document]] = {ident: [] for ident in network_ids}
-        for row in self.neutron.list(context, 'subnets', network_id=network_ids):
+    def subnets_of(self, context: RequestContext, network_ids: list[str]) -> dict[str, list[Subnet]]:
+        found: dict[str, list[Subnet]] = {ident: [] for ident in network_ids}
+        for row in self.neutron.list(context, documents.SUBNETS, network_id=network_ids):
             found[row['network_id']].append(row)
         return {ident: sorted(rows, key=lambda row: (row.get('created_at') or '', row['id']))
                 for ident, rows in found.items()}
 
-    def ports_of(self, context: RequestContext, instance_uuid: str) -> list[Document]:
-        ports = self.neutron.list(context, 'ports', device_id=instance_uuid)
+    def ports_of(self, context: RequestContext, instance_uuid: str) -> list[documents.ServerPort]:
+        ports = self.neutron.list(context, documents.PORTS, device_id=instance_uuid)
         if ports and self.neutron.has_account:       # order and tags are visible to the system only
-            ours = self.neutron.list(network_selection.system(context), 'ports', device_id=instance_uuid)
+            ours = self.neutron.list(network_selection.system(context), documents.PORTS, device_id=instance_uuid)
             seen = {port['id'] for port in ports}
             ports = [port for port in vifs.sort_ports(ours) if port['id'] in seen]
         return [{**port, 'tag': vifs.profile(port).get(vifs.TAG)} for port in ports]

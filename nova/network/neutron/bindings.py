@@ -8,6 +8,8 @@ from nova.context import RequestContext
 from nova.network.neutron import claims
 from nova.network.neutron import client
 from nova.network.neutron import devices
+from nova.network.neutron import documents
+from nova.network.neutron.documents import Port
 from nova.network.neutron import vifs
 
 Document = dict[str, Any]
@@ -23,7 +25,7 @@ class Bindings:
     def __init__(self, neutron: client.Neutron, claimed: claims.Claims) -> None:
         self._neutron, self._claims = neutron, claimed
 
-    def move(self, ctx: RequestContext, port: Document, host: str) -> Document:
+    def move(self, ctx: RequestContext, port: Port, host: str) -> Port:
         """Bind a port to a host: activate an inactive binding there, and delete the others.
 
         :raises PortBindingFailed: no agent can bind the port on the host, or the host lacks the requested resources
@@ -42,31 +44,31 @@ class Bindings:
         vifs.check_bound(port, {'vif_type': port.get('binding:vif_type')}, host)
         return port
 
-    def _move(self, ctx: RequestContext, port: Document, host: str, profile: Document) -> tuple[Document, bool]:
+    def _move(self, ctx: RequestContext, port: Port, host: str, profile: Document) -> tuple[Port, bool]:
         """Return (port, whether an inactive binding existed)."""
         missing, before = exception.PortNotFound(port_id=port['id']), port.get('binding:host_id')
         if before and before != host and self._inactive_binding(ctx, port, host):
             self._activate(ctx, port, host)
-            return self._neutron.show(ctx, 'ports', port['id'], missing), True
+            return self._neutron.show(ctx, documents.PORTS, port['id'], missing), True
         if before == host:
-            self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': ''}, missing)
-        return self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': host, 'binding:profile': profile},
-                                    missing), False
+            self._neutron.update(ctx, documents.PORTS, port['id'], {'binding:host_id': ''}, missing)
+        return self._neutron.update(ctx, documents.PORTS, port['id'], {
+            'binding:host_id': host, 'binding:profile': profile}, missing), False
 
-    def prepare(self, ctx: RequestContext, port: Document, host: str) -> Document:
+    def prepare(self, ctx: RequestContext, port: Port, host: str) -> documents.Binding:
         """Create an inactive binding of the port on the migration's destination host.
 
         Without the extension the port is bound when the server has arrived, as Neutron's documentation describes.
         """
         if port.get('binding:host_id') == host or EXTENDED not in self._neutron.extensions(ctx):
-            return {name: port.get(f'binding:{name}') for name in ('vif_type', 'vif_details', 'vnic_type')}
+            return vifs.binding_of(port)
         found = self._inactive_binding(ctx, port, host)
         if found and found.get('vif_type') in vifs.UNBOUND:
             self.forget(ctx, port, host)
             found = None
         if not found:
             with self._claims.profile(ctx, port, host) as profile:
-                found = self._neutron.create(ctx, f'ports/{port["id"]}/bindings', {
+                found = self._neutron.create(ctx, documents.bindings_of(port["id"]), {
                     'host': host, 'vnic_type': port.get('binding:vnic_type') or 'normal', 'profile': profile},
                     exception.PortNotFound(port_id=port['id']))
         try:
@@ -76,12 +78,12 @@ class Bindings:
             raise
         return found
 
-    def forget(self, ctx: RequestContext, port: Document, host: str) -> None:
+    def forget(self, ctx: RequestContext, port: Port, host: str) -> None:
         """Remove an inactive binding on a host. Does nothing if there is none."""
         if EXTENDED in self._neutron.extensions(ctx) and self._inactive_binding(ctx, port, host):
             self._delete(ctx, port, host)
 
-    def forget_others(self, ctx: RequestContext, port: Document) -> None:
+    def forget_others(self, ctx: RequestContext, port: Port) -> None:
         """Remove all inactive bindings."""
         if EXTENDED not in self._neutron.extensions(ctx):
             return
@@ -89,34 +91,35 @@ class Bindings:
             if found['status'] != 'ACTIVE':
                 self._delete(ctx, port, found['host'])
 
-    def unbind(self, ctx: RequestContext, port: Document) -> None:
+    def unbind(self, ctx: RequestContext, port: Port) -> None:
         """Unbind a port from its host. The rest of its binding profile stays."""
         self.forget_others(ctx, port)
         self._claims.release(ctx, port, port.get('binding:host_id') or '')
         kept = {name: value for name, value in vifs.profile(port).items()
                 if name not in (vifs.ALLOCATION, *devices.KEYS)}
         changed = {} if kept == vifs.profile(port) else {'binding:profile': kept}
-        self._neutron.update(ctx, 'ports', port['id'], {'binding:host_id': '', **changed},
+        self._neutron.update(ctx, documents.PORTS, port['id'], {'binding:host_id': '', **changed},
                              exception.PortNotFound(port_id=port['id']))
 
-    def _of(self, ctx: RequestContext, port: Document) -> list[Document]:
+    def _of(self, ctx: RequestContext, port: Port) -> list[documents.Binding]:
         missing = exception.PortNotFound(port_id=port['id'])
-        found: list[Document] = self._neutron.call(ctx, 'GET', f'/ports/{port["id"]}/bindings', missing)['bindings']
+        found: list[documents.Binding] = self._neutron.call(
+            ctx, 'GET', f'/{documents.bindings_of(port["id"])}', missing)['bindings']
         return found
 
-    def _inactive_binding(self, ctx: RequestContext, port: Document, host: str) -> Document | None:
+    def _inactive_binding(self, ctx: RequestContext, port: Port, host: str) -> documents.Binding | None:
         if EXTENDED not in self._neutron.extensions(ctx):
             return None
         return next((found for found in self._of(ctx, port) if found['host'] == host and found['status'] != 'ACTIVE'),
                     None)
 
-    def _activate(self, ctx: RequestContext, port: Document, host: str) -> None:
+    def _activate(self, ctx: RequestContext, port: Port, host: str) -> None:
         path = f'/ports/{port["id"]}/bindings/{_segment(host)}/activate'
         # an earlier request activated it, but its response was lost
         with contextlib.suppress(exception.PortBindingExists):
             self._neutron.call(ctx, 'PUT', path, exception.PortNotFound(port_id=port['id']))
 
-    def _delete(self, ctx: RequestContext, port: Document, host: str) -> None:
+    def _delete(self, ctx: RequestContext, port: Port, host: str) -> None:
         self._claims.release(ctx, port, host)
         with contextlib.suppress(exception.NotFound):
             self._neutron.call(ctx, 'DELETE', f'/ports/{port["id"]}/bindings/{_segment(host)}', exception.NotFound())

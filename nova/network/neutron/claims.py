@@ -7,6 +7,7 @@ from oslo_config.cfg import ConfigOpts
 
 from nova.conf.placement import placement as placement_options
 from nova.context import RequestContext
+from nova.network.neutron.documents import Port
 from nova.network.neutron import placement
 from nova.network.neutron import requests
 from nova.network.neutron import vifs
@@ -35,7 +36,7 @@ class Claims:
             self._placement.begin(ctx, {node: ident for _host, node, ident in self._nodes()})
 
     @contextlib.contextmanager
-    def profile(self, ctx: RequestContext, port: Document, host: str, server: str | None = None) -> Iterator[Document]:
+    def profile(self, ctx: RequestContext, port: Port, host: str, server: str | None = None) -> Iterator[Document]:
         """Claim a port's resources on a host and yield its binding profile. If the block fails, release the claim.
 
         :param server: uuid of the server, if the port has no device_id yet
@@ -55,7 +56,7 @@ class Claims:
             self._placement.release(ctx, port['id'], owner, host)
             raise
 
-    def release(self, ctx: RequestContext, port: Document, host: str) -> None:
+    def release(self, ctx: RequestContext, port: Port, host: str) -> None:
         """Release a port's resources on a host; if the port requests no resources, no HTTP request is sent."""
         if self._placement is not None and (requests.groups(port) or vifs.ALLOCATION in vifs.profile(port)):
             self._placement.release(ctx, port['id'], port['device_id'], host)

@@ -4,14 +4,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import typing
 from collections.abc import Collection
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.json_types import JsonDocument
+from nova.network.neutron.documents import Kind
+from nova.network.neutron.documents import Row
 from nova.runtime import rest_client
 
 if TYPE_CHECKING:
@@ -64,14 +69,14 @@ class Neutron:
 
     # ---- resources
 
-    def list(self, ctx: RequestContext, kind: str, **filters: Filter) -> list[Document]:
-        """List the resources of a kind ('ports', 'security-groups', …) that match filters and are visible to the
+    def list(self, ctx: RequestContext, kind: Kind[Row], **filters: Filter) -> list[Row]:
+        """List the resources of a kind that match filters and are visible to the
         caller.
 
         :param filters: name -> value or collection. A collection matches any of its values; an empty one matches
             nothing
         """
-        found: dict[str, Document] = {}
+        found: dict[str, Row] = {}
         for params in _batches({name: value for name, value in filters.items() if value is not None}):
             marker = None
             while True:
@@ -83,18 +88,18 @@ class Neutron:
                 marker = rows[-1]['id']
         return list(found.values())
 
-    def show(self, ctx: RequestContext, kind: str, ident: str, missing: exception.NovaException) -> Document:
+    def show(self, ctx: RequestContext, kind: Kind[Row], ident: str, missing: exception.NovaException) -> Row:
         """Return one resource; raise ``missing`` if the caller sees none with this id."""
-        return self._one(self.call(ctx, 'GET', f'/{kind}/{rest_client.checked(ident, missing)}', missing))
+        return self._one(kind, self.call(ctx, 'GET', f'/{kind}/{rest_client.checked(ident, missing)}', missing))
 
-    def create(self, ctx: RequestContext, kind: str, values: Document,
-               missing: exception.NovaException | None = None) -> Document:
+    def create(self, ctx: RequestContext, kind: Kind[Row], values: JsonDocument,
+               missing: exception.NovaException | None = None) -> Row:
         """Create and return a resource; raise ``missing`` if it refers to a resource that does not exist."""
-        return self._one(self.call(ctx, 'POST', f'/{kind}', missing or exception.NotFound(),
+        return self._one(kind, self.call(ctx, 'POST', f'/{kind}', missing or exception.NotFound(),
                                    json={_key(kind).removesuffix('s'): values}))
 
-    def update(self, ctx: RequestContext, kind: str, ident: str, values: Document, missing: exception.NovaException,
-               revision: int | None = None) -> Document:
+    def update(self, ctx: RequestContext, kind: Kind[Row], ident: str, values: JsonDocument,
+               missing: exception.NovaException, revision: int | None = None) -> Row:
         """Update and return a resource.
 
         :param revision: refuse if another request changed it since this revision
@@ -102,7 +107,7 @@ class Neutron:
         """
         headers = {} if revision is None else {'If-Match': f'revision_number={revision}'}
         path = f'/{kind}/{rest_client.checked(ident, missing)}'
-        return self._one(self.call(ctx, 'PUT', path, missing, headers=headers,
+        return self._one(kind, self.call(ctx, 'PUT', path, missing, headers=headers,
                                    json={_key(kind).removesuffix('s'): values}))
 
     def delete(self, ctx: RequestContext, kind: str, ident: str,
@@ -136,8 +141,8 @@ class Neutron:
     # ---- requests
 
     def call(self, ctx: RequestContext, method: str, path: str, missing: exception.NovaException,
-             headers: dict[str, str] | None = None, params: Document | None = None,
-             json: Document | None = None) -> Document:
+             headers: dict[str, str] | None = None, params: Mapping[str, Filter] | None = None,
+             json: JsonDocument | None = None) -> Document:
         """Send a request and return the document of the answer, or {} if it has none; raise ``missing`` for 404.
 
         :raises Unavailable: the service does not answer in time, or returns a server error
@@ -169,9 +174,9 @@ class Neutron:
         return self._root
 
     @staticmethod
-    def _one(document: Document) -> Document:
+    def _one(kind: Kind[Row], document: Document) -> Row:
         (resource,) = document.values()
-        return resource if isinstance(resource, dict) else {}
+        return typing.cast(Row, resource if isinstance(resource, dict) else {})
 
 
 def _key(kind: str) -> str:

@@ -2,6 +2,8 @@
 from typing import Any
 
 from nova import exception
+from nova.network.neutron.documents import Network
+from nova.network.neutron.documents import Port
 from nova.objects import pci
 
 Document = dict[str, Any]
@@ -12,11 +14,11 @@ SLOT, VENDOR, PHYSICAL = 'pci_slot', 'pci_vendor_info', 'physical_network'
 KEYS = (SLOT, VENDOR, PHYSICAL)               # keys of a binding profile
 
 
-def vnic_type(port: Document) -> str:
+def vnic_type(port: Port) -> str:
     return port.get('binding:vnic_type') or 'normal'
 
 
-def request(port: Document, network: Document) -> pci.Request | None:
+def request(port: Port, network: Network) -> pci.Request | None:
     """Return the device request of a port, or None for other vnic_types.
 
     :param network: network of the port, as administrators see it
@@ -34,7 +36,7 @@ def request(port: Document, network: Document) -> pci.Request | None:
                        None, port['id'])
 
 
-def profile(port: Document, devices: list[pci.Device], host: str) -> Document:
+def profile(port: Port, devices: list[pci.Device], host: str) -> Document:
     """Return the binding profile keys of a port's device, or {} for other vnic_types.
 
     :param devices: the server's devices on its host

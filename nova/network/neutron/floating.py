@@ -5,9 +5,10 @@ import ipaddress
 from nova import exception
 from nova.context import RequestContext
 from nova.network.neutron import client
+from nova.network.neutron import documents
 
 Document = dict[str, Any]
-KIND = 'floatingips'
+KIND: documents.Kind[Document] = documents.Kind('floatingips')
 
 
 class FloatingIps:
@@ -21,7 +22,7 @@ class FloatingIps:
 
     def _outside(self) -> dict[str, str]:
         """Return {id: name} of the external networks."""
-        rows = self._neutron.list(self._context, 'networks', **{'router:external': 'True'})
+        rows = self._neutron.list(self._context, documents.NETWORKS, **{'router:external': 'True'})
         return {row['id']: row['name'] or row['id'] for row in rows}
 
     def pools(self) -> list[str]:
@@ -52,7 +53,7 @@ class FloatingIps:
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
         row = self._of_address(address)
-        ports = self._neutron.list(self._context, 'ports', device_id=instance_uuid)
+        ports = self._neutron.list(self._context, documents.PORTS, device_id=instance_uuid)
         places = [(port['id'], ip['ip_address']) for port in ports for ip in port['fixed_ips']
                   if ipaddress.ip_address(ip['ip_address']).version == 4 and fixed in (None, ip['ip_address'])]
         if not places:
@@ -63,7 +64,7 @@ class FloatingIps:
 
     def remove(self, instance_uuid: str, address: str) -> None:
         row = self._of_address(address)
-        ports = self._neutron.list(self._context, 'ports', device_id=instance_uuid)
+        ports = self._neutron.list(self._context, documents.PORTS, device_id=instance_uuid)
         if row['port_id'] not in {port['id'] for port in ports}:
             raise exception.Conflict(f'Floating IP {address} is not associated with the server.')
         self._change(row, {'port_id': None})
@@ -89,7 +90,7 @@ class FloatingIps:
     def _shown(self, rows: list[Document]) -> list[Document]:
         names = self._outside() if rows else {}
         ports = {port['id']: port for port in self._neutron.list(
-            self._context, 'ports', id={row['port_id'] for row in rows if row.get('port_id')})}
+            self._context, documents.PORTS, id={row['port_id'] for row in rows if row.get('port_id')})}
         return [{'id': row['id'], 'ip': row['floating_ip_address'],
                  'pool': names.get(row['floating_network_id'], row['floating_network_id']),
                  'fixed_ip': row.get('fixed_ip_address'),

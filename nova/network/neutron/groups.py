@@ -7,10 +7,11 @@ from nova import context as nova_context
 from nova import exception
 from nova.context import RequestContext
 from nova.network.neutron import client
+from nova.network.neutron import documents
 
 Document = dict[str, Any]
 Hosts = list[str]
-KIND, RULES = 'security-groups', 'security-group-rules'
+KIND, RULES = documents.GROUPS, documents.RULES
 
 
 class Groups:

@@ -11,6 +11,9 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova.network.neutron import documents
+from nova.network.neutron.documents import Network
+from nova.network.neutron.documents import Port
 from nova.network import selection
 from nova.network.interface import INTERFACE
 from nova.network.neutron import bindings
@@ -20,6 +23,8 @@ from nova.network.neutron import client
 from nova.network.neutron import devices
 from nova.network.neutron import vifs
 from nova.objects.instance import Instance
+from nova.objects.network_info import PortRequest
+from nova.objects.network_info import Vif
 from nova.rpc.interface import Methods
 from nova.rpc.interface import named
 
@@ -61,8 +66,8 @@ class NeutronManager:
     # ---- a server begins and ends
 
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
-                              requested_networks: list[selection.Request] | str | None,
-                              security_groups: list[str] | None, host: str) -> list[Document]:
+                              requested_networks: list[PortRequest] | str | None,
+                              security_groups: list[str] | None, host: str) -> list[Vif]:
         """See interface.py. A repeated call creates missing ports and rebinds ports of another host."""
         if requested_networks == 'none' or requested_networks == []:
             return []
@@ -86,10 +91,10 @@ class NeutronManager:
         return self._vifs(ctx, ports)
 
     def _default(self, ctx: nova_context.RequestContext, project_id: str,
-                 auto: bool) -> list[selection.Request]:
+                 auto: bool) -> list[PortRequest]:
         """Return the requests of a server that names no network."""
         network = network_selection.default_network(self.neutron, ctx, project_id)
-        ident = network and network['id']
+        ident = network['id'] if network else None
         if ident is None and auto:
             ident = network_selection.topology(self.neutron, ctx, project_id, dry_run=False)
             if ident is None:
@@ -97,20 +102,21 @@ class NeutronManager:
         return selection.normalized([{'network_id': ident}] if ident else []) or []
 
     def _networks(self, ctx: nova_context.RequestContext, project_id: str,
-                  requests: list[selection.Request]) -> dict[str, Document]:
+                  requests: list[PortRequest]) -> dict[str, Network]:
         idents = {str(request['network_id']) for request in requests if request['network_id']}
         return network_selection.usable(self.neutron, ctx, project_id, idents) if idents else {}
 
-    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: selection.Request,
-                       networks: dict[str, Document], groups: list[str] | None, host: str,
-                       profile: Document) -> Document:
+    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: PortRequest,
+                       networks: dict[str, Network], groups: list[str] | None, host: str,
+                       profile: Document) -> Port:
         """Bind an existing port of the project, or create a port."""
         zone = instance.availability_zone or self.conf.default_availability_zone
         values: Document = {'device_id': instance.uuid, 'device_owner': COMPUTE + zone, 'binding:host_id': host}
         if request['port_id'] and not request['network_id']:
             missing = exception.PortNotFound(port_id=request['port_id'])
-            port = network_selection.check_port(self.neutron.show(ctx, 'ports', request['port_id'], missing), request,
-                                                instance.project_id, instance.uuid, self.claims.enabled)
+            port = network_selection.check_port(
+                self.neutron.show(ctx, documents.PORTS, request['port_id'], missing), request, instance.project_id,
+                instance.uuid, self.claims.enabled)
             with self.claims.profile(ctx, port, host, instance.uuid) as kept:
                 values['binding:profile'] = {**kept, **profile, **devices.profile(port, instance.devices(), host)}
                 return self._assign_port(ctx, port, instance, values)
@@ -121,22 +127,22 @@ class NeutronManager:
             values['fixed_ips'] = [{'ip_address': request['fixed_ip']}]
         if groups is not None and network_selection.groups_are_used(network, groups):
             values['security_groups'] = groups
-        port = self.neutron.create(ctx, 'ports', values, exception.NetworkNotFound(network_id=network['id']))
+        port = self.neutron.create(ctx, documents.PORTS, values, exception.NetworkNotFound(network_id=network['id']))
         if port.get('resource_request'):
-            self.neutron.delete(ctx, 'ports', port['id'])
+            self.neutron.delete(ctx, documents.PORTS, port['id'])
             raise exception.NetworkRequestInvalid(
                 reason=f'network {network["id"]} has a QoS policy with a guaranteed bandwidth or packet rate. Create a '
                        'port first and pass its id, so that the scheduler selects a host with these resources.')
         return port
 
-    def _assign_port(self, ctx: nova_context.RequestContext, port: Document, instance: Instance,
-                     values: Document) -> Document:
+    def _assign_port(self, ctx: nova_context.RequestContext, port: Port, instance: Instance,
+                     values: Document) -> Port:
         """Assign a project's port to the server."""
         missing = exception.PortNotFound(port_id=port['id'])
         try:
-            return self.neutron.update(ctx, 'ports', port['id'], values, missing, port.get('revision_number'))
+            return self.neutron.update(ctx, documents.PORTS, port['id'], values, missing, port.get('revision_number'))
         except exception.NetworkConflict:
-            now = self.neutron.show(ctx, 'ports', port['id'], missing)
+            now = self.neutron.show(ctx, documents.PORTS, port['id'], missing)
             if now['device_id'] not in ('', instance.uuid):
                 raise exception.PortInUse(port_id=port['id']) from None
             raise
@@ -165,15 +171,15 @@ class NeutronManager:
                 LOG.warning('Cannot release claims of detached ports of server %s on %s: %s', instance_uuid,
                             of_server, error)
 
-    def _release_port(self, ctx: nova_context.RequestContext, port: Document) -> None:
+    def _release_port(self, ctx: nova_context.RequestContext, port: Port) -> None:
         if vifs.profile(port).get(vifs.MADE):
-            self.neutron.delete(ctx, 'ports', port['id'])
+            self.neutron.delete(ctx, documents.PORTS, port['id'])
             return
         self.bindings.forget_others(ctx, port)
         self.claims.release(ctx, port, port.get('binding:host_id') or '')
         kept = {name: value for name, value in vifs.profile(port).items() if name not in vifs.OURS}
         try:
-            self.neutron.update(ctx, 'ports', port['id'], {
+            self.neutron.update(ctx, documents.PORTS, port['id'], {
                 'device_id': '', 'device_owner': '', 'binding:host_id': '', 'binding:profile': kept},
                 exception.PortNotFound(port_id=port['id']))
         except exception.PortNotFound:
@@ -181,11 +187,11 @@ class NeutronManager:
 
     # ---- a server moves
 
-    def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance, host: str) -> list[Document]:
+    def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance, host: str) -> list[Vif]:
         ctx = network_selection.system(context)
         return self._vifs(ctx, [self._move(ctx, port, instance, host) for port in self._ports(ctx, instance.uuid)])
 
-    def _move(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, host: str) -> Document:
+    def _move(self, ctx: nova_context.RequestContext, port: Port, instance: Instance, host: str) -> Port:
         """Bind the port to the host, with the server's device on that host.
 
         Callers without devices, such as a refresh of changed ports, keep the port's device.
@@ -194,12 +200,12 @@ class NeutronManager:
             return self.bindings.move(ctx, port, host)
         profile = {**vifs.profile(port), **devices.profile(port, instance.devices(), host)}
         if profile != vifs.profile(port) and port.get('binding:host_id') == host:      # another device of the same host
-            port = self.neutron.update(ctx, 'ports', port['id'], {'binding:profile': profile},
+            port = self.neutron.update(ctx, documents.PORTS, port['id'], {'binding:profile': profile},
                                        exception.PortNotFound(port_id=port['id']))
         return self.bindings.move(ctx, {**port, 'binding:profile': profile}, host)
 
     def prepare_for_instance(self, context: nova_context.RequestContext, instance: Instance,
-                             host: str) -> list[Document]:
+                             host: str) -> list[Vif]:
         ctx = network_selection.system(context)
         ports = self._ports(ctx, instance.uuid)
         return self._vifs(ctx, ports, {port['id']: self.bindings.prepare(ctx, port, host) for port in ports})
@@ -216,7 +222,7 @@ class NeutronManager:
             if port.get('binding:host_id') == host:
                 self.bindings.unbind(ctx, port)
 
-    def network_info(self, context: nova_context.RequestContext, instance_uuid: str) -> list[Document]:
+    def network_info(self, context: nova_context.RequestContext, instance_uuid: str) -> list[Vif]:
         ctx = network_selection.system(context)
         return self._vifs(ctx, self._ports(ctx, instance_uuid))
 
@@ -246,8 +252,8 @@ class NeutronManager:
 
     # ---- one port more, one less
 
-    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: selection.Request,
-                    attached_by: str, host: str) -> Document:
+    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: PortRequest,
+                    attached_by: str, host: str) -> Vif:
         ctx = network_selection.system(context)
         ports = self._ports(ctx, instance.uuid)
         port = _find_port(ports, str(request['port_id']), attached_by)
@@ -263,7 +269,7 @@ class NeutronManager:
         return self._vifs(ctx, [port])[0]
 
     def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
-                  attached_by: str | None) -> Document | None:
+                  attached_by: str | None) -> Vif | None:
         ctx = network_selection.system(context)
         port = _find_port(self._ports(ctx, instance_uuid), port_id, attached_by)
         return self._vifs(ctx, [port])[0] if port else None
@@ -286,12 +292,13 @@ class NeutronManager:
         if any(ip['ip_address'] not in known_addresses for port in ports for ip in port['fixed_ips']):
             return
         port = ports[0]
-        subnets = self.neutron.list(ctx, 'subnets', network_id=network_id, ip_version=4)
+        subnets = self.neutron.list(ctx, documents.SUBNETS, network_id=network_id, ip_version=4)
         if not subnets:
             raise exception.NetworkRequestInvalid(reason=f'network {network_id} has no IPv4 subnet.')
         used = {ip['subnet_id'] for ip in port['fixed_ips']}
         chosen = next((subnet['id'] for subnet in subnets if subnet['id'] in used), subnets[0]['id'])
-        self.neutron.update(ctx, 'ports', port['id'], {'fixed_ips': [*port['fixed_ips'], {'subnet_id': chosen}]},
+        self.neutron.update(ctx, documents.PORTS, port['id'],
+                            {'fixed_ips': [*port['fixed_ips'], {'subnet_id': chosen}]},
                             exception.PortNotFound(port_id=port['id']), port.get('revision_number'))
 
     def remove_address(self, context: nova_context.RequestContext, instance_uuid: str, address: str,
@@ -300,43 +307,43 @@ class NeutronManager:
         for port in self._ports(ctx, instance_uuid):
             left = [ip for ip in port['fixed_ips'] if ip['ip_address'] != address]
             if left != port['fixed_ips']:
-                self.neutron.update(ctx, 'ports', port['id'], {'fixed_ips': left},
+                self.neutron.update(ctx, documents.PORTS, port['id'], {'fixed_ips': left},
                                     exception.PortNotFound(port_id=port['id']), port.get('revision_number'))
 
     # ---- reading
 
-    def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Document]:
+    def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Port]:
         """Return a server's ports in order: its project's ports with the binding profile key POSITION.
 
         The owner of a port may set device_id to any server and device_owner to ``compute:…``. The profile key alone is
         no proof either, because the port may have it from another server. Subports belong to their trunk and are
         excluded.
         """
-        rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
+        rows = self.neutron.list(ctx, documents.PORTS, device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None
         return vifs.sort_ports([row for row in rows if row['device_owner'].startswith(COMPUTE)
                                 and vifs.POSITION in vifs.profile(row) and project_id in (None, row['project_id'])])
 
-    def _vifs(self, ctx: nova_context.RequestContext, ports: list[Document],
-              prepared: dict[str, Document] | None = None) -> list[Document]:
+    def _vifs(self, ctx: nova_context.RequestContext, ports: list[Port],
+              prepared: dict[str, documents.Binding] | None = None) -> list[Vif]:
         """Return the VIFs of ports, with their bindings in ``prepared``."""
         if not ports:
             return []
         networks = {row['id']: row for row in self.neutron.list(
-            ctx, 'networks', id={port['network_id'] for port in ports})}
-        subnets = self.neutron.list(ctx, 'subnets', id={
+            ctx, documents.NETWORKS, id={port['network_id'] for port in ports})}
+        subnets = self.neutron.list(ctx, documents.SUBNETS, id={
             ip['subnet_id'] for port in ports for ip in port['fixed_ips']})
         subnets.sort(key=lambda row: (row.get('created_at') or '', row['id']))
         floating: dict[str, dict[str, list[str]]] = {}
         if 'router' in self.neutron.extensions(ctx):
-            for row in self.neutron.list(ctx, 'floatingips', port_id={port['id'] for port in ports}):
+            for row in self.neutron.list(ctx, documents.FLOATING_IPS, port_id={port['id'] for port in ports}):
                 floating.setdefault(row['port_id'], {}).setdefault(
                     row['fixed_ip_address'], []).append(row['floating_ip_address'])
         return [vifs.vif(port, networks[port['network_id']], subnets, floating.get(port['id'], {}),
                          (prepared or {}).get(port['id'])) for port in vifs.sort_ports(ports)]
 
 
-def _find_port(ports: list[Document], key: str, attached_by: str | None) -> Document | None:
+def _find_port(ports: list[Port], key: str, attached_by: str | None) -> Port | None:
     """Return the port with this id, or the one that a request created for this key, or None."""
     for port in ports:
         profile = vifs.profile(port)

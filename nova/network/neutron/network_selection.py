@@ -6,10 +6,14 @@ import ipaddress
 from nova import context as nova_context
 from nova import exception
 from nova.context import RequestContext
+from nova.network.neutron import documents
+from nova.network.neutron.documents import Network
+from nova.network.neutron.documents import Port
+from nova.network.neutron.documents import Subnet
 from nova.network import security
-from nova.network import selection
 from nova.network.neutron import client
 from nova.network.neutron import vifs
+from nova.objects.network_info import PortRequest
 from nova.runtime import rest_client
 
 Document = dict[str, Any]
@@ -20,12 +24,12 @@ AUTO = 'auto-allocated-topology'          # alias and path of the extension
 
 
 def usable(neutron: client.Neutron, ctx: RequestContext, project_id: str,
-           idents: Collection[str]) -> dict[str, Document]:
+           idents: Collection[str]) -> dict[str, Network]:
     """Return {id: network} of the networks in which the project may create ports.
 
     :param ctx: a user of the project, or the system
     """
-    rows = {row['id']: row for row in neutron.list(ctx, 'networks', id=set(idents))}
+    rows = {row['id']: row for row in neutron.list(ctx, documents.NETWORKS, id=set(idents))}
     found = {ident: row for ident, row in rows.items() if row['project_id'] == project_id or row.get('shared')}
     rest = [ident for ident in rows if ident not in found]
     if not rest:
@@ -33,19 +37,19 @@ def usable(neutron: client.Neutron, ctx: RequestContext, project_id: str,
     if ctx.auth_token and not ctx.is_admin:
         allowed = {ident for ident in rest if not rows[ident].get('router:external')}
     else:
-        policies = neutron.list(ctx, 'rbac-policies', object_id=rest, object_type='network', action='access_as_shared',
-                                target_tenant=project_id)
+        policies = neutron.list(ctx, documents.POLICIES, object_id=rest, object_type='network',
+                                action='access_as_shared', target_tenant=project_id)
         allowed = {policy['object_id'] for policy in policies}
     return {**found, **{ident: rows[ident] for ident in allowed}}
 
 
-def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: str) -> Document | None:
+def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: str) -> Network | None:
     """Return the network of a server that names none: the project's, else the shared one; None if there is neither.
 
     :raises NetworkAmbiguous: several networks qualify
     """
     for filters in ({'project_id': project_id}, {'shared': 'true'}):
-        rows = [row for row in neutron.list(ctx, 'networks', **filters)
+        rows = [row for row in neutron.list(ctx, documents.NETWORKS, **filters)
                 if row['admin_state_up'] and row['subnets'] and (row['project_id'] == project_id
                                                                  or not row.get('router:external'))]
         if len(rows) > 1:
@@ -69,8 +73,8 @@ def topology(neutron: client.Neutron, ctx: RequestContext, project_id: str, dry_
     return None if dry_run else str(ident)
 
 
-def check_port(port: Document | None, request: selection.Request, project_id: str, instance_uuid: str | None = None,
-               guaranteed: bool = False) -> Document:
+def check_port(port: Port | None, request: PortRequest, project_id: str, instance_uuid: str | None = None,
+               guaranteed: bool = False) -> Port:
     """Check and return the port in a request.
 
     :param guaranteed: whether resource requests of ports are claimed
@@ -90,7 +94,7 @@ def check_port(port: Document | None, request: selection.Request, project_id: st
     return port
 
 
-def check_network(networks: dict[str, Document], subnets: list[Document], request: selection.Request) -> Document:
+def check_network(networks: dict[str, Network], subnets: list[Subnet], request: PortRequest) -> Network:
     """Check and return the network in a request.
 
     :param subnets: subnets of the networks
@@ -111,7 +115,7 @@ def check_network(networks: dict[str, Document], subnets: list[Document], reques
     return network
 
 
-def groups_are_used(network: Document, names: Collection[str]) -> bool:
+def groups_are_used(network: Network, names: Collection[str]) -> bool:
     """Return whether new ports in the network get security groups.
 
     :raises NetworkRequestInvalid: new ports get none, but ``names`` has groups other than the default
@@ -124,7 +128,7 @@ def groups(neutron: client.Neutron, ctx: RequestContext, project_id: str, names:
 
     :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
     """
-    rows = neutron.list(ctx, 'security-groups', project_id=project_id) if names else []
+    rows = neutron.list(ctx, documents.GROUPS, project_id=project_id) if names else []
     found: dict[str, Document] = {}
     for name in names:
         fits = [row for row in rows if row['id'] == name] or [row for row in rows if row['name'] == name]

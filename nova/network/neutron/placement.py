@@ -12,6 +12,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.context import RequestContext
 from nova.network.neutron import client
+from nova.network.neutron.documents import Port
 from nova.network.neutron import requests
 from nova.runtime import rest_client
 
@@ -55,7 +56,7 @@ class Placement:
 
     # ---- hosts
 
-    def hosts_with(self, ctx: RequestContext, ports: list[Document]) -> frozenset[str]:
+    def hosts_with(self, ctx: RequestContext, ports: list[Port]) -> frozenset[str]:
         """Return the provider names of hosts with the resources for all these ports."""
         found = self._call(ctx, 'GET', '/allocation_candidates', params=requests.query(ports))
         roots = {each['root_provider_uuid'] for each in found['provider_summaries'].values()}
@@ -93,7 +94,7 @@ class Placement:
 
     # ---- claims
 
-    def claim(self, ctx: RequestContext, port: Document, server: str, host: str, node: str) -> requests.Providers:
+    def claim(self, ctx: RequestContext, port: Port, server: str, host: str, node: str) -> requests.Providers:
         """Allocate a port's resources on a host and return its binding profile value. Idempotent.
 
         :param node: name of the host's provider
@@ -115,7 +116,7 @@ class Placement:
             reason=f'host {host} is not connected to the network of port {port["id"]}, or lacks the bandwidth or '
                    'packet rate that it requests.')
 
-    def _claim(self, ctx: RequestContext, port: Document, server: str, node: str,
+    def _claim(self, ctx: RequestContext, port: Port, server: str, node: str,
                ident: str) -> requests.Providers | None:
         """Return the allocation, or None after conflicts with other claims."""
         roots = self._providers(ctx, [('name', node)])

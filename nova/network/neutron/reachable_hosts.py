@@ -5,6 +5,8 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova.network.neutron import client
+from nova.network.neutron import documents
+from nova.network.neutron.documents import Port
 from nova.network.neutron import placement
 from nova.network.neutron import requests
 
@@ -40,9 +42,10 @@ class HostFinder:
         """
         ctx = nova_context.admin_context()
         named = {each['port_id'] for each in requested if each.get('port_id')}
-        own = [row for row in self._neutron.list(ctx, 'ports', device_id=server)
+        own = [row for row in self._neutron.list(ctx, documents.PORTS, device_id=server)
                if row['device_owner'].startswith(COMPUTE)]
-        ports = list({port['id']: port for port in (*self._neutron.list(ctx, 'ports', id=named), *own)}.values())
+        found = self._neutron.list(ctx, documents.PORTS, id=named)
+        ports = list({port['id']: port for port in (*found, *own)}.values())
         networks = {each['network_id'] for each in requested if each.get('network_id') and not each.get('port_id')}
         requesting, segments = [port for port in ports if requests.groups(port)], self._segments(ctx, ports, networks)
         if not requesting and not segments:
@@ -52,7 +55,7 @@ class HostFinder:
                               bound if len(bound) == 1 else frozenset(),
                               tuple(self._placement.hosts_in(ctx, each) for each in segments))
 
-    def _segments(self, ctx: nova_context.RequestContext, ports: list[Document],
+    def _segments(self, ctx: nova_context.RequestContext, ports: list[Port],
                   networks: set[str]) -> list[set[str]]:
         """Return the possible segments for each routed network.
 
@@ -62,7 +65,8 @@ class HostFinder:
         if SEGMENT not in self._neutron.extensions(ctx):
             return []
         subnets = [row for row in self._neutron.list(
-            ctx, 'subnets', network_id=networks | {port['network_id'] for port in ports}) if row.get('segment_id')]
+            ctx, documents.SUBNETS, network_id=networks | {port['network_id'] for port in ports})
+            if row.get('segment_id')]
         of_subnet = {row['id']: row['segment_id'] for row in subnets}
         of_network: dict[str, set[str]] = {}
         for row in subnets:

@@ -6,6 +6,9 @@ several, ``{'request_groups': [{'id', 'required', 'resources'}], 'same_subtree':
 from collections.abc import Iterable
 from typing import Any
 
+from nova.network.neutron import documents
+from nova.network.neutron.documents import Port
+
 Document = dict[str, Any]
 Query = list[tuple[str, str]]
 Providers = str | dict[str, str]      # id of the provider that serves a port, or {group: id}
@@ -13,7 +16,7 @@ Providers = str | dict[str, str]      # id of the provider that serves a port, o
 ONE = 'port'                          # id of the only group of a request without ids
 
 
-def groups(port: Document) -> list[Document]:
+def groups(port: Port) -> list[documents.RequestGroup]:
     """Return [{'id', 'required': [trait], 'resources': {class: amount}}], or [] without a request."""
     request = port.get('resource_request') or {}
     if 'request_groups' in request:
@@ -23,7 +26,7 @@ def groups(port: Document) -> list[Document]:
     return [{'id': ONE, 'required': request.get('required') or [], 'resources': request.get('resources') or {}}]
 
 
-def query(ports: Iterable[Document], root: str | None = None) -> Query:
+def query(ports: Iterable[Port], root: str | None = None) -> Query:
     """Return query parameters for allocation candidates with the resources of all these ports.
 
     :param root: uuid of one host's provider, to restrict the candidates to it
@@ -44,7 +47,7 @@ def query(ports: Iterable[Document], root: str | None = None) -> Query:
     return found
 
 
-def allocation(port: Document, mappings: dict[str, list[str]]) -> Providers:
+def allocation(port: Port, mappings: dict[str, list[str]]) -> Providers:
     """Return the binding profile value of the serving providers: an id, or {group: provider}.
 
     :param mappings: {suffix: [provider]} of an allocation candidate
@@ -53,7 +56,7 @@ def allocation(port: Document, mappings: dict[str, list[str]]) -> Providers:
     return found[ONE] if ONE in found else found
 
 
-def allocation_value(port: Document, allocations: dict[str, Any]) -> Providers | None:
+def allocation_value(port: Port, allocations: dict[str, Any]) -> Providers | None:
     """Return the value of ``allocation`` for existing allocations {provider: {'resources': {class: amount}}}.
 
     The groups of a port have different resource classes, which identify them.
@@ -68,5 +71,5 @@ def allocation_value(port: Document, allocations: dict[str, Any]) -> Providers |
     return allocation(port, mappings)
 
 
-def _suffix(port: Document, group: str) -> str:
+def _suffix(port: Port, group: str) -> str:
     return f'_{port["id"]}' if group == ONE else f'_{group}'

@@ -4,6 +4,10 @@ from typing import Any
 
 from nova import exception
 from nova.network.neutron import devices
+from nova.network.neutron import documents
+from nova.network.neutron.documents import Network
+from nova.network.neutron.documents import Port
+from nova.network.neutron.documents import Subnet
 from nova.objects import network_info
 
 Document = dict[str, Any]
@@ -19,33 +23,38 @@ OURS = (MADE, KEY, REQUEST, POSITION, TAG, ALLOCATION, *devices.KEYS)
 UNBOUND = ('', 'unbound', 'binding_failed')
 
 
-def profile(port: Document) -> Document:
+def profile(port: Port) -> Document:
     """Return the binding profile of a port."""
     return port.get('binding:profile') or {}
 
 
-def sort_ports(ports: list[Document]) -> list[Document]:
+def binding_of(port: Port) -> documents.Binding:
+    """Return the active binding of a port, without its profile."""
+    return {'vif_type': port.get('binding:vif_type'), 'vif_details': port.get('binding:vif_details'),
+            'vnic_type': port.get('binding:vnic_type')}
+
+
+def sort_ports(ports: list[Port]) -> list[Port]:
     """Return a server's ports in order."""
     return sorted(ports, key=lambda port: (profile(port).get(POSITION, 1 << 30), port.get('created_at') or '',
                                            port['id']))
 
 
-def vif(port: Document, network: Document, subnets: list[Document], floating: Mapping[str, list[str]],
-        binding: Document | None = None) -> Document:
+def vif(port: Port, network: Network, subnets: list[Subnet], floating: Mapping[str, list[str]],
+        binding: documents.Binding | None = None) -> network_info.Vif:
     """Return the VIF of a port.
 
     :param floating: {fixed address: [floating addresses]}
     :param binding: {'vif_type', 'vif_details', 'profile', 'vnic_type'} of an inactive binding
     """
-    bound = binding or {name: port.get(f'binding:{name}') for name in ('vif_type', 'vif_details', 'vnic_type')}
+    bound = binding or binding_of(port)
     details = bound.get('vif_details') or {}
     kind = bound.get('vif_type') or 'unbound'
     bridge = details.get('bridge_name') or ''
     if kind == 'bridge' and not bridge:
         bridge = ('brq' + network['id'])[:14]        # the Linux bridge agent's name
     slot = (binding['profile'] if binding and binding.get('profile') else profile(port)).get(devices.SLOT)
-    return {
-        **({'pci_slot': slot} if slot else {}),
+    found: network_info.Vif = {
         'id': port['id'], 'address': port['mac_address'], 'type': kind,
         'devname': network_info.devname(port['id']), 'active': port.get('status') == 'ACTIVE',
         'tag': profile(port).get(TAG), 'vnic_type': bound.get('vnic_type') or 'normal', 'details': details,
@@ -56,9 +65,12 @@ def vif(port: Document, network: Document, subnets: list[Document], floating: Ma
                         if any(ip['subnet_id'] == subnet['id'] for ip in port['fixed_ips'])],
         },
     }
+    if slot:
+        found['pci_slot'] = slot
+    return found
 
 
-def _subnet(subnet: Document, port: Document, floating: Mapping[str, list[str]]) -> Document:
+def _subnet(subnet: Subnet, port: Port, floating: Mapping[str, list[str]]) -> network_info.Subnet:
     gateway = subnet.get('gateway_ip')
     return {
         'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
@@ -71,7 +83,7 @@ def _subnet(subnet: Document, port: Document, floating: Mapping[str, list[str]])
     }
 
 
-def check_bound(port: Document, binding: Document, host: str) -> None:
+def check_bound(port: Port, binding: documents.Binding, host: str) -> None:
     """Check that a binding succeeded; raises PortBindingFailed (no agent of the host can bind the port)."""
     kind = binding.get('vif_type') or 'unbound'
     if kind in UNBOUND:
@@ -80,14 +92,14 @@ def check_bound(port: Document, binding: Document, host: str) -> None:
                    'Networking service is registered there with this host name.')
 
 
-def placement_required(port: Document) -> exception.NetworkRequestInvalid:
+def placement_required(port: Port) -> exception.NetworkRequestInvalid:
     """Return the error for a port with a resource request if there is no Placement service."""
     return exception.NetworkRequestInvalid(
         reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which needs a '
                'Placement service. Configure [placement], or use a policy without a guarantee.')
 
 
-def check_usable(port: Document, guaranteed: bool) -> None:
+def check_usable(port: Port, guaranteed: bool) -> None:
     """Check that compute hosts can plug a port.
 
     :param guaranteed: whether there is a Placement service

@@ -9,6 +9,7 @@ from typing import Any
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.objects.network_info import Vif
 from nova import states
 from nova.context import RequestContext
 from nova.hardware import cpus
@@ -131,7 +132,7 @@ class FakeDriver(driver.ComputeDriver):
             if request.await_networks is not None:
                 request.await_networks()
 
-    def destroy(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+    def destroy(self, context: RequestContext, instance: Instance, network_info: list[Vif],
                 keep_disks: bool = False, keep_machine: bool = False) -> None:
         with self.machine.change('destroy'):
             guest = self.machine.guests.pop(instance.uuid, None)
@@ -155,7 +156,7 @@ class FakeDriver(driver.ComputeDriver):
         self.machine.fail('fence')
         return True
 
-    def power_on(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]]) -> None:
+    def power_on(self, context: RequestContext, instance: Instance, network_info: list[Vif]) -> None:
         with self.machine.operation('power_on'):
             self.machine.put(instance, states.RUNNING, network_info, *BOOT)
 
@@ -163,7 +164,7 @@ class FakeDriver(driver.ComputeDriver):
         with self.machine.operation('power_off'):
             self.machine.set_state(instance, states.SHUTDOWN, 'powered off')
 
-    def reboot(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+    def reboot(self, context: RequestContext, instance: Instance, network_info: list[Vif],
                hard: bool) -> None:
         with self.machine.operation('reboot'):
             if hard:

@@ -6,6 +6,13 @@ from typing import Any
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.json_types import JsonObject
+from nova.objects.block_device import BlockDevice
+from nova.objects.block_device import DetachedShare
+from nova.objects.block_device import Share
+from nova.objects.image import Image
+from nova.objects.network_info import DeletedPort
+from nova.objects.network_info import Vif
 from nova import states
 from nova.context import RequestContext
 from nova.objects.counters import Counters
@@ -57,7 +64,7 @@ class Rescue(machine.Feature):
     """Record the image and the volumes of a rescue in a guest's ``rescue``."""
 
     def rescue(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
-               image: driver.ImageDocument, admin_password: str, block_devices: list[driver.BlockDevice],
+               image: Image, admin_password: str, block_devices: list[BlockDevice],
                config_drive: dict[str, bytes] | None = None) -> None:
         with self.machine.change('rescue'):
             self.machine.put(instance, states.RUNNING, network_info, 'booted from the rescue image')
@@ -73,14 +80,14 @@ class Rescue(machine.Feature):
 class Interfaces(machine.Feature):
     """Record ports of guests in ``networks``: ids in the order of their plugging."""
 
-    def attach_interface(self, context: RequestContext, instance: Instance, vif: driver.Vif) -> None:
+    def attach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
         with self.machine.change('attach_interface'):
             guest = self.machine.guest(instance)
             guest['pci_devices'] = machine.assigned_devices(instance, self.machine.guests)
             if vif['id'] not in guest['networks']:
                 guest['networks'] = [*guest['networks'], vif['id']]
 
-    def detach_interface(self, context: RequestContext, instance: Instance, vif: driver.Vif) -> None:
+    def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif | DeletedPort) -> None:
         with self.machine.change('detach_interface'):
             guest = self.machine.guests.get(instance.uuid)
             if guest is not None:
@@ -91,7 +98,7 @@ class Interfaces(machine.Feature):
 class Shares(machine.Feature):
     """Record shares of guests in ``shares``: {share id: tag}."""
 
-    def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+    def attach_share(self, context: RequestContext, instance: Instance, share: Share) -> None:
         access = share.get('access') or {}
         try:
             share_exports.check_access(share.get('protocol'), access.get('user'), access.get('key'))
@@ -101,7 +108,7 @@ class Shares(machine.Feature):
             guest = self.machine.guest(instance)
             guest['shares'] = {**guest.get('shares', {}), share['share_id']: share['tag']}
 
-    def detach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+    def detach_share(self, context: RequestContext, instance: Instance, share: DetachedShare) -> None:
         with self.machine.change('detach_share'):
             self.machine.guests.get(instance.uuid, {}).get('shares', {}).pop(share['share_id'], None)
 
@@ -183,7 +190,7 @@ class Resize(machine.Feature):
             pass
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None,
-                   network_info: list[dict[str, Any]], timeout: int) -> dict[str, Any]:
+                   network_info: list[Vif], timeout: int) -> JsonObject:
         with self.machine.operation('send_guest'), self.machine.lock:
             guest = self.machine.guests.get(instance.uuid)
             if guest is not None:
@@ -194,7 +201,7 @@ class Resize(machine.Feature):
                 raise exception.GuestNotFound(instance_id=instance.uuid)
             return copy.deepcopy(self.machine.kept[instance.uuid])
 
-    def finish_migration(self, context: RequestContext, instance: Instance, guest: dict[str, Any],
+    def finish_migration(self, context: RequestContext, instance: Instance, guest: JsonObject,
                          request: driver.SpawnRequest, power_on: bool) -> None:
         with self.machine.lock:
             self.machine.set_incoming(instance.uuid, True)
@@ -204,13 +211,13 @@ class Resize(machine.Feature):
             self.machine.keep_volumes(instance, request.block_devices)
             self.machine.set_incoming(instance.uuid, False)
 
-    def drop_migrated(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]]) -> None:
+    def drop_migrated(self, context: RequestContext, instance: Instance, network_info: list[Vif]) -> None:
         with self.machine.change('drop_migrated'):
             self.machine.guests.pop(instance.uuid, None)
             self.machine.set_incoming(instance.uuid, False)
 
-    def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
-                                block_devices: list[dict[str, Any]], power_on: bool) -> None:
+    def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: list[Vif],
+                                block_devices: list[BlockDevice], power_on: bool) -> None:
         with self.machine.operation('finish_revert_migration'), self.machine.lock:
             if instance.uuid in self.machine.kept:
                 self.machine.guests[instance.uuid] = copy.deepcopy(self.machine.kept[instance.uuid])
@@ -220,7 +227,7 @@ class Resize(machine.Feature):
             self.machine.forget_kept(instance.uuid)
 
     def confirm_migration(self, context: RequestContext, instance: Instance,
-                          network_info: list[dict[str, Any]]) -> None:
+                          network_info: list[Vif]) -> None:
         with self.machine.operation('confirm_migration'), self.machine.lock:
             self.machine.forget_kept(instance.uuid)
 

@@ -9,7 +9,9 @@ import weakref
 
 from nova import exception
 from nova.context import RequestContext
+from nova.objects.block_device import BlockDevice
 from nova.objects.instance import Instance
+from nova.objects.network_info import Vif
 from nova.virt import driver
 from nova.virt.fake.machine import Machine
 
@@ -42,7 +44,7 @@ class LiveMigration:
             del _REACHABLE[self._wire]
 
     def check_destination(self, instance: Instance, block_migration: bool | None,
-                          disk_over_commit: bool) -> dict[str, bool]:
+                          disk_over_commit: bool) -> driver.MigrationFacts:
         with self.machine.operation('check_destination'):
             copied = not self.machine.shares_disks and _has_local_disks(instance)
             if block_migration is False and copied:
@@ -50,19 +52,19 @@ class LiveMigration:
                     reason='the hosts share no storage: migrate the server with block migration')
             return {'block_migration': copied}
 
-    def check_source(self, instance: Instance, facts: dict[str, bool]) -> dict[str, bool]:
+    def check_source(self, instance: Instance, facts: driver.MigrationFacts) -> driver.MigrationFacts:
         with self.machine.operation('check_source'):
             self.machine.guest(instance)
             return facts
 
-    def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]],
-                           block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
+    def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Vif],
+                           block_devices: list[BlockDevice], facts: driver.MigrationFacts) -> driver.MigrationFacts:
         with self.machine.operation('pre_live_migration'), self.machine.lock:
             self.machine.expected[instance.uuid] = [vif['id'] for vif in network_info]
             return facts
 
     def live_migrate(self, context: RequestContext, instance: Instance, destination: driver.Destination,
-                     facts: dict[str, Any], progress: Callable[[dict[str, int]], None]) -> None:
+                     facts: driver.MigrationFacts, progress: Callable[[dict[str, int]], None]) -> None:
         job = self.jobs[instance.uuid] = _Job(self.machine.delays.get('live_migrate', 0), instance)
         try:
             self.machine.guest(instance)
@@ -116,7 +118,7 @@ class LiveMigration:
                 job.forced = True
 
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance,
-                                      network_info: list[dict[str, str]], facts: dict[str, Any]) -> None:
+                                      network_info: list[Vif], facts: driver.MigrationFacts) -> None:
         with self.machine.operation('post_live_migration_at_source'):
             pass                     # a fake guest leaves no remains
 
@@ -125,12 +127,12 @@ class LiveMigration:
             return uuid in self.machine.guests
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
-                                           network_info: list[dict[str, str]]) -> None:
+                                           network_info: list[Vif]) -> None:
         with self.machine.operation('post_live_migration_at_destination'):
             self.machine.guest(instance)
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
-                                facts: dict[str, Any]) -> None:
+                                facts: driver.MigrationFacts) -> None:
         with self.machine.operation('rollback_live_migration'), self.machine.lock:
             self.machine.expected.pop(instance.uuid, None)
 

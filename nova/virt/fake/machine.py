@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from nova import exception
+from nova.objects.block_device import BlockDevice
 from nova import states
 from nova.json_types import Json, JsonObject
 from nova.objects import instance as instance_object
@@ -209,7 +210,7 @@ class Machine:
             self.save()
         self.on_event(uuid, power_state)
 
-    def keep_volumes(self, instance: instance_object.Instance, devices: list[dict[str, Any]]) -> None:
+    def keep_volumes(self, instance: instance_object.Instance, devices: list[BlockDevice]) -> None:
         """Set the initial volumes of a guest: block_device_mappings rows."""
         self.guests[instance.uuid]['volumes'] = {
             device['volume_id']: device['device_name'] for device in devices

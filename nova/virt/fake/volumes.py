@@ -1,10 +1,12 @@
 """Volumes of fake guests, and their snapshots and sizes: entries in the record of the guest."""
 from collections.abc import Callable
-from typing import Any
 
 from nova import exception
 from nova.context import RequestContext
 from nova.hardware import disks
+from nova.json_types import JsonObject
+from nova.objects.block_device import AttachedVolume
+from nova.objects.block_device import VolumeDevice
 from nova.objects.instance import Instance
 from nova.runtime import progress
 from nova.virt import driver
@@ -20,23 +22,22 @@ class Volumes:
     def __init__(self, machine: Machine, host: str, address: str) -> None:
         self.machine, self._host, self._address = machine, host, address
 
-    def volume_connector(self) -> dict[str, Any]:
+    def volume_connector(self) -> JsonObject:
         return {'host': self._host, 'ip': self._address, 'initiator': f'iqn.1994-05.test:{self._host}',
                 'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
 
-    def attach_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
+    def attach_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         with self.machine.change('attach_volume'):
             guest = self.machine.guest(instance)
             guest['volumes'] = {**guest.get('volumes', {}), device['volume_id']: device['device_name']}
 
-    def detach_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
+    def detach_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         with self.machine.operation('detach_volume'), self.machine.lock:
             guest = self.machine.guests.get(instance.uuid, {})
             if guest.get('volumes', {}).pop(device['volume_id'], None):
                 self.machine.save()
 
-    def swap_volume(self, context: RequestContext, instance: Instance, old: dict[str, Any],
-                    new: dict[str, Any]) -> None:
+    def swap_volume(self, context: RequestContext, instance: Instance, old: VolumeDevice, new: VolumeDevice) -> None:
         with self.machine.change('swap_volume'):
             guest = self.machine.guest(instance)
             guest.setdefault('volumes', {}).pop(old['volume_id'], None)
@@ -49,7 +50,7 @@ class Volumes:
                 volumes[stays] = volumes.pop(volume_id)
                 self.machine.save()
 
-    def attached_volumes(self) -> dict[str, dict[str, driver.AttachedVolume]]:
+    def attached_volumes(self) -> dict[str, dict[str, AttachedVolume]]:
         return {uuid: {volume: {'attachment_id': None, 'device_name': name}
                        for volume, name in guest['volumes'].items()}
                 for uuid, guest in self.machine.guests.items() if guest.get('volumes')}
@@ -96,6 +97,6 @@ class VolumeSnapshots(Feature):
 class ExtendVolume(Feature):
     """Record new sizes in a guest's ``sizes``: {volume id: GiB}."""
 
-    def extend_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
+    def extend_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         with self.machine.change('extend_volume'):
             self.machine.guest(instance).setdefault('sizes', {})[device['volume_id']] = device['volume_size']

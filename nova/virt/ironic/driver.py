@@ -10,6 +10,8 @@ import orjson
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.objects.image import Image
+from nova.objects.network_info import Vif
 from nova import states
 from nova.context import RequestContext
 from nova.json_types import JsonObject
@@ -133,7 +135,7 @@ class IronicDriver(driver.ComputeDriver):
             raise exception.BuildFailed(instance_id=instance.uuid, reason=f'node {node["uuid"]} {why}')
         return node
 
-    def _info(self, instance: Instance, image: driver.ImageDocument) -> dict[str, Any]:
+    def _info(self, instance: Instance, image: Image) -> dict[str, Any]:
         """Return the instance_info of a server's node, with the flavor's capabilities, which control the deployment."""
         specs = (instance.flavor or {}).get('extra_specs') or {}
         wanted = {key.removeprefix('capabilities:'): value for key, value in specs.items()
@@ -147,7 +149,7 @@ class IronicDriver(driver.ComputeDriver):
             info['capabilities'] = orjson.dumps(wanted).decode()
         return info
 
-    def destroy(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+    def destroy(self, context: RequestContext, instance: Instance, network_info: list[Vif],
                 keep_disks: bool = False, keep_machine: bool = False) -> None:
         node = self._client.node_of(instance.uuid)
         if node is None or not self._nodes.is_ours(node):
@@ -175,7 +177,7 @@ class IronicDriver(driver.ComputeDriver):
 
     # ---- power
 
-    def power_on(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]]) -> None:
+    def power_on(self, context: RequestContext, instance: Instance, network_info: list[Vif]) -> None:
         self._nodes.switch_on(self._nodes.of(instance)['uuid'])
 
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
@@ -191,7 +193,7 @@ class IronicDriver(driver.ComputeDriver):
         self._client.power(node['uuid'], 'power off')
         self._nodes.await_power(node['uuid'], 'power off')
 
-    def reboot(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+    def reboot(self, context: RequestContext, instance: Instance, network_info: list[Vif],
                hard: bool) -> None:
         uuid = self._nodes.of(instance)['uuid']
         if hard or not self._client.power(uuid, 'soft rebooting', self._power_s):

@@ -4,7 +4,9 @@ import urllib.parse
 
 from nova import exception
 from nova.context import RequestContext
+from nova.objects.image import Image
 from nova.objects.instance import Instance
+from nova.objects.network_info import Vif
 from nova.virt import driver
 from nova.virt.ironic.client import Client
 from nova.virt.ironic.nodes import ACTIVE
@@ -57,8 +59,8 @@ class Rescue:
     def __init__(self, client: Client, nodes: Nodes, deploy_s: float) -> None:
         self._client, self._nodes, self._deploy_s = client, nodes, deploy_s
 
-    def rescue(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
-               image: dict[str, Any], admin_password: str, block_devices: list[dict[str, Any]],
+    def rescue(self, context: RequestContext, instance: Instance, network_info: list[Vif],
+               image: Image, admin_password: str, block_devices: list[dict[str, Any]],
                config_drive: dict[str, bytes] | None = None) -> None:
         if image['id'] != instance.image_id:
             raise exception.ImageUnacceptable(image_id=image['id'], reason='the rescue of a bare metal server uses the '
@@ -70,7 +72,7 @@ class Rescue:
         self._client.wait(node['uuid'], 'rescue', self._deploy_s, lambda found: found['provision_state'] == RESCUED,
                           lambda found: found['provision_state'] == 'rescue failed')
 
-    def unrescue(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]]) -> None:
+    def unrescue(self, context: RequestContext, instance: Instance, network_info: list[Vif]) -> None:
         node = self._nodes.of(instance)
         if node['provision_state'] != ACTIVE:
             self._client.provision(node['uuid'], 'end the rescue', 'unrescue')

@@ -3,7 +3,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
 
 from oslo_config import cfg
 
@@ -12,6 +11,7 @@ from nova.context import RequestContext
 from nova.disk_files import sandbox
 from nova.disk_files.qemu_img import Tool
 from nova.hardware import host as hardware_host
+from nova.objects.block_device import BlockDevice
 from nova.objects import numa
 from nova.objects.instance import Instance
 from nova.runtime import disk_space
@@ -273,7 +273,7 @@ class LibvirtDriver(base.LibvirtBase):
             self._guests.power_on(instance.uuid, network_info)
 
     def power_on_here(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
-                      block_devices: list[dict[str, Any]]) -> None:
+                      block_devices: list[BlockDevice]) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._guests.refresh(instance.uuid, network_info)
             # the record has the topology, devices and connections of the previous host

@@ -1,6 +1,6 @@
 """Convert between the objects of the compute service and the values of libvirt: pure functions."""
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from xml.etree import ElementTree as etree
 
@@ -40,25 +40,25 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     :raises ImageUnacceptable: the image requests unknown hardware
     """
     # for a boot from a volume, the volume's image
-    image = request.image or {'id': '', 'properties': instance.image_properties or {}}
-    properties = image.get('properties') or {}
-    vif_model = _known(image, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
+    image_id = request.image['id'] if request.image else ''
+    properties = (request.image.get('properties') if request.image else instance.image_properties) or {}
+    vif_model = _known(image_id, properties, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
     settings = guest_options.settings_of(instance)
     _decide_secure_boot(settings, traits)
     arch = _foreign(instance.image_properties)
     if arch:
         settings.setdefault('firmware_type', 'uefi')         # the only firmware of the architecture
         if any(growth.maximum(settings)):
-            raise exception.ImageUnacceptable(image_id=image['id'], reason=f"the flavor's hw:{growth.VCPUS} and hw:"
+            raise exception.ImageUnacceptable(image_id=image_id, reason=f"the flavor's hw:{growth.VCPUS} and hw:"
                                               f'{growth.MEMORY} are for x86 only; QEMU cannot hot-plug CPUs of {arch}')
-    machine = _known(image, 'hw_machine_type',
+    machine = _known(image_id, properties, 'hw_machine_type',
                      xml.MACHINES.get(arch or '') or guest_options.machine(settings, xml.DEFAULT_MACHINE),
                      xml.MACHINE_TYPE.match)
     if xml.Q35.match(machine) and any(disk.bus == 'ide' for disk in disks):
-        raise exception.ImageUnacceptable(image_id=image['id'], reason='a q35 machine has no IDE disks')
+        raise exception.ImageUnacceptable(image_id=image_id, reason='a q35 machine has no IDE disks')
     flavor, topology = instance.flavor or {}, instance.numa_topology
     made = xml.Guest(
-        instance.uuid, identity_of(instance, storage.directory, image['id']),
+        instance.uuid, identity_of(instance, storage.directory, image_id),
         machine_parts.Hardware(virt_type, machine, arch, vif_model,
                                str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE, settings),
         cells.Resources(
@@ -144,10 +144,11 @@ def interfaces(network_info: driver.NetworkInfo, guest: xml.Guest) -> list[xml.I
     return made
 
 
-def _known(image: driver.ImageDocument, name: str, default: str, is_known: Callable[[str], object]) -> str:
-    value = (image.get('properties') or {}).get(name) or default
+def _known(image_id: str, properties: Mapping[str, str], name: str, default: str,
+           is_known: Callable[[str], object]) -> str:
+    value = properties.get(name) or default
     if not is_known(value):
-        raise exception.ImageUnacceptable(image_id=image['id'], reason=f'its {name} is not supported')
+        raise exception.ImageUnacceptable(image_id=image_id, reason=f'its {name} is not supported')
     return value
 
 

@@ -24,8 +24,8 @@ import types
 from typing import Any
 
 from nova import exception
+from nova.objects.network_info import Vif
 
-Vif = dict[str, Any]
 DATAPATH, HYBRID, SOCKET, SOCKET_MODE = 'datapath_type', 'ovs_hybrid_plug', 'vhostuser_socket', 'vhostuser_mode'
 NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]{0,14}\Z', re.ASCII)             # name of a device or bridge
 PATH = re.compile(r'/[A-Za-z0-9_./-]{1,100}\Z', re.ASCII)
@@ -62,7 +62,7 @@ class Port:
 
 
 def port(vif: Vif, multiqueue: bool = False) -> Port | None:
-    """Return the Port to plug for a VIF (nova/objects/network_info.py), or None if there is nothing to plug.
+    """Return the Port to plug for a VIF or None if there is nothing to plug.
 
     :param multiqueue: the guest's device has several queues, and its tap needs them too
     :raises VirtError: this host cannot plug a VIF of this type
@@ -73,7 +73,7 @@ def port(vif: Vif, multiqueue: bool = False) -> Port | None:
     if kind not in ('ovs', 'vhostuser'):
         raise exception.VirtError(operation='plug a port', reason=f'its type {kind} is not supported')
     made = Port(kind, vif['id'], vif['address'], vif['network']['bridge'], vif['devname'],
-                vif['network'].get('mtu') or 1500, details.get(DATAPATH) or '')
+                vif['network'].get('mtu') or 1500, str(details.get(DATAPATH) or ''))
     if kind == 'ovs' and details.get(HYBRID):
         made.kind, made.device = 'hybrid', ('qbr' + vif['id'])[:14]
     if kind == 'vhostuser':
@@ -89,8 +89,8 @@ def device(vif: Vif) -> dict[str, Any] | None:
     """
     if vif['type'] != VIRTUAL:
         return None
-    vlan = (vif.get('details') or {}).get('vlan') or 0
-    if not SLOT.match(vif.get('pci_slot') or '') or not str(vlan).isascii() or not str(vlan).isdigit() \
+    vlan = str((vif.get('details') or {}).get('vlan') or 0)
+    if not SLOT.match(vif.get('pci_slot') or '') or not vlan.isascii() or not vlan.isdigit() \
             or not 0 <= int(vlan) < 4095:
         raise exception.VirtError(operation='plug a port', reason='its binding names no device of the host, or no VLAN')
     return {'address': vif['pci_slot'], 'vlan': int(vlan), 'macvtap': vif.get('vnic_type') == 'macvtap'}

@@ -152,7 +152,8 @@ class ContainerDriver(base.LibvirtBase):
 
     def _guest_of(self, instance: Instance, request: driver.SpawnRequest) -> xml.Guest:
         guest = xml.Guest(
-            instance.uuid, spec.identity_of(instance, self.storage.directory, (request.image or {}).get('id', '')),
+            instance.uuid,
+            spec.identity_of(instance, self.storage.directory, request.image['id'] if request.image else ''),
             machine.Hardware(LXC, settings=guest_options.settings_of(instance)),
             cells.Resources(instance.vcpus, instance.memory_mb),
             self.storage.path(instance.uuid, steps.CONSOLE_LOG))

@@ -1,11 +1,12 @@
 """Containers of this host: start, removal, console files, and ports."""
 import contextlib
 import logging
-from typing import Any
 
 import libvirt
 
 from nova import exception
+from nova.objects.network_info import DeletedPort
+from nova.objects.network_info import Vif
 from nova import states
 from nova.context import RequestContext
 from nova.objects.instance import Instance
@@ -100,7 +101,7 @@ class Interfaces:
     def __init__(self, guests: ContainerGuests) -> None:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
 
-    def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
+    def attach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._guests.record(instance.uuid)
             if vif['type'] != 'bridge':
@@ -112,10 +113,10 @@ class Interfaces:
                 self._hypervisor.guest('plug the port', instance.uuid, calls.plug, domain.port(interface),
                                        calls.interface_path(interface.mac))
 
-    def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
+    def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif | DeletedPort) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
-            if guest is None:
+            if guest is None or 'type' not in vif:                 # containers have no devices
                 return
             interface, = spec.interfaces([vif], guest)
             with contextlib.suppress(exception.GuestNotFound):

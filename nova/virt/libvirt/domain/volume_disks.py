@@ -11,6 +11,8 @@ from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import disks as words
+from nova.objects.block_device import Connection
+from nova.objects.block_device import VolumeDevice
 from nova.virt.libvirt.domain import chain
 
 # limits of a disk per second, with the names of libvirt and QoS specs
@@ -18,7 +20,13 @@ LIMITS = words.LIMITS
 OLD_MACHINES = ('pc', 'pc-i440fx')       # machine types with IDE as the default of a CD-ROM
 NETWORK = 'network'
 
-Device = dict[str, typing.Any]           # a row of block_device_mappings
+
+class StorageSecret(typing.TypedDict):
+    """Secret for the login at a storage, with the text that names it in libvirt."""
+
+    usage: str
+    value: str
+    base64: bool
 
 
 class DiskSource(typing.TypedDict, total=False):
@@ -28,7 +36,7 @@ class DiskSource(typing.TypedDict, total=False):
     path         of a file or a block device
     protocol     of a network source, with ``name``; ``hosts``: [[host, port]], or ``socket``: path of a socket
     auth         {'username', 'type', 'uuid' or 'usage'}: login at the storage with a libvirt secret
-    secret       {'usage', 'value', 'base64'}: the value of that secret, if libvirt does not have it
+    secret       the value of that secret, if libvirt does not have it
     luks         id of the LUKS secret
     format       qcow2 for a chain of files (chain.py)
     backing_files  [[name, format]] of the backing files of the active one
@@ -48,7 +56,7 @@ class DiskSource(typing.TypedDict, total=False):
     initiator: str
     reconnect_s: int
     auth: dict[str, str]
-    secret: dict[str, typing.Any]
+    secret: StorageSecret
     luks: str
     format: str
     backing_files: list[list[str]]
@@ -56,7 +64,7 @@ class DiskSource(typing.TypedDict, total=False):
     shareable: bool
     encrypted: bool
     limits: dict[str, int]
-    connection: dict[str, typing.Any]
+    connection: Connection
 
 
 @dataclasses.dataclass
@@ -132,7 +140,7 @@ class Choices:
     detect_zeroes: str = 'off'
 
 
-def volume(device: Device, source: DiskSource, properties: dict[str, typing.Any], machine: str, taken: set[str],
+def volume(device: VolumeDevice, source: DiskSource, properties: dict[str, str], machine: str, taken: set[str],
            choices: Choices) -> Volume:
     """Return the Volume of a device.
 
@@ -167,7 +175,7 @@ def _is_scsi(source: DiskSource) -> bool:
     return source['type'] == 'block' or source.get('protocol') == 'iscsi'
 
 
-def _bus(kind: str, properties: dict[str, typing.Any], machine: str) -> str:
+def _bus(kind: str, properties: dict[str, str], machine: str) -> str:
     if kind == words.CDROM:
         return cdrom_bus(properties, machine)
     if kind == 'floppy':
@@ -175,7 +183,7 @@ def _bus(kind: str, properties: dict[str, typing.Any], machine: str) -> str:
     return 'scsi' if kind == 'lun' else str(properties.get('hw_disk_bus') or 'virtio')
 
 
-def cdrom_bus(properties: dict[str, typing.Any], machine: str) -> str:
+def cdrom_bus(properties: dict[str, str], machine: str) -> str:
     old = machine == 'pc' or machine.startswith(OLD_MACHINES[1])
     return str(properties.get('hw_cdrom_bus') or ('ide' if old else 'sata'))
 
@@ -296,7 +304,7 @@ def driver(form: str, disk: Disk | Volume, readonly: bool) -> dict[str, str]:
     return made
 
 
-def limit(root: etree.Element, limits: Mapping[str, typing.Any]) -> None:
+def limit(root: etree.Element, limits: Mapping[str, int]) -> None:
     """Add the limits of a disk."""
     bounds = [(name, limits[name]) for name in LIMITS if int(limits.get(name) or 0)]
     if bounds:

@@ -6,6 +6,7 @@ empty directory.
 """
 import logging
 import os
+import typing
 from typing import Any
 
 from oslo_config import cfg
@@ -36,6 +37,13 @@ LOG = logging.getLogger(__name__)
 BASE_IMAGE = 'disk.base'                 # image below the root disk, if this host has no other access to it
 
 
+class SentGuest(typing.TypedDict, total=False):
+    """A guest that a host sends to another: its record, and the place of its files."""
+
+    guest: dict[str, Any]
+    source: driver.GuestLocation
+
+
 class ColdMoves:
     """The part of a resize that moves a guest between hosts; used by Resize.
 
@@ -47,7 +55,7 @@ class ColdMoves:
         self._conf, self._host, self._platform, self._addresses = conf, host, platform, addresses
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
 
-    def sent(self, uuid: str) -> dict[str, Any]:
+    def sent(self, uuid: str) -> SentGuest:
         """Return the data that the destination needs of a guest set aside here."""
         guest, kept = self._storage.load_backup(uuid), self._storage.backup_path(uuid)
         if guest is None:
@@ -66,7 +74,7 @@ class ColdMoves:
         """Return whether an incomplete cold migration left copies of the guest's files but no guest."""
         return self._storage.load(uuid) is None and transfer_progress.is_there(self._storage.path(uuid))
 
-    def finish_arrival(self, context: RequestContext, instance: Instance, sent: dict[str, Any],
+    def finish_arrival(self, context: RequestContext, instance: Instance, sent: SentGuest,
                        request: driver.SpawnRequest, power_on: bool) -> None:
         """Run ``finish_migration`` for a guest of another host that shares no disks with this one."""
         uuid = instance.uuid
@@ -99,7 +107,7 @@ class ColdMoves:
                     raise exception.VirtError(operation='move the guest', reason=error.strerror) from error
                 raise
 
-    def _interrupted_transfer(self, instance: Instance, source: dict[str, str],
+    def _interrupted_transfer(self, instance: Instance, source: driver.GuestLocation,
                               pooled: bool) -> transfer_progress.IncomingTransfer | None:
         """Return the copies of an interrupted attempt. Unusable copies are removed for a new attempt in an empty
         directory.
@@ -122,7 +130,7 @@ class ColdMoves:
         begun.begin()
         return begun
 
-    def bring_tpm(self, guest: xml.Guest, sent: dict[str, Any]) -> None:
+    def bring_tpm(self, guest: xml.Guest, sent: SentGuest) -> None:
         """Give the TPM of a guest that is recorded here its state from another host.
 
         :param sent: result of ``sent`` on that host; empty if the guest stays on this host
@@ -141,7 +149,7 @@ class ColdMoves:
         self._hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, tpm_state.read(path))
         os.unlink(path)
 
-    def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],
+    def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: driver.GuestLocation,
                taken: set[str],
                copies: transfer_progress.IncomingTransfer | None) -> tuple[list[xml.Disk], dict[str, str]]:
         """Move the guest's files into its directory, grow its disks to the flavor, and return (disks, boot files).
@@ -172,7 +180,8 @@ class ColdMoves:
             self._storage, uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, taken=taken,
             encrypted=guest_options.encrypts(instance)), boot_files
 
-    def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk, source: dict[str, str]) -> None:
+    def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk,
+                         source: driver.GuestLocation) -> None:
         """Rebase a received disk on this host's copy of its image, or on a copy fetched with it."""
         if not self._storage.cache.has(context, disk.backing_file or ''):
             name = os.path.basename(disk.backing_file or '')

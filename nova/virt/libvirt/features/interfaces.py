@@ -1,10 +1,11 @@
 """Attach ports to and detach ports from running and stopped guests."""
 import contextlib
-from typing import Any
 
 from nova import exception
 from nova.context import RequestContext
 from nova.objects.instance import Instance
+from nova.objects.network_info import DeletedPort
+from nova.objects.network_info import Vif
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
@@ -12,12 +13,12 @@ from nova.virt.libvirt.guests import Guests
 from nova.virt.libvirt.privileged.remote import HostSteps
 
 
-def _plugged(guest: xml.Guest, vif: dict[str, Any]) -> list[xml.Interface]:
+def _plugged(guest: xml.Guest, vif: Vif | DeletedPort) -> list[xml.Interface]:
     """Return the interfaces of a port in the guest. For a port that is a host device, they come from the record.
 
     The host may not show the device's network interface, and the VIF may lack other data of the port.
     """
-    if vif.get('pci_slot'):
+    if 'type' not in vif or vif.get('pci_slot'):
         return [known for known in guest.interfaces if known.device and known.device['address'] == vif['pci_slot']]
     return spec.interfaces([vif], guest)
 
@@ -29,7 +30,7 @@ class Interfaces:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
         self._steps = steps
 
-    def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
+    def attach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._guests.record(instance.uuid)
             interface, = spec.interfaces([vif], guest)
@@ -43,7 +44,7 @@ class Interfaces:
                 self._hypervisor.guest('plug the port', instance.uuid, calls.plug, xml.interface(interface, guest),
                                        calls.interface_path(interface.mac))
 
-    def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
+    def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif | DeletedPort) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
             if guest is None:

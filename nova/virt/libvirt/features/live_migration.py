@@ -13,6 +13,8 @@ import libvirt
 from oslo_config import cfg
 
 from nova import exception
+from nova.objects.block_device import BlockDevice
+from nova.objects.network_info import Vif
 from nova import states
 from nova.context import RequestContext
 from nova.disk_files import files
@@ -67,7 +69,7 @@ class LiveMigration:
     # ---- checks ----
 
     def check_destination(self, instance: Instance, block_migration: bool | None,
-                          disk_over_commit: bool) -> dict[str, Any]:
+                          disk_over_commit: bool) -> driver.MigrationFacts:
         options, virt_type = self._conf.libvirt, self._platform.virt_type
         return {'block_migration': block_migration, 'over_commit': bool(disk_over_commit),
                 'seen': shared_storage.record_fingerprint(self._storage, instance.uuid),
@@ -79,7 +81,7 @@ class LiveMigration:
                 'tls': bool(options.live_migration_with_native_tls), 'tls_able': self._can_encrypt(),
                 'address': self._addresses.own}
 
-    def check_source(self, instance: Instance, facts: dict[str, Any]) -> dict[str, Any]:
+    def check_source(self, instance: Instance, facts: driver.MigrationFacts) -> driver.MigrationFacts:
         guest = self._guests.record(instance.uuid)
         refusal = next((sentence for sentence, holds in (
             ('it has PCI devices of this host', guest.hostdevs),
@@ -112,7 +114,7 @@ class LiveMigration:
         return {'block_migration': not shared, 'guest': values, 'address': facts['address'], 'tls': tls,
                 'source': {'address': self._addresses.own, 'directory': self._storage.path(instance.uuid)}}
 
-    def _check_cpu(self, uuid: str, facts: dict[str, Any]) -> None:
+    def _check_cpu(self, uuid: str, facts: driver.MigrationFacts) -> None:
         """Check the destination's processor.
 
         :raises MigrationPreCheckError: the processor lacks features that the guest was started with
@@ -131,8 +133,8 @@ class LiveMigration:
 
     # ---- at the destination ----
 
-    def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
-                           block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
+    def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Vif],
+                           block_devices: list[BlockDevice], facts: driver.MigrationFacts) -> driver.MigrationFacts:
         uuid = instance.uuid
         guest = transferred_record.unpacked(facts['guest'], uuid, self._storage, self._platform.virt_type, network_info)
         guest.resources.numa, guest.resources.memory_source = facts.get('numa_topology'), self._platform.memory_source
@@ -143,8 +145,9 @@ class LiveMigration:
             self._connections.disconnect(guest.volumes)               # a rollback finds only recorded volumes
             raise
 
-    def _make_ready(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> dict[str, Any]:
-        uuid, copied, incremental = guest.uuid, facts['block_migration'], False
+    def _make_ready(self, context: RequestContext, guest: xml.Guest,
+                    facts: driver.MigrationFacts) -> driver.MigrationFacts:
+        uuid, copied, incremental = guest.uuid, bool(facts['block_migration']), False
         probe.check(guest.volumes)
         self._connections.define_secrets(guest.volumes)
         with self._guests.operation(uuid):
@@ -163,7 +166,7 @@ class LiveMigration:
             text = self._guests.domain_xml(guest, keep=copied)
         return {**facts, 'domain': text, 'incremental': incremental}
 
-    def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> bool:
+    def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: driver.MigrationFacts) -> bool:
         """Create files as large as the source's for the migration to fill; return whether they use cached images."""
         directory = self._storage.make_directory(guest.uuid)
         sizes = transferred_record.sizes(facts['guest'])
@@ -198,7 +201,7 @@ class LiveMigration:
             return False
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
-                                           network_info: list[dict[str, Any]]) -> None:
+                                           network_info: list[Vif]) -> None:
         if instance.vm_state == states.ACTIVE:
             self._hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
         guest = self._guests.record(instance.uuid)        # with shared disks this is the source's record
@@ -218,7 +221,7 @@ class LiveMigration:
             self._clients.record(instance.uuid, found, True)
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
-                                facts: dict[str, Any]) -> None:
+                                facts: driver.MigrationFacts) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
             coming = self._unplug_expected(uuid)
@@ -268,8 +271,9 @@ class LiveMigration:
                 del self._jobs[uuid]
                 self._post_copy.forget(uuid)
 
-    def _send(self, job: outgoing.Job, guest: xml.Guest, facts: dict[str, Any], progress: post_copy.Report) -> None:
-        uuid, options, tls, copied = guest.uuid, self._conf.libvirt, facts['tls'], facts['block_migration']
+    def _send(self, job: outgoing.Job, guest: xml.Guest, facts: driver.MigrationFacts,
+              progress: post_copy.Report) -> None:
+        uuid, options, tls, copied = guest.uuid, self._conf.libvirt, facts['tls'], bool(facts['block_migration'])
         targets = [disk.target for disk in guest.disks if copied and not disk.readonly and not disk.source]
         was = self._hypervisor.power_state(uuid)
         running = self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.running_xml)
@@ -425,7 +429,7 @@ class LiveMigration:
                                   self._conf.libvirt.live_migration_permit_post_copy)
 
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance,
-                                      network_info: driver.NetworkInfo, facts: dict[str, Any]) -> None:
+                                      network_info: driver.NetworkInfo, facts: driver.MigrationFacts) -> None:
         """Remove the files that the source's record names, except disks shared with the destination.
 
         ``facts`` are missing after a restart.
@@ -448,7 +452,7 @@ def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
         disk.source is not None and disk.source['type'] == volume.NETWORK) for disk in stay)
 
 
-def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
+def _check_room(guest: xml.Guest, facts: driver.MigrationFacts) -> None:
     """Check the free space of the destination.
 
     :raises MigrationPreCheckError: the destination has no space for the disks

@@ -19,6 +19,8 @@ import os
 import time
 
 from nova import exception
+from nova.objects.block_device import BlockDevice
+from nova.objects.image import Image
 from nova import states
 from nova.context import RequestContext
 from nova.disk_files import files
@@ -56,7 +58,7 @@ class Rescue:
         self._clients = clients
 
     def rescue(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
-               image: driver.ImageDocument, admin_password: str, block_devices: list[driver.BlockDevice],
+               image: Image, admin_password: str, block_devices: list[BlockDevice],
                config_drive: dict[str, bytes] | None = None) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
@@ -116,7 +118,7 @@ class Rescue:
             self._storage.backends.remove(self._storage.path(uuid, name))
         return guest
 
-    def _make(self, context: RequestContext, instance: Instance, guest: xml.Guest, image: driver.ImageDocument,
+    def _make(self, context: RequestContext, instance: Instance, guest: xml.Guest, image: Image,
               config_drive: dict[str, bytes] | None) -> rescued.Rescued:
         """Create the files of a rescue, and describe how the guest boots from them."""
         stored, uuid, properties = self._storage, instance.uuid, image.get('properties') or {}
@@ -155,14 +157,14 @@ class Rescue:
                                       encrypted=disk.secret is not None)
 
 
-def has_same_origin(instance: Instance, image: driver.ImageDocument) -> bool:
+def has_same_origin(instance: Instance, image: Image) -> bool:
     """Return whether the image is a copy of a server's root disk or of that server's image."""
     properties, own = image.get('properties') or {}, instance.image_properties or {}
     origins = {instance.image_id, own.get(ORIGIN)} & {image['id'], properties.get(ORIGIN)}
     return bool(origins - {None, ''}) or properties.get('instance_uuid') == instance.uuid
 
 
-def kind(guest: xml.Guest, image: driver.ImageDocument) -> tuple[str, str]:
+def kind(guest: xml.Guest, image: Image) -> tuple[str, str]:
     """Return (device, bus) of the rescue disk.
 
     :raises ImageUnacceptable: the device does not exist, or not in this machine type

@@ -6,16 +6,20 @@ The resized guest gets copies of the disks, so a revert finds the old disks unch
 """
 import os
 import shutil
+import typing
 from typing import Any
 
 from nova import exception
 from nova.context import RequestContext
 from nova.hardware import guest_options
+from nova.json_types import JsonObject
+from nova.objects.block_device import BlockDevice
 from nova.objects.instance import Instance
 from nova.virt import driver
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.features.cold_moves import ColdMoves
+from nova.virt.libvirt.features.cold_moves import SentGuest
 from nova.virt.libvirt.guests import Guests
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
@@ -49,7 +53,7 @@ class Resize:
             stored.check_free()
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None,
-                   network_info: driver.NetworkInfo, timeout: int) -> driver.GuestDocument:
+                   network_info: driver.NetworkInfo, timeout: int) -> JsonObject:
         uuid, stored = instance.uuid, self._storage
         kept = stored.backup_path(uuid)
         if dest_host != self._host and records.elsewhere(stored.load(uuid)):
@@ -69,21 +73,22 @@ class Resize:
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
         # only this host can use adopted disks, and it finds them through the backup
-        return {} if records.elsewhere(stored.load_backup(uuid)) else self._cold_moves.sent(uuid)
+        elsewhere = records.elsewhere(stored.load_backup(uuid))
+        return {} if elsewhere else typing.cast(JsonObject, self._cold_moves.sent(uuid))
 
-    def finish_migration(self, context: RequestContext, instance: Instance, guest: driver.GuestDocument,
+    def finish_migration(self, context: RequestContext, instance: Instance, guest: JsonObject,
                          request: driver.SpawnRequest, power_on: bool) -> None:
-        uuid, stored = instance.uuid, self._storage
+        uuid, stored, sent = instance.uuid, self._storage, typing.cast(SentGuest, guest)
         old = stored.load_backup(uuid)
         if old is None:
-            return self._cold_moves.finish_arrival(context, instance, guest, request, power_on)
+            return self._cold_moves.finish_arrival(context, instance, sent, request, power_on)
         with self._guests.operation(uuid):
             self._guests.remove(uuid)
             try:
                 disks, boot_files = _copies(stored, instance, old)
                 made = self._guests.describe(instance, request, disks, boot_files, old.volumes)
                 stored.save(made)
-                self._cold_moves.bring_tpm(made, guest)
+                self._cold_moves.bring_tpm(made, sent)
                 self._bring_up(made, power_on)
             except Exception as error:
                 self._guests.undo(uuid)
@@ -103,7 +108,7 @@ class Resize:
                 self._connections.disconnect(guest.volumes if guest is not None else ())
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
-                                block_devices: list[driver.BlockDevice], power_on: bool) -> None:
+                                block_devices: list[BlockDevice], power_on: bool) -> None:
         uuid, stored = instance.uuid, self._storage
         kept = stored.backup_path(uuid)
         with self._guests.operation(uuid):

@@ -10,6 +10,8 @@ import shutil
 from typing import Any
 
 from nova import exception
+from nova.objects.block_device import DetachedShare
+from nova.objects.block_device import Share
 from nova import states
 from nova.context import RequestContext
 from nova.disk_files import files
@@ -38,7 +40,7 @@ class Shares:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
         self._configured_program = program
 
-    def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+    def attach_share(self, context: RequestContext, instance: Instance, share: Share) -> None:
         uuid, program = instance.uuid, self._program()
         access = share.get('access') or {}
         try:
@@ -66,7 +68,7 @@ class Shares:
                 'share_id': share['share_id'], 'tag': share['tag'], 'directory': directory, 'program': program}]
             self._storage.save(guest)
 
-    def detach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+    def detach_share(self, context: RequestContext, instance: Instance, share: DetachedShare) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
             try:
@@ -103,7 +105,7 @@ class Shares:
                 raise _refusal('the guest is not off.')
 
 
-def _others(shares: list[dict[str, Any]], share: dict[str, Any]) -> list[dict[str, Any]]:
+def _others(shares: list[dict[str, Any]], share: DetachedShare) -> list[dict[str, Any]]:
     return [each for each in shares if each['share_id'] != share['share_id']]
 
 

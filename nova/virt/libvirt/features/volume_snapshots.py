@@ -9,7 +9,6 @@ import os
 import time
 import uuid as uuids
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from oslo_config import cfg
 
@@ -42,7 +41,7 @@ class VolumeSnapshots:
         self._conf, self._connectors, self._agent = conf, connectors, guest_agent
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
-                               create_info: dict[str, Any]) -> driver.VolumeFile:
+                               create_info: dict[str, str]) -> driver.VolumeFile:
         with self._guests.operation(instance.uuid):
             guest = self._guests.record(instance.uuid)
             volume = _chained(guest, volume_id, CREATE)
@@ -115,7 +114,7 @@ class VolumeSnapshots:
         self._hypervisor.run(CREATE, calls.define, guest.uuid, self._guests.domain_xml(guest))
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
-                               delete_info: dict[str, Any], report: progress.Report = progress.ignore,
+                               delete_info: dict[str, str | None], report: progress.Report = progress.ignore,
                                ) -> driver.VolumeFile:
         with self._guests.operation(instance.uuid):
             guest = self._guests.record(instance.uuid)

@@ -3,12 +3,14 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any
 
 from oslo_config import cfg
 
 from nova import exception
 from nova.context import RequestContext
+from nova.json_types import JsonObject
+from nova.objects.block_device import AttachedVolume
+from nova.objects.block_device import VolumeDevice
 from nova.objects.instance import Instance
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import xml
@@ -39,22 +41,22 @@ class Volumes:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
         self._connectors, self._connections, self._clients, self._backups = connectors, connections, clients, backups
 
-    def attached_volumes(self) -> dict[str, dict[str, dict[str, Any]]]:
+    def attached_volumes(self) -> dict[str, dict[str, AttachedVolume]]:
         return {guest.uuid: {volume.volume_id: {'attachment_id': _attachment_of(volume),
                                                 'device_name': f'/dev/{volume.target}'} for volume in guest.volumes}
                 for guest in self._storage.guests() if guest.volumes}
 
-    def volume_connector(self) -> dict[str, Any]:
+    def volume_connector(self) -> JsonObject:
         address = self._conf.my_ip
         return {'platform': 'x86_64', 'os_type': 'linux', **self._connectors.facts(address), 'host': self._host,
                 'ip': address}
 
-    def attach_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
+    def attach_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._guests.record(instance.uuid)
             before = [each for each in guest.volumes if each.volume_id != device['volume_id']]
             known = [each for each in guest.volumes if each.volume_id == device['volume_id']]
-            wanted = {**device, 'boot_index': None,
+            wanted: VolumeDevice = {**device, 'boot_index': None,
                       'device_name': known[0].target if known else device.get('device_name')}
             present: list[disk.Disk | disk.Volume] = [*guest.disks, *before]
             volume = self._connections.connect(instance, wanted, guest.hardware.machine,
@@ -80,7 +82,7 @@ class Volumes:
         """Record the Ceph clients with which a running guest opens a volume in the block."""
         return self._clients.plugging(uuid, volume) if self._guests.is_active(uuid) else contextlib.nullcontext()
 
-    def detach_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
+    def detach_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
             if guest is None:
@@ -93,7 +95,7 @@ class Volumes:
                 self._storage.save(guest)
             self._connections.disconnect(found)
 
-    def swap_volume(self, context: RequestContext, instance: Instance, old: disk.Device, new: disk.Device) -> None:
+    def swap_volume(self, context: RequestContext, instance: Instance, old: VolumeDevice, new: VolumeDevice) -> None:
         uuid, operation = instance.uuid, 'swap the volume'
         with self._guests.operation(uuid):
             guest = self._guests.record(uuid)
@@ -159,7 +161,7 @@ class Volumes:
             self._hypervisor.guest(operation, uuid, operations.abort_swap, fresh.target)
             raise
 
-    def extend_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
+    def extend_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         with self._guests.operation(instance.uuid), contextlib.suppress(exception.GuestNotFound):
             volume = self._guests.record(instance.uuid).volume(device['volume_id'])
             if volume is not None and volume.source.get('luks'):
@@ -173,7 +175,7 @@ class Volumes:
 
     # ---- snapshots that the block storage cannot take
 
-    def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, Any],
+    def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
                     begun: Callable[[], None] | None = None) -> None:
         operation = 'copy the volume'
         with self._guests.operation(instance.uuid):

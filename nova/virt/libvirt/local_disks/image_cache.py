@@ -20,6 +20,7 @@ from nova import exception
 from nova.context import RequestContext
 from nova.disk_files import files
 from nova.disk_files import qemu_img
+from nova.objects.image import Image
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import durable_files
@@ -61,13 +62,13 @@ class ImageCache:
 
     def __init__(self, directory: str, images: driver.ImageSource, qemu_img: qemu_img.Tool,
                  inspect: Callable[[str, str], None] | None, max_age: float,
-                 verify: Callable[[Any, driver.ImageDocument, str], None] | None = None,
+                 verify: Callable[[Any, Image, str], None] | None = None,
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self._reserve = reserve
         self._directory, self._images, self._qemu_img = directory, images, qemu_img
         self._inspect, self._max_age, self._verify = inspect, max_age, verify
 
-    def fetch(self, context: RequestContext, image: driver.ImageDocument,
+    def fetch(self, context: RequestContext, image: Image,
               report: progress.Report = progress.ignore, most_bytes: int | None = None) -> Base:
         """Return the Base of an image, downloading it if necessary.
 
@@ -113,9 +114,9 @@ class ImageCache:
             return False
         return found.path == path
 
-    def _download(self, context: RequestContext, image: driver.ImageDocument, path: str, report: progress.Report,
+    def _download(self, context: RequestContext, image: Image, path: str, report: progress.Report,
                   most_bytes: int | None) -> None:
-        image_id, disk_format = image['id'], image['disk_format']
+        image_id, disk_format = image['id'], str(image['disk_format'])
         part = converted = path + '.part'
         if disk_format in qemu_img.FOREIGN:
             part = os.path.join(self._directory, f'{image_id}.{disk_format}.part')

@@ -13,11 +13,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.objects.network_info import Subnet
+from nova.objects.network_info import Vif
 from nova.virt.driver import SpawnRequest
 from nova.virt.libvirt import xml
 
@@ -145,7 +146,7 @@ INTERFACES_HEADER = ('# Written when this server was made; nothing keeps it up t
 _FAMILY = {4: 'inet', 6: 'inet6'}
 
 
-def interfaces_text(network_info: list[dict[str, Any]]) -> str:
+def interfaces_text(network_info: list[Vif]) -> str:
     """Return a guest's /etc/network/interfaces with the present addresses, for ifupdown.
 
     https://manpages.debian.org/bookworm/ifupdown/interfaces.5.en.html describes the file.
@@ -155,20 +156,20 @@ def interfaces_text(network_info: list[dict[str, Any]]) -> str:
     return INTERFACES_HEADER + ''.join(_interface(f'eth{number}', vif) for number, vif in enumerate(network_info))
 
 
-def _interface(name: str, vif: dict[str, Any]) -> str:
+def _interface(name: str, vif: Vif) -> str:
     stanzas = [_stanza(name, subnet, ip['address']) for subnet in vif['network']['subnets'] for ip in subnet['ips']]
     return f'\nauto {name}\n' + ''.join(stanzas or [f'iface {name} inet manual\n'])
 
 
-def _stanza(name: str, subnet: dict[str, Any], address: str) -> str:
+def _stanza(name: str, subnet: Subnet, address: str) -> str:
     family = _FAMILY[subnet['version']]
     if not subnet.get('cidr'):
         return f'iface {name} {family} dhcp\n'
     cidr = ipaddress.ip_network(subnet['cidr'])
     lines = [f'iface {name} {family} static', f'    address {ipaddress.ip_address(address)}',
              f'    netmask {cidr.netmask if cidr.version == 4 else cidr.prefixlen}']
-    if subnet.get('gateway'):
-        lines.append(f'    gateway {ipaddress.ip_address(subnet["gateway"])}')
+    if gateway := subnet.get('gateway'):
+        lines.append(f'    gateway {ipaddress.ip_address(gateway)}')
     servers = ' '.join(str(ipaddress.ip_address(server)) for server in subnet.get('dns') or ())
     if servers:
         lines.append(f'    dns-nameservers {servers}')

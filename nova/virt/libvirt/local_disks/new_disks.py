@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import subprocess
-from typing import Any
 
 from nova import exception
 from nova.context import RequestContext
@@ -15,6 +14,8 @@ from nova.disk_files import files
 from nova.disk_files import qemu_img
 from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
+from nova.objects.block_device import BlockDevice
+from nova.objects.image import Image
 from nova.objects.instance import Instance
 from nova.runtime import disk_space
 from nova.runtime import progress
@@ -34,8 +35,6 @@ MAKE = {'swap': ['mkswap', '-q'],
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
 MEDIUM = 'disk.cdrom'                    # CD-ROM of a server that boots from an ISO image
 FETCHED, MADE = 70, 90                   # progress of a build in percent after the download, and after the root disk
-Image = Mapping[str, Any]                   # as returned by ImageSource.show
-Device = dict[str, Any]                  # a row of block_device_mappings
 
 
 def create(stored: Storage, context: RequestContext, instance: Instance,
@@ -53,14 +52,14 @@ def create(stored: Storage, context: RequestContext, instance: Instance,
     # The image's present kernel is unchecked; the server's row has the checked one
     paths = boot_files(stored, context, uuid, request.image, {
         part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
-    bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
+    bus = _bus(request.image.get('properties') if request.image else instance.image_properties, request.image)
     wanted, target = _requested(request.block_devices), _targets(volume_letters(request.block_devices))
     place = stored.backends.of_new(uuid, encrypted)
     disks = [*_boot_disks(stored, context, instance, request.image, wanted, target, bus, request.report)
              ] if request.image else []
     for name, size, row in _blanks(instance, wanted):
-        own = row.get('disk_bus') or bus
-        disks.append(_blank(stored, place, uuid, name, size, target(own), own, row.get('guest_format')))
+        own = row and row.get('disk_bus') or bus
+        disks.append(_blank(stored, place, uuid, name, size, target(own), own, row and row.get('guest_format')))
     if request.config_drive is not None:
         disks.append(config_drive(stored, uuid, request.config_drive, target(bus), bus, encrypted=encrypted))
     if sum(disk.bus == 'ide' for disk in disks) > xml.IDE_DISKS:
@@ -75,8 +74,8 @@ def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, im
     An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image becomes
     the root disk, or a CD-ROM of the image size if the request selects one.
     """
-    row, is_iso = wanted.root or {}, image.get('disk_format') == image_cache.ISO
-    cdrom = is_iso or row.get('device_type') == disk_words.CDROM
+    row, is_iso = wanted.root, image.get('disk_format') == image_cache.ISO
+    cdrom = is_iso or row is not None and row.get('device_type') == disk_words.CDROM
     if is_iso and instance.root_gb:
         place = stored.backends.of_new(instance.uuid, guest_options.encrypts(instance))
         path = stored.path(instance.uuid, 'disk')
@@ -85,7 +84,7 @@ def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, im
         yield place.from_file(path, target(bus), bus)
     if cdrom:
         bus = volume_disks.cdrom_bus(image.get('properties') or {}, _machine(instance, image))
-    bus = row.get('disk_bus') or bus
+    bus = row and row.get('disk_bus') or bus
     if bus not in xml.DISK_BUSES:
         raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not supported')
     disk = image_disk(stored, context, instance, image, target(bus), bus, MEDIUM if is_iso else 'disk',
@@ -194,7 +193,7 @@ def boot_files(stored: Storage, context: RequestContext, uuid: str, image: Image
             shutil.copyfile(base.path, found[part])
             files.give_to_guest(found[part])
     if 'ramdisk' in found and 'kernel' not in found:
-        raise exception.ImageUnacceptable(image_id=(image or {}).get('id'),
+        raise exception.ImageUnacceptable(image_id=image and image.get('id'),
                                           reason='it has a ramdisk, but no kernel')
     return found
 
@@ -205,10 +204,11 @@ def _machine(instance: Instance, image: Image) -> str:
     return str(named) if named else guest_options.machine(guest_options.settings_of(instance), xml.DEFAULT_MACHINE)
 
 
-def _bus(image: Image) -> str:
-    bus = ((image or {}).get('properties') or {}).get('hw_disk_bus', 'virtio')
+def _bus(properties: Mapping[str, str] | None, image: Image | None) -> str:
+    bus = (properties or {}).get('hw_disk_bus', 'virtio')
     if bus not in xml.DISK_BUSES:
-        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_disk_bus is not supported')
+        raise exception.ImageUnacceptable(image_id=image['id'] if image else '',
+                                          reason='its hw_disk_bus is not supported')
     return bus
 
 
@@ -216,12 +216,12 @@ def _bus(image: Image) -> str:
 class Wanted:
     """Rows of a server's local disks."""
 
-    root: Device | None
-    ephemerals: list[Device]
-    swap: Device | None
+    root: BlockDevice | None
+    ephemerals: list[BlockDevice]
+    swap: BlockDevice | None
 
 
-def _requested(block_devices: Iterable[Device]) -> Wanted:
+def _requested(block_devices: Iterable[BlockDevice]) -> Wanted:
     local = [row for row in block_devices if row.get('destination_type') == 'local']
     blank = [row for row in local if row.get('source_type') == 'blank']
     return Wanted(next((row for row in local if row.get('source_type') == 'image'), None),
@@ -246,13 +246,14 @@ def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[
     return target
 
 
-def _blanks(instance: Instance, wanted: Wanted) -> Iterator[tuple[str, int, Device]]:
-    """Yield (name of the file, bytes, row) of each empty disk of the request, or else of the flavor."""
-    for number, row in enumerate(wanted.ephemerals or [{'volume_size': instance.ephemeral_gb}]):
-        if row['volume_size']:
-            yield f'disk.ephemeral{number}', row['volume_size'] * qemu_img.GIB, row
-    swap, most = wanted.swap or {}, flavor_sizes(instance)['disk.swap']
-    size = min(most, (swap.get('volume_size') or 0) * disk_space.MIB or most)     # the row may be older than a resize
+def _blanks(instance: Instance, wanted: Wanted) -> Iterator[tuple[str, int, BlockDevice | None]]:
+    """Yield (name of the file, bytes, row or None) of each empty disk of the request, or else of the flavor."""
+    for number, row in enumerate(wanted.ephemerals or [None]):
+        if gib := instance.ephemeral_gb if row is None else row['volume_size']:
+            yield f'disk.ephemeral{number}', gib * qemu_img.GIB, row
+    swap, most = wanted.swap, flavor_sizes(instance)['disk.swap']
+    # the row may be older than a resize
+    size = min(most, (swap and swap.get('volume_size') or 0) * disk_space.MIB or most)
     if size:
         yield 'disk.swap', size, swap
 
@@ -262,7 +263,7 @@ def _aligned(size: int) -> int:
     return (size + 511) // 512 * 512
 
 
-def volume_letters(block_devices: Iterable[Device]) -> set[str]:
+def volume_letters(block_devices: Iterable[BlockDevice]) -> set[str]:
     """Return the last letters of the volumes' names among a server's block devices."""
     return {(row.get('device_name') or ' ')[-1] for row in block_devices if row.get('destination_type') == 'volume'}
 

@@ -11,9 +11,9 @@ other guests of the host continue (ADR 0014).
 import collections.abc
 import dataclasses
 import logging
-import typing
 
 from nova import exception
+from nova.objects.block_device import BlockDevice
 from nova.objects import disk_clients
 from nova.virt.driver import FormerHost
 from nova.virt.libvirt.local_disks import pool as pools
@@ -111,7 +111,7 @@ def gather(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerH
     return parts
 
 
-def _of_volume(ceph: pools.Pool, device: dict[str, typing.Any]) -> Part:
+def _of_volume(ceph: pools.Pool, device: BlockDevice) -> Part:
     name, info = f'volume {device["volume_id"]}', device.get('connection_info')
     if info is None:
         return Part(name, 'its connection to the former host is unknown', volume=True)

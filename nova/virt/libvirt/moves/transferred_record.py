@@ -10,7 +10,9 @@ from typing import Any
 
 from nova import exception
 from nova.hardware import guest_options
+from nova.objects.network_info import Vif
 from nova.runtime import versioned_records
+from nova.virt.driver import GuestLocation
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
@@ -68,7 +70,7 @@ def known(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_type: str,
-             network_info: list[dict[str, Any]]) -> xml.Guest:
+             network_info: list[Vif]) -> xml.Guest:
     """Return the Guest with the paths and networks of this host.
 
     :param values: result of ``packed`` on the other host
@@ -102,7 +104,7 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     return guest
 
 
-def place(source: object, uuid: str) -> tuple[str, str]:
+def place(source: GuestLocation, uuid: str) -> tuple[str, str]:
     """Return (address of the other host's libvirt, directory of the guest's files there).
 
     :param source: {'address', 'directory'} reported by that host

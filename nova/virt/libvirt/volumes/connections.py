@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from oslo_config import cfg
 
 from nova import exception
+from nova.objects.block_device import BlockDevice
+from nova.objects.block_device import is_volume
+from nova.objects.block_device import VolumeDevice
 from nova.objects.instance import Instance
 from nova.virt.libvirt.domain import volume_disks as disk
 from nova.virt.libvirt.host import Host
@@ -25,7 +28,7 @@ class VolumeConnections:
         self._conf, self._storage, self._hypervisor = conf, storage, hypervisor
         self._connectors, self._key = connectors, key
 
-    def connect_all(self, instance: Instance, devices: Iterable[disk.Device], machine: str, disks: Sequence[Disk],
+    def connect_all(self, instance: Instance, devices: Iterable[BlockDevice], machine: str, disks: Sequence[Disk],
                     known: Sequence[disk.Volume] = ()) -> list[disk.Volume]:
         """Connect the volumes among the devices of a guest.
 
@@ -36,7 +39,7 @@ class VolumeConnections:
         made, taken = [], {each.target for each in disks}
         kept = {each.volume_id: each.target for each in known}
         for device in devices:
-            if device.get('destination_type') == 'volume':
+            if is_volume(device):
                 wanted = kept.get(device['volume_id']) or device.get('device_name')
                 made.append(self.connect(instance, {**device, 'device_name': wanted}, machine, taken))
                 taken.add(made[-1].target)
@@ -47,7 +50,7 @@ class VolumeConnections:
         disk.spread([*disks, *made], self._conf.libvirt.io_threads, choices)
         return made
 
-    def connect(self, instance: Instance, device: disk.Device, machine: str, taken: set[str]) -> disk.Volume:
+    def connect(self, instance: Instance, device: VolumeDevice, machine: str, taken: set[str]) -> disk.Volume:
         """Connect one volume.
 
         :param taken: targets of the guest's other disks

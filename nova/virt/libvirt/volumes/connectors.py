@@ -14,6 +14,9 @@ import typing
 
 from nova import exception
 from nova.hardware import disks as words
+from nova.json_types import JsonObject
+from nova.objects.block_device import Connection
+from nova.objects.block_device import ConnectionData
 from nova.runtime import entry_points
 from nova.virt.libvirt.domain import chain
 from nova.virt.libvirt.domain import volume_disks as disk
@@ -30,7 +33,6 @@ RECONNECT_S = 60             # time for which a guest waits for a lost export be
 
 _P = typing.ParamSpec('_P')
 _Result = typing.TypeVar('_Result')
-Data = dict[str, typing.Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,20 +61,20 @@ class Connector:
     def __init__(self, kind: str, initiator: str) -> None:
         self.kind, self.initiator = kind, initiator
 
-    def connect(self, data: Data) -> disk.DiskSource:
+    def connect(self, data: ConnectionData) -> disk.DiskSource:
         """Return the source of a disk.Volume; idempotent.
 
         :raises VirtError: this host does not reach the volume
         """
         raise NotImplementedError
 
-    def disconnect(self, data: Data, device: Data | None = None) -> None:
+    def disconnect(self, data: ConnectionData, device: JsonObject | None = None) -> None:
         """Disconnect a volume that is unused on this host.
 
         :param device: the 'device' of the source's 'connection'
         """
 
-    def extend(self, data: Data) -> None:
+    def extend(self, data: ConnectionData) -> None:
         """Rescan a grown volume, if the host needs it."""
 
     def read(self, source: disk.DiskSource) -> bytes:
@@ -89,7 +91,7 @@ class Connector:
 class Local(Connector):
     """File of this host."""
 
-    def connect(self, data: Data) -> disk.DiskSource:
+    def connect(self, data: ConnectionData) -> disk.DiskSource:
         return {'type': 'file', 'path': data['device_path']}
 
     def read(self, source: disk.DiskSource) -> bytes:
@@ -102,7 +104,7 @@ class Nbd(Connector):
     qemu.conf names the certificates in nbd_tls_x509_cert_dir.
     """
 
-    def connect(self, data: Data) -> disk.DiskSource:
+    def connect(self, data: ConnectionData) -> disk.DiskSource:
         made: disk.DiskSource = {'type': 'network', 'protocol': 'nbd', 'name': data.get('export') or '',
                         'reconnect_s': RECONNECT_S}
         if data.get('socket'):
@@ -115,7 +117,7 @@ class Nbd(Connector):
 class Rbd(Connector):
     """Image of a Ceph pool, through librbd in QEMU."""
 
-    def connect(self, data: Data) -> disk.DiskSource:
+    def connect(self, data: ConnectionData) -> disk.DiskSource:
         made: disk.DiskSource = {'type': 'network', 'protocol': 'rbd', 'name': data['name'],
                         'hosts': [list(pair) for pair in zip(data.get('hosts') or (), data.get('ports') or (),
                                                              strict=False)]}
@@ -133,7 +135,7 @@ class Rbd(Connector):
 class Iscsi(Connector):
     """iSCSI target accessed by QEMU (libiscsi), without a session of the host's kernel."""
 
-    def connect(self, data: Data) -> disk.DiskSource:
+    def connect(self, data: ConnectionData) -> disk.DiskSource:
         _check_login(data)
         portal = PORTAL.match(data['target_portal'])
         if portal is None:
@@ -152,7 +154,7 @@ class Iscsi(Connector):
 class Nfs(Connector):
     """File of an NFS server accessed by QEMU (libnfs), without a mount that could hang."""
 
-    def connect(self, data: Data) -> disk.DiskSource:
+    def connect(self, data: ConnectionData) -> disk.DiskSource:
         host, colon, directory = str(data['export']).rpartition(':/')
         host, name = host.strip('[]'), str(data['name'])
         if not (colon and HOST.match(host)) or '..' in f'{directory}/{name}'.split('/') or not name:
@@ -171,25 +173,25 @@ class Nfs(Connector):
 class Initiator(typing.Protocol):
     """The methods of os-brick's InitiatorConnector that this module calls."""
 
-    def connect_volume(self, properties: Data) -> Data: ...
-    def disconnect_volume(self, properties: Data, device: Data | None, ignore_errors: bool) -> None: ...
-    def extend_volume(self, properties: Data) -> int | None: ...
+    def connect_volume(self, properties: ConnectionData) -> JsonObject: ...
+    def disconnect_volume(self, properties: ConnectionData, device: JsonObject | None, ignore_errors: bool) -> None: ...
+    def extend_volume(self, properties: ConnectionData) -> int | None: ...
 
 
 class Brick(Connector):
     """Volume that needs an initiator of the host's kernel: through os-brick, if it is installed."""
 
-    def connect(self, data: Data) -> disk.DiskSource:
+    def connect(self, data: ConnectionData) -> disk.DiskSource:
         if self.kind == 'iscsi':
             _check_login(data)
         device = _asked(self._connector().connect_volume, data)
-        return {'type': 'block', 'path': device['path'],
+        return {'type': 'block', 'path': str(device['path']),
                 'connection': {'driver_volume_type': self.kind, 'data': data, 'device': device}}
 
-    def disconnect(self, data: Data, device: Data | None = None) -> None:
+    def disconnect(self, data: ConnectionData, device: JsonObject | None = None) -> None:
         self._connector().disconnect_volume(data, device, ignore_errors=True)
 
-    def extend(self, data: Data) -> None:
+    def extend(self, data: ConnectionData) -> None:
         _asked(self._connector().extend_volume, data)
 
     def _connector(self) -> Initiator:
@@ -217,7 +219,7 @@ class Connectors:
         self.initiator, self._host, self._options = _initiator(host), host, options
         self._made: dict[str, Connector] = {}
 
-    def connect(self, info: dict[str, typing.Any]) -> disk.DiskSource:
+    def connect(self, info: Connection) -> disk.DiskSource:
         """Return the source of a connection ({'driver_volume_type', 'data'}).
 
         :raises VirtError: this host does not reach the volume, or does not support such connections
@@ -242,7 +244,7 @@ class Connectors:
         source['limits'] = _limits(data.get('qos_specs') or {})
         return source
 
-    def below(self, info: dict[str, typing.Any], source: disk.DiskSource) -> list[chain.File]:
+    def below(self, info: Connection, source: disk.DiskSource) -> list[chain.File]:
         """Return the backing files of a qcow2 source.
 
         :raises VirtError: a file is rejected or unreadable
@@ -264,20 +266,20 @@ class Connectors:
         self._of_source(source).name_below(source, name, form)
 
     def _of_source(self, source: disk.DiskSource) -> Connector:
-        return self._of({'driver_volume_type': 'local' if source['type'] == 'file' else source['protocol']})
+        return self._of_kind('local' if source['type'] == 'file' else source['protocol'])
 
-    def disconnect(self, info: dict[str, typing.Any]) -> None:
+    def disconnect(self, info: Connection) -> None:
         # a connector of another package may not support devices
         self._of(info).disconnect(info['data'], *([info['device']] if info.get('device') else []))
 
-    def extend(self, info: dict[str, typing.Any]) -> None:
+    def extend(self, info: Connection) -> None:
         """Rescan a grown volume.
 
         :raises VirtError: the host does not see the volume
         """
         self._of(info).extend(info['data'])
 
-    def facts(self, address: str) -> dict[str, typing.Any]:
+    def facts(self, address: str) -> JsonObject:
         """Return connector properties for a block storage: {'initiator', 'multipath'}, and os-brick's if it is used.
 
         os-brick adds WWPNs and the NVMe name.
@@ -285,14 +287,16 @@ class Connectors:
         :param address: address of this host
         :raises VirtError: os-brick fails
         """
-        found: dict[str, typing.Any] = {}
+        found: JsonObject = {}
         if self._options.root_helper is not None and importlib.util.find_spec('os_brick') is not None:
             found = dict(_asked(_brick(self._options).get_connector_properties, self._options.root_helper, address,
                                 self._options.multipath, False, host=self._host))
         return {**found, 'initiator': self.initiator, 'multipath': self._options.multipath}
 
-    def _of(self, info: dict[str, typing.Any]) -> Connector:
-        kind = str(info.get('driver_volume_type'))
+    def _of(self, info: Connection) -> Connector:
+        return self._of_kind(str(info.get('driver_volume_type')))
+
+    def _of_kind(self, kind: str) -> Connector:
         if kind not in self._made:
             points = entry_points.installed(GROUP)
             if kind not in points and kind not in OURS:
@@ -333,7 +337,7 @@ def _asked(function: Callable[_P, _Result], *args: _P.args, **more: _P.kwargs) -
         raise exception.VirtError(operation='ask os-brick', reason=str(error)[:200]) from error
 
 
-def _check_login(data: Data) -> None:
+def _check_login(data: ConnectionData) -> None:
     """Check the authentication of an iSCSI connection.
 
     :raises VirtError: mutual CHAP is required. QEMU, libvirt and os-brick support only a name and password of the
@@ -345,7 +349,7 @@ def _check_login(data: Data) -> None:
                        'cannot authenticate the target (mutual CHAP)')
 
 
-def _limits(specs: Mapping[str, typing.Any]) -> dict[str, int]:
+def _limits(specs: Mapping[str, str]) -> dict[str, int]:
     """Return {one of disk.LIMITS: number} of the front-end QoS specs, which the hypervisor enforces.
 
     Other keys of the same specs are for the storage's driver.

@@ -1,6 +1,5 @@
 """Operations on the volumes of one domain; see nova/virt/libvirt/calls.py."""
 import base64
-from typing import Any
 from xml.etree import ElementTree as etree
 
 import libvirt
@@ -11,7 +10,7 @@ from nova.virt.libvirt.domain import volume_disks as disk
 _COPY = libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
 
 
-def define_secret(connection: libvirt.virConnect, _uuid: str, auth: dict[str, Any], secret: dict[str, Any]) -> None:
+def define_secret(connection: libvirt.virConnect, _uuid: str, auth: dict[str, str], secret: disk.StorageSecret) -> None:
     """Define the secret of a storage in libvirt; a repeated call replaces it."""
     text = disk.secret(auth['type'], secret['usage'], auth.get('uuid'))
     value = base64.b64decode(secret['value']) if secret['base64'] else secret['value'].encode()
