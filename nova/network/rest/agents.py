@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 import uuid
 
+from nova import exception
 from nova.db.networks import hosts as db_hosts
 from nova.db.networks import routers as db
 from nova.json_types import JsonDocument
@@ -47,7 +48,9 @@ def index(req: NetworkRequest) -> JsonDocument:
         return {'agents': []}
     wanted: dict[str, set[str]] = {}
     for name, value in req.query:
-        if name in _FILTERS:
+        if name not in (*_FILTERS, 'fields'):
+            raise exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
+        if name != 'fields':
             wanted.setdefault(name, set()).add(value.lower())
     with req.deps.api_db.reader() as conn:
         found = [_agent(req, row) for row in db_hosts.every(conn)]

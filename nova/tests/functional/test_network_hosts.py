@@ -311,6 +311,7 @@ def report(fleet):
 def test_a_host_that_is_set_down_has_no_routers_while_there_are_others(face, fleet):
     made = {face('demo', 'POST', 'routers', {'router': {}}).json()['router']['id'] for _ in range(4)}
     assert len(of_host(face, 'host0')) == 1
+    assert face('admin', 'GET', 'agents?marker=x').status_code == 400
     set_up(face, 'host0', False)
     assert [*agents(face, '?admin_state_up=False')] == ['host0'] and 'host0' not in agents(face, '?admin_state_up=true')
     report(fleet)
