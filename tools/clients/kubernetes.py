@@ -4,7 +4,7 @@
     tools/clients/kubernetes.py [--keep] [--short] [--only REGEX]
 
 The program in the directory ``kubernetes`` has the unmodified packages of the controller manager (nodes, their end,
-routes) and of the Cinder CSI driver, with client-go's fake API. csi-test, the conformance tests of CSI drivers, gives
+routes), of the Cinder CSI driver and of the plugins for keys and tokens, with client-go's fake API. csi-test, the conformance tests of CSI drivers, gives
 the tests whose names begin with ``sanity``. The tests ``TestCapo`` repeat the calls of the Cluster API provider.
 """
 import hashlib

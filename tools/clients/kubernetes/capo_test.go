@@ -140,7 +140,7 @@ func TestCapoMachine(t *testing.T) {
 
 	port, err := ports.Create(ctx, network, portsbinding.CreateOptsExt{VNICType: "normal", CreateOptsBuilder: ports.CreateOpts{
 		Name: "machine-0", NetworkID: begun().network, Description: described, SecurityGroups: &[]string{security.ID},
-		FixedIPs:            []ports.IP{{SubnetID: begun().subnet}},
+		FixedIPs:            []ports.IP{{SubnetID: begun().subnets[0]}},
 		AllowedAddressPairs: []ports.AddressPair{{IPAddress: "10.244.0.0/16"}}}}).Extract()
 	check(t, err)
 	tag(t, "ports", port.ID)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ var (
 	compute *gophercloud.ServiceClient
 	network *gophercloud.ServiceClient
 	volume  *gophercloud.ServiceClient
-	begun   = sync.OnceValue(begin)
+	begun   = sync.OnceValue(func() *cluster { return build("nodes", []string{"10.50.0.0/24"}, "node-a", "node-b") })
 	zone    = "nova"
 	public  = os.Getenv("OS_EXTGW_ID")
 	region  = os.Getenv("OS_REGION_NAME")
@@ -39,12 +40,14 @@ var (
 
 // A cluster is a network with a router and two servers that are nodes.
 type cluster struct {
-	network, subnet, router string
-	nodes                   []node
+	network, router string
+	subnets         []string
+	nodes           []node
 }
 
 type node struct {
 	id, name, port, address string
+	addresses               []string
 }
 
 func must[T any](value T, err error) T {
@@ -80,14 +83,21 @@ func until(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-func begin() *cluster {
-	made := &cluster{network: must(networks.Create(ctx, network, networks.CreateOpts{Name: "nodes"}).Extract()).ID}
-	made.subnet = must(subnets.Create(ctx, network, subnets.CreateOpts{
-		NetworkID: made.network, CIDR: "10.50.0.0/24", IPVersion: gophercloud.IPv4}).Extract()).ID
+// build makes a cluster with subnets of these ranges.
+func build(name string, ranges []string, nodes ...string) *cluster {
+	made := &cluster{network: must(networks.Create(ctx, network, networks.CreateOpts{Name: name}).Extract()).ID}
 	made.router = must(routers.Create(ctx, network, routers.CreateOpts{
-		Name: "nodes", GatewayInfo: &routers.GatewayInfo{NetworkID: public}}).Extract()).ID
-	must(routers.AddInterface(ctx, network, made.router, routers.AddInterfaceOpts{SubnetID: made.subnet}).Extract())
-	for _, name := range []string{"node-a", "node-b"} {
+		Name: name, GatewayInfo: &routers.GatewayInfo{NetworkID: public}}).Extract()).ID
+	for _, cidr := range ranges {
+		asked := subnets.CreateOpts{NetworkID: made.network, CIDR: cidr, IPVersion: gophercloud.IPv4}
+		if strings.Contains(cidr, ":") {
+			asked.IPVersion, asked.IPv6AddressMode, asked.IPv6RAMode = gophercloud.IPv6, "slaac", "slaac"
+		}
+		subnet := must(subnets.Create(ctx, network, asked).Extract()).ID
+		must(routers.AddInterface(ctx, network, made.router, routers.AddInterfaceOpts{SubnetID: subnet}).Extract())
+		made.subnets = append(made.subnets, subnet)
+	}
+	for _, name := range nodes {
 		made.nodes = append(made.nodes, made.boot(made.open(name)))
 	}
 	return made
@@ -106,16 +116,21 @@ func (c *cluster) boot(port *ports.Port) node {
 	if err := servers.WaitForStatus(ctx, compute, server.ID, "ACTIVE"); err != nil {
 		panic(err)
 	}
-	return node{server.ID, port.Name, port.ID, port.FixedIPs[0].IPAddress}
+	made := node{id: server.ID, name: port.Name, port: port.ID}
+	for _, fixed := range port.FixedIPs {
+		made.addresses = append(made.addresses, fixed.IPAddress)
+	}
+	made.address = made.addresses[0]
+	return made
 }
 
 // object is a node as its kubelet registers it.
 func (n node) object() *v1.Node {
-	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: n.name},
-		Spec:       v1.NodeSpec{ProviderID: "openstack:///" + n.id},
-		Status:     v1.NodeStatus{Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: n.address}}},
+	made := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Spec: v1.NodeSpec{ProviderID: "openstack:///" + n.id}}
+	for _, address := range n.addresses {
+		made.Status.Addresses = append(made.Status.Addresses, v1.NodeAddress{Type: v1.NodeInternalIP, Address: address})
 	}
+	return made
 }
 
 func TestMain(m *testing.M) {

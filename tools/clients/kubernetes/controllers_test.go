@@ -39,21 +39,25 @@ const (
 	shutdown      = "node.cloudprovider.kubernetes.io/shutdown"
 )
 
+// global is the part of a configuration file that says where the cloud is, and who asks.
+func global(account ...string) string {
+	if len(account) == 0 {
+		account = []string{"username = " + os.Getenv("OS_USERNAME"), "password = " + os.Getenv("OS_PASSWORD"),
+			"tenant-name = " + os.Getenv("OS_PROJECT_NAME"), "domain-id = default"}
+	}
+	return strings.Join(append([]string{"[Global]", "auth-url = " + os.Getenv("OS_AUTH_URL"), "region = " + region, ""}, account...), "\n") + "\n"
+}
+
 // manager makes the provider as the controller manager does: from the text of its configuration file.
 func manager(t *testing.T, more ...string) cloudprovider.Interface {
 	t.Helper()
-	made, err := cloudprovider.GetCloudProvider("openstack", strings.NewReader(fmt.Sprintf(`[Global]
-auth-url = %s
-username = %s
-password = %s
-tenant-name = %s
-domain-id = default
-region = %s
-[LoadBalancer]
-enabled = false
-%s
-`, os.Getenv("OS_AUTH_URL"), os.Getenv("OS_USERNAME"), os.Getenv("OS_PASSWORD"), os.Getenv("OS_PROJECT_NAME"), region,
-		strings.Join(more, "\n"))))
+	return managerAs(t, global(), more...)
+}
+
+func managerAs(t *testing.T, global string, more ...string) cloudprovider.Interface {
+	t.Helper()
+	made, err := cloudprovider.GetCloudProvider("openstack", strings.NewReader(
+		global+"[LoadBalancer]\nenabled = false\n"+strings.Join(more, "\n")))
 	check(t, err)
 	return made
 }
@@ -221,9 +225,9 @@ func TestNodeLifecycleController(t *testing.T) {
 }
 
 // routesOf are a manager's routes, with an API that has these nodes.
-func routesOf(t *testing.T, nodes ...runtime.Object) (cloudprovider.Routes, *fake.Clientset, informers.SharedInformerFactory, context.Context) {
+func routesOf(t *testing.T, router string, nodes ...runtime.Object) (cloudprovider.Routes, *fake.Clientset, informers.SharedInformerFactory, context.Context) {
 	t.Helper()
-	cloud := manager(t, "[Route]", "router-id = "+begun().router)
+	cloud := manager(t, "[Route]", "router-id = "+router)
 	api, factory, running := kubernetes(t, nodes...)
 	cloud.(cloudprovider.InformerUser).SetInformers(factory)
 	found, supported := cloud.Routes()
@@ -234,15 +238,15 @@ func routesOf(t *testing.T, nodes ...runtime.Object) (cloudprovider.Routes, *fak
 }
 
 // inCloud are the routes of the router and the allowed addresses of the nodes' ports.
-func inCloud(t *testing.T) (map[string]string, map[string][]string) {
+func inCloud(t *testing.T, of *cluster) (map[string]string, map[string][]string) {
 	t.Helper()
-	router, err := routers.Get(ctx, network, begun().router).Extract()
+	router, err := routers.Get(ctx, network, of.router).Extract()
 	check(t, err)
 	hops, allowed := map[string]string{}, map[string][]string{}
 	for _, route := range router.Routes {
 		hops[route.DestinationCIDR] = route.NextHop
 	}
-	for _, node := range begun().nodes {
+	for _, node := range of.nodes {
 		port, err := ports.Get(ctx, network, node.port).Extract()
 		check(t, err)
 		for _, pair := range port.AllowedAddressPairs {
@@ -255,7 +259,7 @@ func inCloud(t *testing.T) (map[string]string, map[string][]string) {
 
 func TestRoutes(t *testing.T) {
 	a, b := begun().nodes[0], begun().nodes[1]
-	found, _, _, _ := routesOf(t, a.object(), b.object())
+	found, _, _, _ := routesOf(t, begun().router, a.object(), b.object())
 	list, err := found.ListRoutes(ctx, "kubernetes")
 	check(t, err)
 	equal(t, "the number of routes", len(list), 0)
@@ -266,7 +270,7 @@ func TestRoutes(t *testing.T) {
 		check(t, found.CreateRoute(ctx, "kubernetes", "hint", route))
 		check(t, found.CreateRoute(ctx, "kubernetes", "hint", route))
 	}
-	hops, allowed := inCloud(t)
+	hops, allowed := inCloud(t, begun())
 	equal(t, "the router's routes", hops, map[string]string{"10.244.0.0/24": a.address, "10.244.1.0/24": b.address})
 	equal(t, "the ports' allowed addresses", allowed, map[string][]string{
 		a.name: {"10.244.0.0/24"}, b.name: {"10.244.1.0/24"}})
@@ -281,13 +285,13 @@ func TestRoutes(t *testing.T) {
 	for _, route := range list {
 		check(t, found.DeleteRoute(ctx, "kubernetes", route))
 	}
-	hops, allowed = inCloud(t)
+	hops, allowed = inCloud(t, begun())
 	equal(t, "routes and allowed addresses afterwards", len(hops)+len(allowed[a.name])+len(allowed[b.name]), 0)
 }
 
 func TestRoutesAtOnce(t *testing.T) {
 	a := begun().nodes[0]
-	found, _, _, _ := routesOf(t, a.object())
+	found, _, _, _ := routesOf(t, begun().router, a.object())
 	_, err := found.ListRoutes(ctx, "kubernetes")
 	check(t, err)
 	var group sync.WaitGroup
@@ -305,10 +309,10 @@ func TestRoutesAtOnce(t *testing.T) {
 		}
 	}
 	each(func(route *cloudprovider.Route) error { return found.CreateRoute(ctx, "kubernetes", "hint", route) })
-	hops, _ := inCloud(t)
+	hops, _ := inCloud(t, begun())
 	equal(t, "the number of routes", len(hops), 10)
 	each(func(route *cloudprovider.Route) error { return found.DeleteRoute(ctx, "kubernetes", route) })
-	hops, _ = inCloud(t)
+	hops, _ = inCloud(t, begun())
 	equal(t, "the number of routes afterwards", len(hops), 0)
 	_, err = ports.Update(ctx, network, a.port, ports.UpdateOpts{AllowedAddressPairs: &[]ports.AddressPair{}}).Extract()
 	check(t, err)
@@ -316,7 +320,7 @@ func TestRoutesAtOnce(t *testing.T) {
 
 func TestRoutesBlackhole(t *testing.T) {
 	a := begun().nodes[0]
-	found, api, _, _ := routesOf(t, a.object())
+	found, api, _, _ := routesOf(t, begun().router, a.object())
 	_, err := found.ListRoutes(ctx, "kubernetes")
 	check(t, err)
 	check(t, found.CreateRoute(ctx, "kubernetes", "hint", &cloudprovider.Route{
@@ -330,7 +334,7 @@ func TestRoutesBlackhole(t *testing.T) {
 	})
 	equal(t, "its target", list[0].TargetNode, a.address)
 	check(t, found.DeleteRoute(ctx, "kubernetes", list[0]))
-	hops, _ := inCloud(t)
+	hops, _ := inCloud(t, begun())
 	equal(t, "the number of routes", len(hops), 0)
 	_, err = ports.Update(ctx, network, a.port, ports.UpdateOpts{AllowedAddressPairs: &[]ports.AddressPair{}}).Extract()
 	check(t, err)
@@ -341,14 +345,14 @@ func TestRouteController(t *testing.T) {
 	first, second := a.object(), b.object()
 	first.Spec.PodCIDR, first.Spec.PodCIDRs = "10.247.0.0/24", []string{"10.247.0.0/24"}
 	second.Spec.PodCIDR, second.Spec.PodCIDRs = "10.247.1.0/24", []string{"10.247.1.0/24"}
-	found, api, factory, running := routesOf(t, first, second)
+	found, api, factory, running := routesOf(t, begun().router, first, second)
 	_, pods, err := net.ParseCIDR("10.247.0.0/16")
 	check(t, err)
 	made := routecontroller.New(found, api, factory.Core().V1().Nodes(), "kubernetes", []*net.IPNet{pods})
 	go made.Run(running, period, controllers.NewControllerManagerMetrics("route"))
 	want := map[string]string{"10.247.0.0/24": a.address, "10.247.1.0/24": b.address}
 	until(t, "the nodes have routes", func() bool {
-		hops, _ := inCloud(t)
+		hops, _ := inCloud(t, begun())
 		return fmt.Sprint(hops) == fmt.Sprint(want)
 	})
 	until(t, "the nodes' network is available", func() bool {
@@ -362,7 +366,44 @@ func TestRouteController(t *testing.T) {
 		check(t, api.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{}))
 	}
 	until(t, "the routes go with the nodes", func() bool {
-		hops, _ := inCloud(t)
+		hops, _ := inCloud(t, begun())
 		return len(hops) == 0
 	})
+}
+
+func TestTwoStacks(t *testing.T) {
+	made := build("two-stacks", []string{"10.51.0.0/24", "fd00:51::/64"}, "two-stacks")
+	server := made.nodes[0]
+	equal(t, "the number of addresses", len(server.addresses), 2)
+	six := server.addresses[slices.IndexFunc(server.addresses, func(text string) bool { return strings.Contains(text, ":") })]
+	four := server.addresses[slices.IndexFunc(server.addresses, func(text string) bool { return !strings.Contains(text, ":") })]
+	shown := func(want []string, more ...string) {
+		t.Helper()
+		data, err := instances(t, more...).InstanceMetadata(ctx, server.object())
+		check(t, err)
+		equal(t, "the addresses", addresses(data.NodeAddresses), want)
+	}
+	shown([]string{"InternalIP " + four, "InternalIP " + six})
+	shown([]string{"InternalIP " + four}, "[Networking]", "ipv6-support-disabled = true")
+	data, err := instances(t, "[Networking]", "address-sort-order = fd00::/8").InstanceMetadata(ctx, server.object())
+	check(t, err)
+	equal(t, "the first address", data.NodeAddresses[0].Address, six)
+
+	found, _, _, _ := routesOf(t, made.router, server.object())
+	_, err = found.ListRoutes(ctx, "kubernetes")
+	check(t, err)
+	routes := []*cloudprovider.Route{
+		{TargetNode: types.NodeName(server.name), DestinationCIDR: "10.248.0.0/24"},
+		{TargetNode: types.NodeName(server.name), DestinationCIDR: "fd00:248::/64"}}
+	for _, route := range routes {
+		check(t, found.CreateRoute(ctx, "kubernetes", "hint", route))
+	}
+	hops, allowed := inCloud(t, made)
+	equal(t, "the router's routes", hops, map[string]string{"10.248.0.0/24": four, "fd00:248::/64": six})
+	equal(t, "the port's allowed addresses", allowed[server.name], []string{"10.248.0.0/24", "fd00:248::/64"})
+	for _, route := range routes {
+		check(t, found.DeleteRoute(ctx, "kubernetes", route))
+	}
+	hops, allowed = inCloud(t, made)
+	equal(t, "routes and allowed addresses afterwards", len(hops)+len(allowed[server.name]), 0)
 }

@@ -28,14 +28,7 @@ const gibibyte = 1 << 30
 func csiClouds(t *testing.T) map[string]openstack.IOpenStack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "cloud.conf")
-	check(t, os.WriteFile(file, fmt.Appendf(nil, `[Global]
-auth-url = %s
-username = %s
-password = %s
-tenant-name = %s
-domain-id = default
-region = %s
-`, os.Getenv("OS_AUTH_URL"), os.Getenv("OS_USERNAME"), os.Getenv("OS_PASSWORD"), os.Getenv("OS_PROJECT_NAME"), region), 0o600))
+	check(t, os.WriteFile(file, []byte(global()), 0o600))
 	openstack.InitOpenStackProvider([]string{file}, "")
 	cloud, err := openstack.CreateOpenStackProvider("")
 	check(t, err)
@@ -170,6 +163,30 @@ func TestVolumePublish(t *testing.T) {
 		check(t, err)
 	}
 	inStatus(t, made.VolumeId, "available")
+}
+
+func TestVolumeForTwoServers(t *testing.T) {
+	service, asked := controller(t), request("shared", 1)
+	asked.Parameters["type"] = "multiattach"
+	made := disk(t, service, asked)
+	for _, server := range begun().nodes {
+		_, err := service.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{
+			VolumeId: made.VolumeId, NodeId: server.id, VolumeCapability: capability()})
+		check(t, err)
+	}
+	one, err := service.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: made.VolumeId})
+	check(t, err)
+	equal(t, "the number of the volume's nodes", len(one.Status.PublishedNodeIds), 2)
+	for _, server := range begun().nodes {
+		_, err := service.ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: made.VolumeId, NodeId: server.id})
+		check(t, err)
+	}
+	inStatus(t, made.VolumeId, "available")
+	asked = request("of no type", 1)
+	asked.Parameters["type"] = "unknown"
+	if _, err = service.CreateVolume(ctx, asked); err == nil {
+		t.Fatal("Failure: a volume of an unknown type was made")
+	}
 }
 
 func TestVolumePublishUnknown(t *testing.T) {

@@ -13,6 +13,7 @@ require (
 	k8s.io/cloud-provider v0.34.1
 	k8s.io/cloud-provider-openstack v1.34.1
 	k8s.io/component-base v0.34.1
+	k8s.io/kms v0.34.1
 	k8s.io/mount-utils v0.34.1
 	k8s.io/utils v0.0.0-20251002143259-bc988d571ff4
 )
@@ -95,6 +96,7 @@ require (
 	gopkg.in/warnings.v0 v0.1.2 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
+	k8s.io/apiserver v0.34.1 // indirect
 	k8s.io/component-helpers v0.34.1 // indirect
 	k8s.io/klog/v2 v2.130.1 // indirect
 	k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912 // indirect
