@@ -355,6 +355,21 @@ def test_a_form_survives_an_expired_token(user, cloud, demo):
     user.says('Network kept created')
 
 
+def test_a_page_recovers_when_the_services_answer_again(user, demo):
+    def offline(away):
+        user.driver.execute_cdp_cmd('Network.emulateNetworkConditions', {
+            'offline': away, 'latency': 0, 'downloadThroughput': -1, 'uploadThroughput': -1})
+    user.go('/images', 'Images')
+    offline(True)
+    try:
+        user.press('Load again')
+        user.says('The image service does not answer')
+    finally:
+        offline(False)
+    user.until(lambda: not user.css('.refusal'), 'the page does not ask again')
+    assert user.one("//td//*[normalize-space()='small']")
+
+
 def test_the_password_is_changed(browser, cloud, demo):
     identity = callers.Identity(cloud.admin())
     name, password, _user = identity.user(f'/projects/{demo.project_id}', 'member')

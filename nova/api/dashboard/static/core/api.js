@@ -61,7 +61,7 @@ export function url(service, path, query = {}) {
 export async function ask(service, path, options = {}) {
   const {method = 'GET', body, query, version, raw} = options;
   if (service !== 'identity' && current() && !has(service))
-    throw new ApiError(0, `The catalog of this cloud has no ${service} service.`);
+    throw new ApiError(404, `The catalog of this cloud has no ${service} service.`);
   const token = options.token ?? current()?.token;
   /** @type {Record<string, string>} */
   const headers = {Accept: 'application/json', ...options.headers};

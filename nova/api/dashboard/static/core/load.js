@@ -6,6 +6,9 @@ import {useCallback, useEffect, useRef, useState} from './html.js';
  * @typedef {{data: T | null, error: Error | null, loading: boolean, reload: () => void, set: (data: T) => void}} Loaded
  */
 
+const AWAY = [0, 502, 503, 504]; // codes while a service is away
+const AGAIN_MS = 10000; // until it is asked again
+
 /**
  * Load something, anew whenever what it depends on changes. An answer that comes after a newer question is dropped.
  * @template T
@@ -34,6 +37,11 @@ export function useLoad(ask, depends) {
     return () => control.abort();
   }, [...depends, round]);
   const reload = useCallback(() => setRound((/** @type {number} */ before) => before + 1), []);
+  useEffect(() => {
+    if (!AWAY.includes(state.error?.code)) return;
+    const timer = setTimeout(reload, AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [state.error]);
   const set = useCallback((/** @type {any} */ data) => setState({data, error: null, loading: false}), []);
   return {...state, reload, set};
 }
