@@ -4,8 +4,9 @@
     tools/clients/kubernetes.py [--keep] [--short] [--only REGEX]
 
 The program in the directory ``kubernetes`` has the unmodified packages of the controller manager (nodes, their end,
-routes), of the Cinder CSI driver and of the plugins for keys and tokens, with client-go's fake API. csi-test, the conformance tests of CSI drivers, gives
-the tests whose names begin with ``sanity``. The tests ``TestCapo`` repeat the calls of the Cluster API provider.
+routes), of the Cinder CSI driver and of the plugins for keys and tokens, with client-go's fake API. csi-test, the
+conformance tests of CSI drivers, gives the tests whose names begin with ``sanity``. The tests ``TestCapo`` repeat the
+calls of the Cluster API provider.
 """
 import hashlib
 import re
@@ -20,7 +21,7 @@ SOURCE = common.HERE / 'kubernetes'
 ACCOUNT = 'nova-demo'        # these programs are members of a project
 FLAVOR = 'm1.nano'
 SANITY = 'TestSanity'
-SHORT = 'TestInstance(Exists|Metadata$)|TestRoutes$|TestVolume(CreateTwice|Publish$|Expand)|TestSnapshot$|TestCapo'
+SHORT = 'TestInstance(Exists|Metadata$)|TestRoutes$|TestVolume(CreateTwice|Publish$)|TestSnapshot$|TestCapo[NSE]'
 MARKS = re.compile(r'\[(?:It|Controller Server)\] |(?<=classname=")CSI Driver Test Suite(?=")')
 
 
