@@ -31,7 +31,7 @@ def main():
     common.source(pin, given.cached)
     tests = common.built(f'{digest()}.test', pin, build, given.cached)
     begin = time.perf_counter()
-    with common.Cloud(gophercloud.OPTIONS, given.keep) as cloud:
+    with common.Cloud(keep=given.keep) as cloud:
         pattern = given.only or (SHORT if given.short else '.')
         report = cloud.home / 'sanity.xml'
         results, text = gophercloud.run(tests, SOURCE, environ(cloud), pattern, f'-ginkgo.junit-report={report}')
