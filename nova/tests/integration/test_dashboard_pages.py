@@ -313,6 +313,16 @@ def test_nothing_is_cut_at_1024_and_menus_fit_768(user, demo):
         user.size(browsers.DESK)
 
 
+def test_audit_records_of_a_period_are_listed(user, modules):
+    user.go('/audit', 'Audit')
+    user.requests()
+    user.choose('Period', 'Last hour')
+    user.says('identity:login')
+    user.until(lambda: any('/os-audit?' in address and 'since=20' in address for _method, address, _headers in
+                           user.requests()), 'the list has no period')
+    sound(user, modules)
+
+
 # ---- keys, trouble, the account ----------------------------------------------------
 
 def test_menus_work_by_keys_and_return_the_focus(user, demo):

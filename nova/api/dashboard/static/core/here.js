@@ -6,7 +6,7 @@ const NONE = () => /** @type {Entry[]} */ ([]);
 let own = NONE;
 let ofRows = NONE;
 
-/** Offer entries of the page that is shown, and of each row of its list; without arguments when it is left. */
+/** Offer entries of the page that is shown, and of its rows, which are found last; without arguments when it is left. */
 export const offer = (found = NONE, rows = NONE) => {
   own = found;
   ofRows = rows;

@@ -1,7 +1,8 @@
 // The resources that have a list: each is one row in a file of its own, loaded when it is first shown.
 
 /**
- * @typedef {{name: string, label: string, none?: string, admin?: boolean, query?: string, options?: {value: string, label: string}[]}} Filter
+ * @typedef {{name: string, label: string, none?: string, admin?: boolean, query?: string, options?: {value: string, label: string}[],
+ *   sent?: (value: string) => string}} Filter
  * @typedef {import('../parts/actions.js').Action} Action
  * @typedef {import('../parts/table.js').Column} Column
  * @typedef {{service: import('../core/api.js').Service, path: string, key: string, columns: Column[], actions: Action[], empty: string,
@@ -18,7 +19,7 @@
  * paged      the API gives pages; else all of it is read at once
  * counted    a page of the API has the number of all rows (with_count)
  * search     the query of the API for a text; without it all rows are read and searched here. find: the label of the field
- * filters    choices above the list, and the key of the query that they set; without options: a check box
+ * filters    choices above the list, and the key of the query that they set; without options: a check box; sent: the value in the query
  * sort       the order at first; follow: the event stream of servers changes the list; count: the number of rows of a query
  * unwrap     what a row of the answer holds its resource in
  * fill       what else is asked about rows that are shown

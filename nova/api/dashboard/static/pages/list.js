@@ -50,7 +50,8 @@ function queryOf(resource, view) {
   /** @type {Record<string, any>} */
   const query = {...(typeof resource.query === 'function' ? resource.query() : resource.query)};
   for (const filter of resource.filters ?? []) {
-    if (view.filters[filter.name]) query[filter.query ?? filter.name] = view.filters[filter.name];
+    const value = view.filters[filter.name];
+    if (value) query[filter.query ?? filter.name] = filter.sent ? filter.sent(value) : value;
   }
   if (view.find && resource.search) Object.assign(query, resource.search(view.find));
   const key = resource.columns.find(column => column.name === view.sort?.by)?.sort;
@@ -269,7 +270,7 @@ function Rows({resource, page, query}) {
       ${shownFilters.map(filter =>
         filter.options
           ? html`<select aria-label=${t(filter.label)} value=${view.filters[filter.name]} onChange=${(/** @type {any} */ event) => change({filters: {...view.filters, [filter.name]: event.target.value}})}>
-          <option value="">${t(filter.none ?? 'Any')}</option>${filter.options.map(one => html`<option value=${one.value} selected=${one.value === view.filters[filter.name]}>${one.label}</option>`)}</select>`
+          <option value="">${t(filter.none ?? 'Any')}</option>${filter.options.map(one => html`<option value=${one.value} selected=${one.value === view.filters[filter.name]}>${t(one.label)}</option>`)}</select>`
           : html`<label class="inline"><input type="checkbox" checked=${!!view.filters[filter.name]} onChange=${(/** @type {any} */ event) => change({filters: {...view.filters, [filter.name]: event.target.checked ? '1' : ''}})} /> ${t(filter.label)}</label>`,
       )}
       <span class="grow"></span>

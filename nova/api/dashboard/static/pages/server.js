@@ -41,7 +41,8 @@ export function Server({id, tab}) {
   const doable = server ? allowed(SERVER_ACTIONS, server) : [];
   useEffect(() => {
     const adding = PARTS.filter(part => !part.service || has(part.service)).flatMap(part => (part.add && offered(part.add) ? [part.add] : []));
-    offer(() => [...doable, ...adding].map(action => ({label: t(action.label), run: () => setDoing({action, rows: [server]})})));
+    const entries = (/** @type {any[]} */ found) => () => found.map(action => ({label: t(action.label), run: () => setDoing({action, rows: [server]})}));
+    offer(entries(doable), entries(adding)); // pages of the same name come before what is added to the server
     return () => offer();
   }, [server]);
   if (!server)

@@ -14,6 +14,17 @@ export default {
   paged: true,
   filters: [
     {
+      name: 'since',
+      label: 'Period',
+      none: 'Any time',
+      sent: hours => new Date(Date.now() - Number(hours) * 3600000).toISOString(),
+      options: [
+        {value: '1', label: 'Last hour'},
+        {value: '24', label: 'Last day'},
+        {value: '168', label: 'Last week'},
+      ],
+    },
+    {
       name: 'outcome',
       label: 'Outcome',
       none: 'Any outcome',
