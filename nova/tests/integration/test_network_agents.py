@@ -42,7 +42,32 @@ def guests(cloud):
             for number, host in enumerate(cloud.hosts)]
     for guest in made:
         assert guest.dhcp()[0] == guest.address
+    group = group_of(cloud, made)
+    listening = made[1].listens(7001)
+    try:
+        let_pings_alone_in(cloud, group)
+        waiting.wait_for(lambda: not overlay.connects(made[0].space, made[1].address, 7001, 0.2), BOUND_S,
+                         'the filters to close')
+    finally:
+        listening.kill()
+        listening.wait()
     return made
+
+
+def group_of(cloud, guests):
+    return cloud.ask('GET', f'ports/{guests[1].port}')['port']['security_groups'][0]
+
+
+def remove_ingress(cloud, group):
+    for rule in cloud.ask('GET', f'security-group-rules?security_group_id={group}')['security_group_rules']:
+        if rule['direction'] == 'ingress':
+            cloud.ask('DELETE', f'security-group-rules/{rule["id"]}')
+
+
+def let_pings_alone_in(cloud, group):
+    remove_ingress(cloud, group)
+    cloud.ask('POST', 'security-group-rules', security_group_rule={
+        'security_group_id': group, 'direction': 'ingress', 'protocol': 'icmp'})
 
 
 def reach(guests):
@@ -75,16 +100,13 @@ def test_an_agent_is_small(cloud, guests):
 
 def change(cloud, guests):
     """Let TCP port 7000 in, then no more: [seconds until the other host's guest notices], both times."""
-    group = cloud.ask('GET', f'ports/{guests[1].port}')['port']['security_groups'][0]
+    group = group_of(cloud, guests)
     listening, took = guests[1].listens(7000), []
 
     def connects():
         return bool(overlay.connects(guests[0].space, guests[1].address, 7000, 0.2))
-    rules = [each['id'] for each in cloud.ask('GET', f'security-group-rules?security_group_id={group}')[
-        'security_group_rules'] if each['direction'] == 'ingress']
     try:
-        for rule in rules:
-            cloud.ask('DELETE', f'security-group-rules/{rule}')
+        remove_ingress(cloud, group)
         waiting.wait_for(lambda: not connects(), CHANGE_S, 'the filters to close')
         rule = cloud.ask('POST', 'security-group-rules', security_group_rule={
             'security_group_id': group, 'direction': 'ingress', 'protocol': 'tcp', 'port_range_min': 7000,
@@ -99,8 +121,7 @@ def change(cloud, guests):
     finally:
         listening.kill()
         listening.wait()
-        cloud.ask('POST', 'security-group-rules', security_group_rule={
-            'security_group_id': group, 'direction': 'ingress', 'protocol': 'icmp'})
+        let_pings_alone_in(cloud, group)
     waiting.wait_for(lambda: reach(guests), CHANGE_S, 'the guests to reach each other')
     return took
 
@@ -134,7 +155,7 @@ def changed_unheard(cloud, guests, name, back):
     Its agent found out with its next sync, up to a minute later.
     """
     yield
-    group = cloud.ask('GET', f'ports/{guests[1].port}')['port']['security_groups'][0]
+    group = group_of(cloud, guests)
     rule = cloud.ask('POST', 'security-group-rules', security_group_rule={
         'security_group_id': group, 'direction': 'ingress', 'protocol': 'tcp'})['security_group_rule']['id']
     listening = guests[1].listens(7001)
