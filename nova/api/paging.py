@@ -45,7 +45,7 @@ def page(rows: Sequence[Row], req: Request, key: str = 'id') -> tuple[Sequence[R
     return rows[start:start + size], len(rows) > start + size
 
 
-def next_links(req: Request, collection: str, last_id: object) -> list[dict[str, str]]:
+def next_links(req: Request, collection: str, last_id: str | int | None) -> list[dict[str, str]]:
     """Return [{rel: next, href}] with the URL of the page after ``last_id``."""
     pairs = [(name, value) for name, value in urllib.parse.parse_qsl(
         req.environ.get('QUERY_STRING', ''), keep_blank_values=True) if name != 'marker']
@@ -53,8 +53,8 @@ def next_links(req: Request, collection: str, last_id: object) -> list[dict[str,
     return [{'rel': 'next', 'href': f'{req.url(collection)}?{query}'}]
 
 
-def add_links(body: dict[str, Any], req: Request, collection: str, key: str, last_id: object, more: bool,
-              marker_of: Callable[[Any], object] | None = None) -> JsonDocument:
+def add_links(body: dict[str, Any], req: Request, collection: str, key: str, last_id: str | int | None, more: bool,
+              marker_of: Callable[[Any], str | int] | None = None) -> JsonDocument:
     """Add ``<key>_links`` to the body of a list that has another page.
 
     :param marker_of: returns the marker of an item; given for items that callers can extend. Pages then end at

@@ -84,7 +84,7 @@ def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[s
     return process
 
 
-def failed(binary: str, error: object, code: int = 1) -> int:
+def failed(binary: str, error: BaseException | str, code: int = 1) -> int:
     """Print the reason of a failure; return the exit code."""
     print(f'{binary}: {error}', file=sys.stderr)
     return code

@@ -1,6 +1,8 @@
 """Errors of the EC2 API, and mapping of errors of other services."""
 from collections.abc import Callable
 
+from nova.json_types import Json
+
 
 class Ec2Error(Exception):
     """An error response of the EC2 API.
@@ -114,7 +116,7 @@ def missing(name: str) -> Ec2Error:
     return Ec2Error('MissingParameter', f'The request must contain the parameter {name}.')
 
 
-def invalid(name: str, value: object) -> Ec2Error:
+def invalid(name: str, value: Json) -> Ec2Error:
     return Ec2Error('InvalidParameterValue', f'Value ({str(value)[:255]}) for parameter {name} is invalid.')
 
 

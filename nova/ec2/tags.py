@@ -5,7 +5,6 @@ Keys that the metadata of those services does not allow are rows of the API data
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import re
-from typing import Any
 import urllib.parse
 
 from nova import exception
@@ -49,7 +48,7 @@ TYPES = {
 }
 
 
-def shown(values: Mapping[str, Any] | None) -> list[dict[str, str]]:
+def shown(values: Mapping[str, str] | None) -> list[dict[str, str]]:
     """Return the tags in a mapping in the form of a response."""
     found = {key: str(value) for key, value in (values or {}).items() if not _hidden(key)}
     found |= zip(TEMPLATE_TAGS, str((values or {}).get(TEMPLATE, '')).split())
@@ -177,7 +176,7 @@ def remove_attribute(req: operations.Request, prefix: str, uuid: str, name: str)
     db.remove(req.api_db, req.project_id, req.ids.number(prefix, uuid), {HIDDEN + name: None})
 
 
-def merged(metadata: Mapping[str, Any] | None, rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+def merged(metadata: Mapping[str, str] | None, rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """Return the tags of a resource with metadata: its items, and its tags in the API database."""
     return sorted([*shown(metadata), *rows], key=lambda tag: tag['Key'])
 

@@ -3,17 +3,18 @@ from collections.abc import Callable
 from collections.abc import Iterator
 import contextlib
 import time
-from typing import Any
+from typing import TypeVar
 
 from nova.ec2 import errors
 from nova.ec2 import operations
 from nova.ec2.server import Server
 
+_Result = TypeVar('_Result')
 IMAGE_TASKS = 'image_'                 # prefix of the task states of a server whose image is created
 WAIT_S, POLL_INTERVAL_S = 20, 0.2          # maximum seconds of a request, less than client timeouts; polling interval
 
 
-def when_idle(req: operations.Request, server_id: str, change: Callable[[], Any]) -> Any:
+def when_idle(req: operations.Request, server_id: str, change: Callable[[], _Result]) -> _Result:
     """Call a function that changes a server; while an image of the server is created, wait and call it again.
 
     EC2 allows such changes during the creation of an image, and its clients send them.

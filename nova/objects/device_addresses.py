@@ -16,6 +16,9 @@ import itertools
 import re
 import typing
 
+from nova.json_types import Json
+from nova.json_types import JsonObject
+
 KEY = 'device_addresses'
 BUSES = frozenset(('pci', 'usb', 'ide', 'scsi', 'sata'))
 MAX_DEVICES = 256                        # a guest has 26 disks of each bus at most, and fewer interfaces
@@ -25,7 +28,7 @@ _ADDRESS = re.compile(r'[0-9a-f:.]{1,32}\Z')
 Addresses = dict[str, list[str]]
 
 
-def problem(values: object) -> str | None:
+def problem(values: Json) -> str | None:
     """Return the reason why a value is not a valid record, or None."""
     if not isinstance(values, dict) or len(values) > MAX_DEVICES:
         return f'it is not a record of at most {MAX_DEVICES} devices'
@@ -47,7 +50,7 @@ def limited(found: Addresses) -> Addresses:
                                  MAX_DEVICES))
 
 
-def read(metadata: dict[str, typing.Any] | None) -> Addresses:
+def read(metadata: JsonObject | None) -> Addresses:
     """Return the record in a server's system metadata, or {} if it is missing or malformed."""
     values = (metadata or {}).get(KEY)
     return {} if problem(values) else typing.cast(Addresses, values)

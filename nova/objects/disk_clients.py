@@ -13,6 +13,9 @@ import dataclasses
 import re
 import typing
 
+from nova.json_types import Json
+from nova.json_types import JsonObject
+
 KEY = 'disk_clients'
 TWO_WRITERS = 'two-writers'              # name of the risk that an operator accepts if a former host cannot be blocked
 # a Ceph client: address, port 0, random number; address ranges and daemons are excluded
@@ -50,7 +53,7 @@ class Record:
         return dataclasses.asdict(self)
 
 
-def problem(values: object) -> str | None:
+def problem(values: Json) -> str | None:
     """Return the reason why a value is not a record, or None."""
     if not isinstance(values, dict) or values.keys() != {'host', 'images', 'fenced'}:
         return 'it is not a record of clients'
@@ -70,7 +73,7 @@ def problem(values: object) -> str | None:
     return None
 
 
-def read(metadata: dict[str, typing.Any] | None) -> Record | None:
+def read(metadata: JsonObject | None) -> Record | None:
     """Return the Record in a server's system metadata, or None if it is missing or malformed."""
     values = (metadata or {}).get(KEY)
     return None if problem(values) else Record(**typing.cast('dict[str, typing.Any]', values))

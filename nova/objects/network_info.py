@@ -14,29 +14,13 @@ class Address(TypedDict):
     floating_ips: NotRequired[list['Address']]
 
 
-class Subnet(TypedDict):
-    """Subnet with the port's addresses in it. ``version``: 4 or 6; ``ipv6_address_mode``: 'slaac', 'dhcpv6-…'."""
-
-    id: str
-    cidr: str
-    version: int
-    gateway: str | None
-    dns: list[str]
-    ips: list[Address]
-    routes: list[dict[str, str]]
-    dhcp_server: str | None
-    ipv6_address_mode: NotRequired[str | None]
-
-
-class Network(TypedDict):
-    """Network of a port. ``dns_domain``: search domain or ''."""
-
-    id: str
-    label: str
-    bridge: str
-    mtu: int | None
-    dns_domain: str
-    subnets: list[Subnet]
+# Subnet with the port's addresses in it. ``version``: 4 or 6; ``ipv6_address_mode``: 'slaac', 'dhcpv6-…'.
+Subnet = TypedDict('Subnet', {
+    'id': str, 'cidr': str, 'version': int, 'gateway': str | None, 'dns': list[str], 'ips': list[Address],
+    'routes': list[dict[str, str]], 'dhcp_server': str | None, 'ipv6_address_mode': NotRequired[str | None]})
+# Network of a port. ``dns_domain``: search domain or ''.
+Network = TypedDict('Network', {
+    'id': str, 'label': str, 'bridge': str, 'mtu': int | None, 'dns_domain': str, 'subnets': list[Subnet]})
 
 
 class Vif(TypedDict):

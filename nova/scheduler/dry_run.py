@@ -5,6 +5,7 @@ import typing
 import numpy as np
 
 from nova import context as nova_context
+from nova.db.tables.rows import InstancesRow
 from nova import exception
 from nova import objects
 from nova.db.cells import cells as db_cells
@@ -48,7 +49,7 @@ class DryRun:
         return report(hosts, request, self._rules, seeds, slice(offset, offset + limit))
 
 
-def without_server(hosts: host_view.Hosts, row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
+def without_server(hosts: host_view.Hosts, row: InstancesRow) -> host_view.Hosts:
     """Return a view of the hosts without the usage of one server, given its instances row."""
     hosts = hosts.copy()
     own = (hosts.host == row['host']) & (hosts.node == row['node'])

@@ -7,6 +7,7 @@ import typing
 
 import numpy as np
 
+from nova.db.tables.rows import ComputeNodesRow
 from nova import objects
 from nova.db import engine
 from nova.db.cells import cells as db_cells
@@ -56,7 +57,7 @@ class SpecialResource:
     from the table; ``take`` decides.
     """
 
-    def take(self, conn: engine.Connection, node: typing.Mapping[str, typing.Any], claim: Claim) -> bool:
+    def take(self, conn: engine.Connection, node: ComputeNodesRow, claim: Claim) -> bool:
         """Take the resource from a node in the claim's transaction; return whether the node has it.
 
         The node's row is locked until the transaction ends, and its counted resources are claimed. If the method of

@@ -53,39 +53,19 @@ class ConsolePlace(typing.TypedDict):
     password: str | None
 
 
-class GuestLocation(typing.TypedDict):
-    """Address of a host's hypervisor, and the directory of a guest's files there."""
+# Address of a host's hypervisor, and the directory of a guest's files there
+GuestLocation = typing.TypedDict('GuestLocation', {'address': str, 'directory': str})
 
-    address: str
-    directory: str
-
-
-class MigrationFacts(typing.TypedDict, total=False):
-    """Facts about a live migration that its two hosts exchange; a driver reports those that it needs.
-
-    block_migration  whether the disks are copied; None: the hosts decide
-    over_commit      whether the disks may exceed the room of the destination
-    seen, pool_seen  what the destination sees of shared disks
-    guest            record of the guest
-    domain           definition of the guest at the destination
-    """
-
-    block_migration: bool | None
-    over_commit: bool
-    seen: list[str | int] | None
-    pool_seen: str | None
-    free_bytes: int
-    cpu_features: list[str] | None
-    virt_type: str
-    memory_source: str
-    tls: bool
-    tls_able: bool
-    address: str
-    guest: dict[str, Any]
-    source: GuestLocation
-    domain: str
-    incremental: bool
-    numa_topology: str | None
+# Facts about a live migration that its two hosts exchange; a driver reports those that it needs
+MigrationFacts = typing.TypedDict('MigrationFacts', {
+    # whether the disks are copied; None: the hosts decide
+    'block_migration': bool | None, 'over_commit': bool, 'free_bytes': int,
+    # what the destination sees of shared disks
+    'seen': list[str | int] | None, 'pool_seen': str | None,
+    'cpu_features': list[str] | None, 'virt_type': str, 'memory_source': str, 'numa_topology': str | None,
+    'tls': bool, 'tls_able': bool, 'address': str, 'source': GuestLocation,
+    # record of the guest, its definition at the destination, and whether its disks are copied above an image there
+    'guest': dict[str, Any], 'domain': str, 'incremental': bool}, total=False)
 
 
 class Destination(typing.TypedDict):

@@ -5,6 +5,8 @@ library because nova-virtiofsd imports it, which libvirt starts for each share.
 """
 import re
 
+from nova.json_types import Json
+
 NFS, CEPHFS = 'NFS', 'CEPHFS'
 PROTOCOLS = (NFS, CEPHFS)                # supported by hosts
 TAG_BYTES = 36                           # name by which a guest finds a share (virtio 1.2, 5.11.4)
@@ -24,7 +26,7 @@ _USER = re.compile(r'\A[0-9A-Za-z][0-9A-Za-z_-]{0,127}\Z', re.ASCII)
 _KEY = re.compile(r'\A[0-9A-Za-z+/]{16,512}={0,2}\Z', re.ASCII)
 
 
-def check(protocol: object, location: object) -> None:
+def check(protocol: Json, location: Json) -> None:
     """Validate an export location.
 
     :raises ValueError: hosts cannot mount this location; the message is a sentence
@@ -32,7 +34,7 @@ def check(protocol: object, location: object) -> None:
     _parts(protocol, location)
 
 
-def check_access(protocol: object, user: object, key: object) -> None:
+def check_access(protocol: Json, user: Json, key: Json) -> None:
     """Validate the credentials of a share.
 
     :raises ValueError: the credentials do not fit the protocol; the message is a sentence
@@ -69,7 +71,7 @@ def serve(location: str, user: str, key_file: str, directory: str) -> list[str]:
             '-m', monitors, '--id', user, '--keyfile', key_file, '-r', path, '-o', OPTIONS, directory]
 
 
-def _parts(protocol: object, location: object) -> tuple[str, str]:
+def _parts(protocol: Json, location: Json) -> tuple[str, str]:
     if protocol not in PROTOCOLS:
         raise ValueError(f'Shares of the protocol {str(protocol)[:40]} cannot be mounted. Supported protocols: '
                          f'{", ".join(PROTOCOLS)}.')

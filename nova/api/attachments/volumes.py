@@ -31,6 +31,7 @@ from nova.db.servers import tasks
 from nova.db.tables.rows import BlockDeviceMappingsRow
 from nova.db.tables.rows import InstancesRow
 from nova.virt import driver
+from nova.volume.api import Volume
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -317,7 +318,7 @@ def _swap(req: api_request.Request, server_id: str, old_id: str, new_id: str) ->
     server_actions.cast(req, cell, row, SWAP, **arguments)
 
 
-def _replacement(req: api_request.Request, old: api_request.Document, new_id: str) -> api_request.Document:
+def _replacement(req: api_request.Request, old: api_request.Document, new_id: str) -> Volume:
     """Return the volume that replaces another.
 
     :raises BadRequest: the volume does not exist or is unsuitable

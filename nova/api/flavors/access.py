@@ -1,6 +1,4 @@
 """Flavor access: the projects that may use a private flavor."""
-from typing import TypedDict
-
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications
@@ -12,21 +10,11 @@ from nova.web import params
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-flavor-access'
+AccessList = dict[str, list[dict[str, str]]]          # {'flavor_access': [{'flavor_id', 'tenant_id'}]}
 
 
 def _body(action: str) -> params.Object:
     return params.document(action, params.Param('tenant', params.string(1, 255), required=True))
-
-
-class Access(TypedDict):
-    """Right of a project to use a flavor."""
-
-    flavor_id: str
-    tenant_id: str
-
-
-class AccessList(TypedDict):
-    flavor_access: list[Access]
 
 
 def _entries(conn: engine.Connection, flavor_id: str) -> AccessList:

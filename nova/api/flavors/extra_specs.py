@@ -1,7 +1,6 @@
 """Extra specs of flavors."""
 import re
 from collections.abc import Callable
-from typing import Any
 
 from nova import context as nova_context
 from nova import exception
@@ -22,7 +21,7 @@ CREATE = params.Object(params.Param('extra_specs', _SPECS, required=True))
 _KEY = re.compile(params.METADATA_KEY)
 
 
-def _texts(req: api_request.Request, specs: dict[str, Any]) -> dict[str, str]:
+def _texts(req: api_request.Request, specs: dict[str, str]) -> dict[str, str]:
     specs = {key: value if isinstance(value, str) else str(value) for key, value in specs.items()}
     if req.has('extra_spec_validation'):
         guest_options.check_specs(specs)
@@ -57,7 +56,7 @@ def update(req: api_request.Request, flavor_id: str, id: str) -> JsonDocument:
 
 
 def delete(req: api_request.Request, flavor_id: str, id: str) -> None:
-    def without(specs: dict[str, Any]) -> dict[str, Any]:
+    def without(specs: dict[str, str]) -> dict[str, str]:
         if id not in specs:
             raise exception.FlavorExtraSpecsNotFound(flavor_id=flavor_id, key=id)
         del specs[id]
@@ -65,8 +64,8 @@ def delete(req: api_request.Request, flavor_id: str, id: str) -> None:
     _change(req, flavor_id, without)
 
 
-def _change(req: api_request.Request, flavor_id: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    def bounded(specs: dict[str, Any]) -> dict[str, Any]:
+def _change(req: api_request.Request, flavor_id: str, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    def bounded(specs: dict[str, str]) -> dict[str, str]:
         before = dict(specs)
         changed = change(specs)
         sizes.check(changed, sizes.SPECS, 'Extra specs of a flavor', before)

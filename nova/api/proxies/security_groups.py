@@ -5,6 +5,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.api import request as api_request
 from nova.api.attachments import security_groups
+from nova.json_types import Json
 from nova.json_types import JsonDocument
 from nova.network import group_rules
 from nova.web import formats
@@ -82,7 +83,7 @@ def delete(req: api_request.Request, id: str) -> None:
 
 # ---- rules -------------------------------------------------------------------
 
-def port(value: object, name: str) -> int | None:
+def port(value: Json, name: str) -> int | None:
     """Parse a port, ICMP type or code; -1 and empty values become None.
 
     :raises BadRequest: the value is not a number
@@ -94,7 +95,7 @@ def port(value: object, name: str) -> int | None:
     return None if int(str(value)) == -1 else int(str(value))
 
 
-def network(value: object) -> tuple[str | None, str]:
+def network(value: Json) -> tuple[str | None, str]:
     """Return (address range or None, ethertype).
 
     :raises BadRequest: the value is not a network

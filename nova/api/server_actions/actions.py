@@ -6,6 +6,7 @@ from typing import Any
 
 from nova import actions
 from nova import context as nova_context
+from nova.db.types import ColumnValues
 from nova import exception
 from nova.api.servers import casts
 from nova.api import request as api_request
@@ -27,6 +28,7 @@ from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
 from nova.json_types import Encodable
 from nova.json_types import JsonDocument
+from nova.objects.image import ImageValues
 from nova.web.params import Object
 from nova.hardware import guest_options
 from nova.web.params import Query
@@ -94,7 +96,7 @@ def capable(conn: engine.Connection, row: InstancesRow, feature: str) -> bool:
     return capabilities is None or bool(capabilities.get(feature))
 
 
-def check_state(row: api_request.Row, action: actions.Action) -> None:
+def check_state(row: InstancesRow, action: actions.Action) -> None:
     """Check the state before creating resources for the action; ``begin`` checks again under the lock.
 
     :raises InstanceInvalidState: the state does not allow the action
@@ -102,7 +104,7 @@ def check_state(row: api_request.Row, action: actions.Action) -> None:
     if not action.conditions.allows(row['vm_state'], row['task_state']):
         attr = 'task_state' if row['task_state'] else 'vm_state'
         raise exception.InstanceInvalidState(attr=attr, instance_id=row['uuid'], method=action.name,
-                                             state=row[attr])
+                                             state=row['task_state'] or row['vm_state'])
 
 
 def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str | None, method: str,
@@ -128,7 +130,7 @@ def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str |
 
 
 def begin(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
-          arguments: JsonDocument | None = None, values: dict[str, Any] | None = None) -> InstancesRow:
+          arguments: JsonDocument | None = None, values: ColumnValues | None = None) -> InstancesRow:
     """Run tasks.begin in a transaction; return the updated row."""
     kept = req.services.passwords.encrypted(arguments, server_id)[0] if arguments else None
     return cell.db.run(tasks.begin, req.context, server_id, action, kept, values, req.context.is_admin)
@@ -226,7 +228,7 @@ def create_image(req: api_request.Request, id: str) -> JsonDocument | Response:
 
 
 def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
-                     image: api_request.Document, arguments: JsonDocument | None = None) -> tuple[InstancesRow, str]:
+                     image: ImageValues, arguments: JsonDocument | None = None) -> tuple[InstancesRow, str]:
     """Begin an action and create the image that it fills; return (the server's updated row, ID of the image).
 
     The action is stored first with the image's ID, so that an unfinished image can be found and deleted.
@@ -242,7 +244,7 @@ def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: s
 
 
 def snapshot_of(req: api_request.Request, row: InstancesRow, name: str,
-                metadata: dict[str, str]) -> api_request.Document:
+                metadata: dict[str, str]) -> ImageValues:
     """Return the image that a snapshot of the server will fill.
 
     The kernel and ramdisk of the server are included if the caller may see them.
@@ -261,7 +263,7 @@ def snapshot_of(req: api_request.Request, row: InstancesRow, name: str,
 
 
 def requested_image(req: api_request.Request, row: InstancesRow,
-                    wanted: dict[str, Any]) -> api_request.Document:
+                    wanted: dict[str, Any]) -> ImageValues:
     """Return the image for a request with ``name`` and ``metadata``.
 
     :raises LimitExceeded, BadRequest: the metadata exceed the quota or name unknown images

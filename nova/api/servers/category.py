@@ -7,11 +7,15 @@ rule may let users delete or reboot them in requests that name the category, for
 from oslo_config import cfg
 
 from nova import context
+from nova.db.placement.server_groups import Group
 from nova import exception
 from nova.api import request as api_request
 from nova.api.servers import schemas as server_schemas
 from nova.db.placement import categories
 from nova.db.placement.categories import REGULAR
+from nova.objects.image import Image
+from nova.volume.api import Snapshot
+from nova.volume.api import Volume
 
 Row = api_request.Row
 
@@ -53,7 +57,7 @@ def hidden_images(req: api_request.Request) -> frozenset[str] | set[str]:
         return categories.registered_images(conn)
 
 
-def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
+def find_image(req: api_request.Request, image_id: str) -> Image:
     """Return an image that is visible to the caller.
 
     :raises ImageNotFound: the image does not exist or is hidden
@@ -64,7 +68,7 @@ def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
     return image
 
 
-def bootable_image(req: api_request.Request, image_id: str) -> api_request.Document:
+def bootable_image(req: api_request.Request, image_id: str) -> Image:
     """Return an image that is visible to the caller, and whose data the caller may use.
 
     :raises ImageNotFound: the image does not exist or is hidden
@@ -75,7 +79,7 @@ def bootable_image(req: api_request.Request, image_id: str) -> api_request.Docum
     return image
 
 
-def check_volume(req: api_request.Request, volume: Row) -> None:
+def check_volume(req: api_request.Request, volume: Volume) -> None:
     """Check that a volume is visible to the caller.
 
     :raises VolumeNotFound: the volume is attached to an administrative server
@@ -87,22 +91,22 @@ def check_volume(req: api_request.Request, volume: Row) -> None:
                 raise exception.VolumeNotFound(volume_id=volume['id'])
 
 
-def find_volume(req: api_request.Request, volume_id: str) -> api_request.Document:
+def find_volume(req: api_request.Request, volume_id: str) -> Volume:
     """Return a volume that is visible to the caller.
 
     :raises VolumeNotFound: the volume does not exist or is hidden
     """
-    volume: api_request.Document = req.services.volumes.get(req.context, volume_id)
+    volume = req.services.volumes.get(req.context, volume_id)
     check_volume(req, volume)
     return volume
 
 
-def find_snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Document:
+def find_snapshot(req: api_request.Request, snapshot_id: str) -> Snapshot:
     """Return a snapshot that is visible to the caller.
 
     :raises VolumeSnapshotNotFound: the snapshot does not exist, or its volume is hidden
     """
-    snapshot: api_request.Document = req.services.volumes.get_snapshot(req.context, snapshot_id)
+    snapshot = req.services.volumes.get_snapshot(req.context, snapshot_id)
     if not req.context.is_admin:
         try:
             find_volume(req, snapshot['volume_id'])
@@ -138,7 +142,7 @@ def visible_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
             if not any(attachment['instance_uuid'] in hidden for attachment in volume['attachments'])]
 
 
-def visible_members(group: Row, req: api_request.Request) -> list[str]:
+def visible_members(group: Group, req: api_request.Request) -> list[str]:
     """Return the members of a row of db.server_groups that are visible to the caller."""
     hidden = () if req.context.is_admin else group['administrative']
     return [uuid for uuid in group['members'] if uuid not in hidden] if hidden else group['members']

@@ -8,6 +8,7 @@ import datetime
 import typing
 
 from nova import exception
+from nova.objects.image import Image
 from nova import states
 from nova.api import request as api_request
 from nova.api.servers import device_sources
@@ -91,8 +92,8 @@ class Facts:
     limits: quotas.Limits
     image: Document | None
     devices: list[Document]
-    sources: list[Document | None]
-    references: list[Document]
+    sources: list[device_sources.Source]
+    references: list[Image]
     networks: list[Document] | str | None
     groups: list[str]
     aliases: dict[str, pci_spec.Alias]

@@ -1,4 +1,5 @@
 """Sources of the block devices of servers: volumes, snapshots and images. Lookup, validation, reservation."""
+from collections.abc import Mapping
 import typing
 
 from nova import exception
@@ -8,9 +9,10 @@ from nova.api.servers import devices as server_devices
 from nova.db.cells import cells as db_cells
 from nova.db.servers import block_devices
 from nova.hardware import disks
+from nova.volume.api import Volume
 
 Device = server_devices.Device
-Source = dict[str, typing.Any] | None        # a volume, snapshot or image
+Source = Mapping[str, typing.Any] | None          # volume, snapshot or image
 
 Invalid = exception.InvalidBlockDevice
 # keys in a volume's image metadata that are not image properties, or that concern other volumes
@@ -30,7 +32,8 @@ def read(req: api_request.Request, devices: list[Device]) -> list[Source]:
 
 
 def _read(req: api_request.Request, device: Device) -> Source:
-    volumes, source, found = req.services.volumes, device['source_type'], None
+    volumes, source = req.services.volumes, device['source_type']
+    found: Source = None
     if source == 'volume':
         found = server_category.find_volume(req, device['volume_id'])
         check_multiattach(req, found)
@@ -72,7 +75,7 @@ def fitted(devices: list[Device], sources: list[Source], image: Source
     return properties_of(devices, sources, image), found
 
 
-def _size_of_volume(device: Device, volume: dict[str, typing.Any], root: bool) -> int:
+def _size_of_volume(device: Device, volume: Mapping[str, typing.Any], root: bool) -> int:
     if root and not volume['bootable']:
         raise Invalid(reason=f'Volume {volume["id"]} is not bootable.')
     if volume['status'] != 'available' and not (volume['multiattach'] and volume['status'] == 'in-use'):
@@ -81,7 +84,7 @@ def _size_of_volume(device: Device, volume: dict[str, typing.Any], root: bool) -
     return volume['size']
 
 
-def check_multiattach(req: api_request.Request, volume: dict[str, typing.Any]) -> None:
+def check_multiattach(req: api_request.Request, volume: Volume) -> None:
     """Check the version for a multiattach volume.
 
     :raises BadRequest: this version does not support multiattach volumes
@@ -90,7 +93,7 @@ def check_multiattach(req: api_request.Request, volume: dict[str, typing.Any]) -
         raise exception.BadRequest('Multiattach volumes are only supported starting with compute API version 2.60.')
 
 
-def _size_of_snapshot(device: Device, snapshot: dict[str, typing.Any], root: bool) -> int:
+def _size_of_snapshot(device: Device, snapshot: Mapping[str, typing.Any], root: bool) -> int:
     if root and not snapshot.get('bootable', True):
         raise Invalid(reason=f'Snapshot {snapshot["id"]} belongs to a volume that is not bootable.')
     if device['volume_size'] and device['volume_size'] < snapshot['size']:
@@ -98,7 +101,7 @@ def _size_of_snapshot(device: Device, snapshot: dict[str, typing.Any], root: boo
     return device['volume_size'] or snapshot['size']
 
 
-def _size_of_image(device: Device, image: dict[str, typing.Any], root: bool) -> int:
+def _size_of_image(device: Device, image: Mapping[str, typing.Any], root: bool) -> int:
     disks.check_data(image)
     if device['volume_size'] < (image.get('min_disk') or 0):
         raise exception.FlavorTooSmall('Volume size is smaller than the minimum size specified in image metadata. '
@@ -113,7 +116,7 @@ _SIZES = {'volume': _size_of_volume, 'snapshot': _size_of_snapshot, 'image': _si
 
 
 def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: api_request.Row,
-                  image: dict[str, typing.Any]) -> bool:
+                  image: Mapping[str, typing.Any]) -> bool:
     """Return True if a rebuild with this image replaces the content of the root volume.
 
     :raises BadRequest: not supported at this version, or the image does not fit

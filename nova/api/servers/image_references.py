@@ -3,7 +3,6 @@
 Users can store any ID in the properties of their images. Each reference is therefore looked up with the caller's
 rights, like an ID in a request body. Hosts download only images that were found here.
 """
-import typing
 
 from nova import context as nova_context
 from nova import exception
@@ -11,12 +10,13 @@ from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.hardware import disks
 from nova.image import fields
+from nova.objects.image import Image
 
-Properties = dict[str, typing.Any]
+Properties = dict[str, str]
 
 
 def read(req: api_request.Request, properties: Properties, context: nova_context.RequestContext | None = None
-         ) -> list[dict[str, typing.Any]]:
+         ) -> list[Image]:
     """Return the images that properties refer to.
 
     :param properties: {name: value} of an image, or of the image metadata of a volume

@@ -10,6 +10,7 @@ import unicodedata
 from oslo_config import cfg
 
 from nova import exception
+from nova.json_types import JsonObject
 from nova import utils
 from nova.hardware import cpu_topology
 from nova.hardware import disks
@@ -116,7 +117,7 @@ def group(hints: dict[str, list[typing.Any]]) -> str | None:
     return named[0]
 
 
-def shown_hints(hints: dict[str, list[typing.Any]]) -> Document:
+def shown_hints(hints: dict[str, list[typing.Any]]) -> JsonObject:
     """Return the hints in the form of the API: some are lists, others single values."""
     lists = {'group', 'different_host'}
     return {name: values if name in lists or len(values) != 1 else values[0]
@@ -210,7 +211,7 @@ def has_config_drive(requested: bool | None, files: list[Document], written: boo
                                '"config_drive": false. Leave config_drive out, or set it to true.')
 
 
-def disk_config(wanted: str, properties: Document | None) -> str:
+def disk_config(wanted: str, properties: dict[str, str] | None) -> str:
     """Return the requested disk configuration.
 
     :raises BadRequest: the image forbids it
@@ -227,7 +228,7 @@ def _within(limits: dict[str, int], name: str, used: int) -> None:
         raise exception.LimitExceeded(resource=name, limit=limit)
 
 
-def check_metadata(metadata: Document, limits: dict[str, int]) -> None:
+def check_metadata(metadata: dict[str, str], limits: dict[str, int]) -> None:
     """Check number and size of metadata items.
 
     :raises LimitExceeded, TooLarge: a limit is exceeded
@@ -261,7 +262,7 @@ def check_image(image: Document, flavor: Document) -> None:
             raise exception.FlavorTooSmall(resource=resource, have=have, need=need)
 
 
-def guest_topology(flavor: Document, properties: Document) -> numa.GuestTopology | None:
+def guest_topology(flavor: Document, properties: dict[str, str]) -> numa.GuestTopology | None:
     """Return the objects.numa.GuestTopology requested by flavor and image properties, or None.
 
     :raises InvalidInput: the request is invalid or inconsistent; see also growth.check
@@ -274,7 +275,7 @@ def guest_topology(flavor: Document, properties: Document) -> numa.GuestTopology
     return topology
 
 
-def check_same_topology(flavor: Document, old: Document, new: Document) -> None:
+def check_same_topology(flavor: Document, old: dict[str, str], new: dict[str, str]) -> None:
     """Check that a new image does not change the NUMA topology of a server.
 
     :param old, new: properties of the images
@@ -286,7 +287,7 @@ def check_same_topology(flavor: Document, old: Document, new: Document) -> None:
                                             'this image requests others.')
 
 
-def trusted(certificates: list[str] | None, volume_backed: bool) -> Document:
+def trusted(certificates: list[str] | None, volume_backed: bool) -> dict[str, list[str]]:
     """Return {'trusted_certs': certificate IDs}; one of them must have signed the image.
 
     :raises BadRequest: hosts do not download an image for this server
@@ -299,7 +300,7 @@ def trusted(certificates: list[str] | None, volume_backed: bool) -> Document:
     return {'trusted_certs': certificates}
 
 
-def with_devices(flavor: Document, properties: Document | None, aliases: dict[str, pci_spec.Alias],
+def with_devices(flavor: Document, properties: dict[str, str] | None, aliases: dict[str, pci_spec.Alias],
                  of_ports: collections.abc.Iterable[pci.Request] = ()) -> Document:
     """Return the stored flavor with the PCI devices that its aliases currently resolve to.
 

@@ -26,6 +26,7 @@ import typing
 from nova import actions
 from nova import context
 from nova import exception
+from nova.json_types import JsonObject
 from nova import objects
 from nova import states
 from nova import utils
@@ -192,7 +193,7 @@ class ColdMoves:
 
     # ---- the server moves ----
 
-    def move_sent(self, ctx: Context, migration_id: int, host: str, guest: dict[str, typing.Any]) -> None:
+    def move_sent(self, ctx: Context, migration_id: int, host: str, guest: JsonObject) -> None:
         """Move the server to the destination after the source has put the guest aside."""
         def write(conn: Connection) -> tuple[InstancesRow | None, MigrationsRow]:
             migration = server_migrations.get(conn, migration_id)

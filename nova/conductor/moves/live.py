@@ -15,6 +15,8 @@ import typing
 
 from nova import context
 from nova import exception
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova import objects
 from nova import states
 from nova.conductor.cell_services import CellServices
@@ -43,6 +45,7 @@ from nova.notify.events import START
 from nova.objects import faults
 from nova.objects import pci
 from nova.objects.faults import Fault
+from nova.virt.driver import MigrationFacts
 
 LOG = logging.getLogger(__name__)
 
@@ -190,7 +193,7 @@ class LiveMigrations:
 
     # ---- called by the source ----
 
-    def prepare_live_migration(self, ctx: Context, migration_id: int) -> dict[str, typing.Any]:
+    def prepare_live_migration(self, ctx: Context, migration_id: int) -> MigrationFacts:
         """See interface.py."""
         def recording(phase: str) -> collections.abc.Callable[[Connection, MigrationsRow], None]:
             def record(conn: Connection, migration: MigrationsRow) -> None:
@@ -250,7 +253,7 @@ class LiveMigrations:
             shown.append({**device, **made[device['uuid']]})
         return shown
 
-    def report_live_migration(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any],
+    def report_live_migration(self, ctx: Context, migration_id: int, host: str, values: dict[str, int],
                               deadline_s: float) -> dict[str, bool]:
         """See interface.py."""
         def write(conn: Connection) -> dict[str, bool]:
@@ -264,7 +267,7 @@ class LiveMigrations:
             return {name: bool(migration['arguments'].get(name)) for name in ('abort', 'complete')}
         return self._progress.run(migration_id, write)           # hosts report every second
 
-    def _noted(self, conn: Connection, migration_id: int, values: dict[str, typing.Any]) -> MigrationsRow:
+    def _noted(self, conn: Connection, migration_id: int, values: collections.abc.Mapping[str, Json]) -> MigrationsRow:
         migration = server_migrations.get(conn, migration_id)
         instances.lock(conn, migration['instance_uuid'])
         try:
@@ -376,7 +379,7 @@ class LiveMigrations:
 
     # ---- called by the destination ----
 
-    def live_migration_finished(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any],
+    def live_migration_finished(self, ctx: Context, migration_id: int, host: str, values: JsonObject,
                                 fault: Fault | None, traceback: str | None) -> None:
         """Complete the migration. A fault means that the guest may need attention."""
         def write(conn: Connection) -> None:

@@ -9,6 +9,8 @@ import typing
 
 from nova import actions
 from nova import context
+from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import MigrationsRow
 from nova import exception
 from nova import states
 from nova import utils
@@ -39,7 +41,7 @@ CONFIRM = 'confirm'
 _AWAY_ELSEWHERE = 'It has been moved to another host meanwhile.'
 
 
-def outcome(row: Row | None, move: Row | None) -> str | None:
+def outcome(row: InstancesRow | None, move: MigrationsRow | None) -> str | None:
     """Return the result of a server's move: a state of maintenance, CONFIRM, or None while in progress.
 
     :param row: the server's row, or None if the server is gone
@@ -56,7 +58,8 @@ def outcome(row: Row | None, move: Row | None) -> str | None:
     return maintenance.MOVED if row['host'] == move['dest_compute'] else maintenance.FAILED
 
 
-def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) -> tuple[str | Way, str | None]:
+def plan(row: InstancesRow | None, entry: HostMaintenanceServersRow, host: str,
+         capabilities: dict[str, bool]) -> tuple[str | Way, str | None]:
     """Return the plan for a waiting server: (state of maintenance, reason), or (LIVE or COLD, None).
 
     :param row: the server's row, or None if the server is gone
@@ -132,8 +135,8 @@ class Maintenance:
 
     # ---- servers that are being moved ----
 
-    def _watch_moving(self, maintained: HostMaintenancesRow, entry: HostMaintenanceServersRow, row: Row | None,
-                      move: Row | None) -> bool:
+    def _watch_moving(self, maintained: HostMaintenancesRow, entry: HostMaintenanceServersRow,
+                      row: InstancesRow | None, move: MigrationsRow | None) -> bool:
         """Record the result of a server's move; return whether the move is over."""
         found, reason, dest = outcome(row, move), None, None
         if found is None:

@@ -12,6 +12,7 @@ import tempfile
 import typing
 
 from nova import context
+from nova.db.tables.rows import InstancesRow
 from nova import exception
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
@@ -23,7 +24,10 @@ from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.hardware import disks
+from nova.json_types import JsonObject
 from nova.objects.instance import REIMAGE
+from nova.virt.driver import VolumeFile
+from nova.volume import api as volume_api
 
 LOG = logging.getLogger(__name__)
 
@@ -46,7 +50,7 @@ class Volumes:
 
     # ---- all volumes of a server: builds and moves
 
-    def prepare_volumes(self, ctx: Context, instance_uuid: str, connector: Row | None) -> list[Row]:
+    def prepare_volumes(self, ctx: Context, instance_uuid: str, connector: JsonObject | None) -> list[Row]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             row = instances.get(conn, instance_uuid)
@@ -57,7 +61,7 @@ class Volumes:
             raise exception.BuildFailed(instance_id=instance_uuid, reason='the hypervisor cannot attach volumes')
         return [self._prepare(ctx, row, device, connector) for device in devices]
 
-    def _prepare(self, ctx: Context, row: Row, device: Row, connector: Row) -> Row:
+    def _prepare(self, ctx: Context, row: Row, device: Row, connector: JsonObject) -> Row:
         """Run all steps that are possible now; return the new row of the device."""
         system = _system(ctx)
         if device['volume_id'] is None:
@@ -125,7 +129,7 @@ class Volumes:
         with contextlib.suppress(exception.NotFound, exception.Forbidden):
             remove(context.admin_context(), ident)
 
-    def _connect(self, ctx: Context, device: Row, connector: Row) -> Row:
+    def _connect(self, ctx: Context, device: Row, connector: JsonObject) -> Row:
         info = self._storage.connect(_system(ctx), device['attachment_id'], connector, device['device_name'])
         self._keep_key(ctx, device['instance_uuid'], device['volume_id'], info)
         if not self._cell_db.run(block_devices.update, device['uuid'], {'connection_info': info}):
@@ -163,7 +167,7 @@ class Volumes:
         self._storage.detach(system, device['attachment_id'])
         return {**device, **values}
 
-    def release_volumes(self, ctx: Context, instance_uuid: str, row: Row | None) -> None:
+    def release_volumes(self, ctx: Context, instance_uuid: str, row: InstancesRow | None) -> None:
         """Release the volumes of a server that ends; delete those with ``delete_on_termination``.
 
         :param row: the server's row, or None if the server is gone
@@ -189,7 +193,7 @@ class Volumes:
             self.release_attachments(ctx, instance_uuid)      # attachments of an interrupted swap
             self._keys.forget_volume_keys(instance_uuid)
 
-    def _delete(self, system: Context, volume_id: str, row: Row | None) -> None:
+    def _delete(self, system: Context, volume_id: str, row: InstancesRow | None) -> None:
         """Delete a volume together with its server.
 
         After a failed build the server does not hold the volume, and another project may own it.
@@ -216,7 +220,7 @@ class Volumes:
 
     # ---- one volume
 
-    def connect_volume(self, ctx: Context, instance_uuid: str, bdm_uuid: str, connector: Row) -> Row:
+    def connect_volume(self, ctx: Context, instance_uuid: str, bdm_uuid: str, connector: JsonObject) -> Row:
         device = self._device(instance_uuid, bdm_uuid)
         if device['attachment_id'] is None:
             device = self._reserve(_system(ctx), instance_uuid, device)
@@ -268,7 +272,7 @@ class Volumes:
     def volume_snapshot_status(self, ctx: Context, snapshot_id: str, status: str, progress: str) -> None:
         self._storage.update_snapshot_status(_system(ctx), snapshot_id, status, progress)
 
-    def volume_file_changed(self, ctx: Context, instance_uuid: str, volume_id: str, file: Row) -> None:
+    def volume_file_changed(self, ctx: Context, instance_uuid: str, volume_id: str, file: VolumeFile) -> None:
         """Record the new file of a volume.
 
         :raises InvalidVolume: the name is not a valid file name in the present directory
@@ -289,11 +293,12 @@ class Volumes:
 
     # ---- swap of volumes
 
-    def connect_new_volume(self, ctx: Context, attachment_id: str, connector: Row, device_name: str | None) -> Row:
+    def connect_new_volume(self, ctx: Context, attachment_id: str, connector: JsonObject,
+                           device_name: str | None) -> volume_api.Connection:
         return self._storage.connect(_system(ctx), attachment_id, connector, device_name)
 
     def volume_swapped(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
-                       new_attachment_id: str, connection_info: Row) -> str:
+                       new_attachment_id: str, connection_info: dict[str, object]) -> str:
         system, device = _system(ctx), self._device(instance_uuid, bdm_uuid)
         if device['attachment_id'] == new_attachment_id:
             return str(device['volume_id'])          # a repeated call

@@ -4,6 +4,7 @@ Categories are in the API database. Servers have their category in their rows an
 the category's row, so that the category cannot be deleted at the same time.
 """
 import functools
+from collections.abc import Collection
 from typing import Any
 import uuid as uuidlib
 
@@ -220,7 +221,7 @@ def registered_images(conn: sa.Connection) -> set[str]:
         instance_categories.c.image_id.is_not(None), _LIVE)).scalars())
 
 
-def some_administrative(conn: sa.Connection, uuids: list[str]) -> bool:
+def some_administrative(conn: sa.Connection, uuids: Collection[str | None]) -> bool:
     """Tell whether one of these servers is administrative."""
     return conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
         instance_mappings.c.instance_uuid.in_(uuids), instance_mappings.c.category != REGULAR).limit(1)

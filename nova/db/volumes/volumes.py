@@ -131,7 +131,7 @@ def every(conn: sa.Connection, table: sa.Table) -> list[dict[str, Any]]:
     return statements.dicts(conn.execute(sa.select(table).order_by(table.c.created_at)))
 
 
-def unfinished(conn: sa.Connection, table: sa.Table, equal: dict[str, Any]) -> list[dict[str, Any]]:
+def unfinished(conn: sa.Connection, table: sa.Table, equal: ColumnValues) -> list[dict[str, Any]]:
     """Return rows in status 'creating' with these values."""
     conditions = [table.c[name] == value for name, value in equal.items()]
     return statements.dicts(conn.execute(sa.select(table).where(table.c.status == 'creating', *conditions)))
@@ -223,7 +223,7 @@ def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
     return conn.execute(sa.select(table.c.id).where(table.c.id == ident, is_administrative(table))).first() is not None
 
 
-def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any], *,
+def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: ColumnValues, *,
          administrative: bool, compare: Comparisons = (), marker: str | None = None,
          sort: Sequence[tuple[str, str]] = NEWEST, limit: int | None = None, offset: int = 0) -> list[dict[str, Any]]:
     """Return rows (dicts) of a project.
@@ -245,7 +245,7 @@ def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects
     return _page(conn, table, conditions, marker=row, sort=sort, limit=limit, offset=offset)
 
 
-def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
+def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: ColumnValues,
           administrative: bool, compare: Comparisons = ()) -> int:
     """Return the number of rows on all pages; the parameters are those of ``page``."""
     return conn.execute(sa.select(sa.func.count()).select_from(table).where(
@@ -265,7 +265,7 @@ def summary(conn: sa.Connection, project_id: nova_context.Projects | str, admini
     return int(total), int(size), items
 
 
-def _conditions(table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
+def _conditions(table: sa.Table, project_id: nova_context.Projects | str, equal: ColumnValues,
                 administrative: bool, compare: Comparisons = ()) -> list[sa.ColumnElement[bool]]:
     conditions = [table.c[name] == value for name, value in equal.items()]
     conditions += [OPERATORS[op](table.c[name], value) for name, op, value in compare]

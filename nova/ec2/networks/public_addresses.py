@@ -8,6 +8,7 @@ from typing import Any
 from nova.ec2 import errors
 from nova.ec2 import operations
 from nova.ec2 import tags
+from nova.json_types import JsonObject
 
 DESCRIPTION = 'Assigned by RunInstances of the EC2 API'           # description of such a floating IP
 ITEM = tags.HIDDEN + 'public-address'             # metadata item of a server that may have such an address
@@ -77,6 +78,6 @@ def release(req: operations.Request, addresses: Iterable[str]) -> None:
                 raise
 
 
-def is_assigned(row: dict[str, Any]) -> bool:
+def is_assigned(row: JsonObject) -> bool:
     """Return whether a floating IP was assigned by RunInstances."""
     return bool(row.get('description') == DESCRIPTION)

@@ -8,23 +8,12 @@ class Kind(str, Generic[Row]):
     """Path of a collection, with the type of its documents."""
 
 
-class RequestGroup(TypedDict):
-    """Group of a port's resource request. ``resources``: {class: amount}."""
-
-    id: str
-    required: list[str]
-    resources: dict[str, int]
-
-
-class ResourceRequest(TypedDict, total=False):
-    """Resource request of a port; without ``request_groups`` it is one group."""
-
-    request_groups: list[RequestGroup] | None
-    required: list[str]
-    resources: dict[str, int]
-    same_subtree: list[str]
-
-
+# Group of a port's resource request. ``resources``: {class: amount}.
+RequestGroup = TypedDict('RequestGroup', {'id': str, 'required': list[str], 'resources': dict[str, int]})
+# Resource request of a port; without ``request_groups`` it is one group
+ResourceRequest = TypedDict('ResourceRequest', {
+    'request_groups': list[RequestGroup] | None, 'required': list[str], 'resources': dict[str, int],
+    'same_subtree': list[str]}, total=False)
 Port = TypedDict('Port', {
     'id': str, 'name': str, 'project_id': str, 'network_id': str, 'mac_address': str, 'status': str,
     'device_id': str, 'device_owner': str, 'created_at': str, 'revision_number': int, 'fixed_ips': list[dict[str, str]],
@@ -36,51 +25,22 @@ Network = TypedDict('Network', {
     'id': str, 'name': str, 'project_id': str, 'admin_state_up': bool, 'shared': bool, 'subnets': list[str],
     'mtu': int | None, 'dns_domain': str | None, 'port_security_enabled': bool, 'router:external': bool,
     'provider:physical_network': str | None}, total=False)
+Subnet = TypedDict('Subnet', {
+    'id': str, 'network_id': str, 'cidr': str, 'ip_version': int, 'gateway_ip': str | None,
+    'dns_nameservers': list[str], 'host_routes': list[dict[str, str]], 'enable_dhcp': bool,
+    'ipv6_address_mode': str | None, 'created_at': str, 'segment_id': str}, total=False)
+Binding = TypedDict('Binding', {
+    'host': str, 'status': str, 'vif_type': str | None, 'vif_details': dict[str, Any] | None, 'vnic_type': str | None,
+    'profile': dict[str, Any]}, total=False)
+FloatingIp = TypedDict('FloatingIp', {
+    'id': str, 'port_id': str, 'fixed_ip_address': str, 'floating_ip_address': str}, total=False)
+Policy = TypedDict('Policy', {'object_id': str})             # permission to use a network
 
 
 class ServerPort(Port, total=False):
     """A port with the tag of its device in the guest."""
 
     tag: str | None
-
-
-class Subnet(TypedDict, total=False):
-    id: str
-    network_id: str
-    cidr: str
-    ip_version: int
-    gateway_ip: str | None
-    dns_nameservers: list[str]
-    host_routes: list[dict[str, str]]
-    enable_dhcp: bool
-    ipv6_address_mode: str | None
-    created_at: str
-    segment_id: str
-
-
-class Binding(TypedDict, total=False):
-    """Binding of a port to a host."""
-
-    host: str
-    status: str
-    vif_type: str | None
-    vif_details: dict[str, Any] | None
-    vnic_type: str | None
-    profile: dict[str, Any]
-
-
-class FloatingIp(TypedDict, total=False):
-    id: str
-    port_id: str
-    fixed_ip_address: str
-    floating_ip_address: str
-    floating_network_id: str
-
-
-class Policy(TypedDict):
-    """Permission to use a network."""
-
-    object_id: str
 
 
 def bindings_of(port_id: str) -> Kind[Binding]:

@@ -9,7 +9,6 @@ from typing import Any
 from nova.network.neutron import documents
 from nova.network.neutron.documents import Port
 
-Document = dict[str, Any]
 Query = list[tuple[str, str]]
 Providers = str | dict[str, str]      # id of the provider that serves a port, or {group: id}
 

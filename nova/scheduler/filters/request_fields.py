@@ -22,7 +22,7 @@ def image_id(request: Request) -> str | None:
     return (getattr(request.spec, 'image', None) or {}).get('id')
 
 
-def properties(request: Request) -> dict[str, typing.Any]:
+def properties(request: Request) -> dict[str, str]:
     """Return the properties of the image, or {} for a server that boots from a volume."""
     return (getattr(request.spec, 'image', None) or {}).get('properties') or {}
 
@@ -42,7 +42,7 @@ def hint(request: Request, name: str) -> Json:
     return next(iter(hints(request.spec, name)), None)
 
 
-def scoped(specs: dict[str, typing.Any], scope: str) -> dict[str, typing.Any]:
+def scoped(specs: dict[str, str], scope: str) -> dict[str, str]:
     """Return {key without the scope: value} for the extra specs that have this scope or no scope."""
     found = {}
     for key, value in specs.items():
@@ -55,6 +55,6 @@ def scoped(specs: dict[str, typing.Any], scope: str) -> dict[str, typing.Any]:
     return found
 
 
-def listed(text: object) -> list[str]:
+def listed(text: str | None) -> list[str]:
     """Return the parts of a comma-separated value."""
     return [part for part in (part.strip() for part in str(text).split(',')) if part]

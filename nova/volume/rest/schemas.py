@@ -7,6 +7,7 @@ from typing import Any, TYPE_CHECKING, TypeVar
 from oslo_utils import strutils
 
 from nova import exception
+from nova.json_types import Json
 from nova.web import json_types
 from nova.web.resource import Body
 from nova.web.resource import Converted
@@ -22,7 +23,7 @@ Result = TypeVar('Result')
 MAX_METADATA_ITEMS = 128                         # maximum number of metadata items
 
 
-def flag(name: str, value: object, default: bool = False) -> bool:
+def flag(name: str, value: Json, default: bool = False) -> bool:
     """Parse a boolean of a body or query.
 
     :raises BadRequest: neither true nor false: a misspelt word must not count as the default

@@ -15,6 +15,7 @@ import typing
 
 from nova import exception
 from nova.hardware import disks as words
+from nova.json_types import Json
 
 QCOW2, RAW = words.QCOW2, words.RAW
 MAX_FILES = 64                           # maximum files in a chain
@@ -32,7 +33,7 @@ def refused(reason: str) -> exception.VirtError:
     return exception.VirtError(operation='follow the files of the volume', reason=reason)
 
 
-def check_name(name: object) -> str:
+def check_name(name: Json) -> str:
     """Check a file name.
 
     :raises VirtError: the name could refer to anything except a file next to the volume

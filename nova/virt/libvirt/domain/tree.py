@@ -5,7 +5,7 @@ from xml.etree import ElementTree as etree
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 
-def add(parent: etree.Element, tag: str, text: object = None, **attributes: object) -> etree.Element:
+def add(parent: etree.Element, tag: str, text: str | int | None = None, **attributes: object) -> etree.Element:
     """Append an element.
 
     :param text: content of the element; None: empty
