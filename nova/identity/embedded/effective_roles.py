@@ -1,7 +1,7 @@
 """Effective roles of users: the default roles, implied and inherited roles."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from nova.db import engine
@@ -23,7 +23,7 @@ LADDER = ('admin', 'manager', 'member', 'reader')
 ROLES = (*LADDER, 'service')
 
 
-def is_default(role: Row) -> bool:
+def is_default(role: Mapping[str, str | None]) -> bool:
     """Return whether a row is a default role, and not a domain-specific role of this name."""
     return role['name'] in ROLES and role['domain_id'] is None
 

@@ -67,11 +67,11 @@ def show(req: NetworkRequest, id: str) -> JsonDocument:
 
 def update(req: NetworkRequest, id: str) -> JsonDocument:
     """Change the administrative state or the description; the next report of a host moves routers accordingly."""
-    def change(conn: Connection) -> View:
+    def change(conn: Connection) -> NetworkHostsRow:
         if req.body:
             db_hosts.change(conn, _host(conn, id)['host'], req.body)
-        return _agent(req, _host(conn, id))
-    return {'agent': req.deps.api_db.run(change)}
+        return _host(conn, id)
+    return {'agent': _agent(req, req.deps.api_db.run(change))}
 
 
 def _host(conn: Connection, ident: str) -> NetworkHostsRow:
