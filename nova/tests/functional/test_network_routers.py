@@ -78,8 +78,8 @@ def test_openstackclient_manages_routers(face):
 
 def test_projects_have_the_same_addresses(face):
     """Each in its own networks; within one network and on one router they must differ."""
-    first, subnet = inside(face)
-    second, other = inside(face, 'other')
+    first, subnet = inside(face, enable_dhcp=False)              # its server has a random address
+    second, other = inside(face, 'other', enable_dhcp=False)
     ports = [ok(face(user, 'POST', 'ports', {'port': {'network_id': network, 'fixed_ips': [
         {'ip_address': '10.0.0.9'}]}})) for user, network in (('demo', first), ('other', second))]
     assert [port['fixed_ips'][0]['ip_address'] for port in ports] == ['10.0.0.9'] * 2
@@ -534,7 +534,7 @@ def test_an_address_is_given_once(face):
 def test_an_attribute_keeps_those_that_belong_to_it(face):
     """They were left out where they stood already: a port beside its second address, pools beside a new gateway, the
     missing port security beside a group."""
-    network, subnet = inside(face)
+    network, subnet = inside(face, enable_dhcp=False)
     ext = outside(face)
     put(face, f'routers/{router(face, ext)}/add_router_interface', {'subnet_id': subnet})
     port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'fixed_ips': [

@@ -180,7 +180,7 @@ def test_routes_are_taken_away_by_null(face):
 
 
 def test_an_interface_of_a_router_gets_another_address_in_its_subnet(face):
-    network, subnet = inside(face)
+    network, subnet = inside(face, enable_dhcp=False)
     joined = router(face)
     put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
     port = face('demo', 'GET', f'ports?device_id={joined}').json()['ports'][0]
