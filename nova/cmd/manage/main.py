@@ -63,10 +63,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = command_parser()
     given, rest = parser.parse_known_args(command)
     if 'function' not in given:           # without a category or an action: print the choices
-        parser = getattr(given, 'parser', parser)
-        if rest:
-            parser.error(f'no command in: {" ".join(rest)}')
-        parser.print_help()
+        try:
+            nova_conf.new(rest)
+        except cfg.Error as error:
+            return common.failed('nova-manage', error, 2)
+        getattr(given, 'parser', parser).print_help()
         return 2
     unexpected = UNEXPECTED if UNEXPECTED in EXIT_CODES.get(given.function, ()) else 1
     try:

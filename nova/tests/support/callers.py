@@ -35,7 +35,9 @@ PARTS = {
                 'floatingips': 'floating_ip', 'port_forwardings': 'port_forwarding', 'rbac-policies': 'share',
                 'address-groups': 'address_group', 'address-scopes': 'address_scope', 'trunks': 'trunk',
                 'subnetpools': 'subnet_pool', 'default-security-group-rules': None,
-                'tags': 'tag', 'agents': None, 'network-ip-availabilities': 'private_network', 'extensions': None},
+                'tags': 'tag', 'network-ip-availabilities': 'private_network', **dict.fromkeys((
+                    'agents', 'conntrack_helpers', 'extensions', 'flavors', 'l3-agents', 'l3-routers',
+                    'service_profiles'))},
     'volume': {'volumes': 'volume', 'metadata': 'metadata_key', 'snapshots': 'volume_snapshot',
                'attachments': 'attachment', 'types': None, 'extra_specs': None, 'encryption': None,
                'os-volume-type-access': None, 'qos-specs': None, 'capabilities': None, 'messages': None,

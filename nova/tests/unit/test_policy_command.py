@@ -114,11 +114,12 @@ def test_a_word_that_is_no_command_is_named(main, name, known, capsys):
         assert capsys.readouterr().err == f'{name}: {sentence}; see {name} --help\n'
 
 
-@pytest.mark.parametrize(('words', 'name'), [(['--bogus'], 'nova-manage'), (['db', '--bogus'], 'nova-manage db')])
-def test_nova_manage_refuses_an_option_without_a_command_in_one_line(words, name, capsys):
-    with pytest.raises(SystemExit) as left:
-        manage.main(words)
-    assert (left.value.code, *capsys.readouterr()) == (2, '', f'{name}: no command in: --bogus; see {name} --help\n')
+@pytest.mark.parametrize('words', [['--bogus'], ['db', '--bogus']])
+def test_nova_manage_refuses_an_option_without_a_command_in_one_line(words, capsys):
+    assert manage.main(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count('\n')) == ('', 1) and err.startswith('nova-manage: unrecognized arguments: --bogus; see ')
+
 
 
 def test_an_unknown_option_is_refused_in_one_line(run):
