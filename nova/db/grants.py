@@ -42,8 +42,9 @@ NETWORK = (
     *(Grant(API, table, CHANGE) for table in ('networks', 'subnets')),           # row locks require UPDATE
     # for the hosts of routers and addresses, and the removal of ports
     *(Grant(API, table, CHANGE) for table in ('routers', 'floating_ips')),
-    *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_vlans', 'network_shares',
-                                            'network_limits', 'dns_domains', 'dns_entries')),
+    *(Grant(API, table, READ) for table in ('router_interfaces', 'router_conntrack_helpers', 'network_segments',
+                                            'network_vlans', 'network_shares', 'network_limits', 'dns_domains',
+                                            'dns_entries')),
     *(Grant(API, table, READ) for table in ('subnet_pools', 'trunks', 'trunk_subports',     # scopes, tagged networks
                                             'address_groups')),                             # rules of security groups
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),

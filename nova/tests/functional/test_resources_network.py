@@ -144,8 +144,16 @@ def template(world):
 def router(world):
     return {'name': 'all', 'description': 'd', 'admin_state_up': False, 'distributed': False, 'ha': False,
             'flavor_id': None, 'availability_zone_hints': ['nova'], 'external_gateway_info': {
-                'network_id': world.outside, 'enable_snat': False, 'external_fixed_ips': [
-                    {'subnet_id': world.outer_subnet, 'ip_address': world.outer_address()}]}}
+                'network_id': world.outside, 'enable_snat': False, 'qos_policy_id': world.policy,
+                'external_fixed_ips': [{'subnet_id': world.outer_subnet, 'ip_address': world.outer_address()}]}}
+
+
+def flavor(world):
+    return {'name': 'all', 'description': 'd', 'enabled': True, 'service_type': 'L3_ROUTER_NAT'}
+
+
+def service_profile(world):
+    return {'description': 'd', 'enabled': True, 'driver': 'nova-network', 'metainfo': 'm'}
 
 
 def floating_ip(world):
@@ -224,6 +232,12 @@ ROWS = {
     'router': Row('routers', router, ('name', 'admin_state_up', 'availability_zone_hints'), {
         **TIMES, 'name': is_text, 'admin_state_up': is_flag, 'status': is_text, 'routes': is_list, 'ha': is_flag,
         'distributed': is_flag, 'availability_zones': is_list, 'availability_zone_hints': is_list}),
+    'flavor': Row('flavors', flavor, ('name', 'enabled', 'service_type'), {
+        'id': is_uuid, 'name': is_text, 'description': is_text, 'enabled': is_flag, 'service_type': is_text,
+        'service_profiles': is_list}, common=('id', 'description')),
+    'service profile': Row('service_profiles', service_profile, ('enabled', 'driver', 'metainfo'), {
+        'id': is_uuid, 'description': is_text, 'enabled': is_flag, 'driver': is_text, 'metainfo': is_text},
+        common=('id', 'description')),
     'floating IP': Row('floatingips', floating_ip, (
         'router_id', 'status', 'floating_network_id', 'fixed_ip_address', 'floating_ip_address', 'port_id'), {
         **TIMES, 'router_id': optional(is_uuid), 'status': is_text, 'floating_network_id': is_uuid,
@@ -376,12 +390,15 @@ def test_values_have_the_form_of_the_reference(world, made):
         assert check(shown[name]), (name, shown[name])
 
 
+ADMINISTRATORS = ('qos/policies', 'default-security-group-rules', 'flavors', 'service_profiles')
+
+
 def test_sending_back_what_was_read_changes_nothing(world, made):
     row, _sent, shown = made
     attributes = app.RESOURCES[row.path].attributes
     for user in ('admin', 'demo'):
-        if user == 'demo' and row.path in ('qos/policies', 'default-security-group-rules'):
-            continue                                        # are an administrator's
+        if user == 'demo' and row.path in ADMINISTRATORS:
+            continue
         before = world.show(row.path, shown['id'], user)
         writable = {name: value for name, value in before.items() if name in attributes
                     and 'update' in attributes[name].write}

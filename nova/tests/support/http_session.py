@@ -2,18 +2,18 @@
 import http.client
 import json as json_module
 import re
-import select
 import weakref
 
 import requests
 import requests.utils
+from urllib3.util import wait
 
 # What needs no change of its spelling before it is sent: no dot segments, no characters to be quoted.
 SIMPLE = re.compile(r'http://([\w.-]+(?::\d+)?)((?:/[\w~-][\w.~:+@!$,=-]*)*/?(?:\?[\w.~:+@!$,=&/-]*)?)\Z', re.ASCII)
 
 
 class Session(requests.Session):
-    """Sends requests without redirects, cookies, streams and authorities itself, others as ``requests`` does.
+    """Sends requests without redirects, cookies, streams, hooks and authorities itself, others as ``requests`` does.
 
     Its responses and errors are those of ``requests``. Threads may share it.
     """
@@ -27,8 +27,8 @@ class Session(requests.Session):
     def request(self, method, url, data=None, json=None, headers=None, timeout=None, **more):
         simple = SIMPLE.match(url)
         headers = {'Accept': '*/*', 'User-Agent': 'nova-tests', **(headers or {})}
-        if (not simple or any(more.values()) or self.cookies or 'Accept-Encoding' in headers or
-                not all(isinstance(value, str) for value in headers.values()) or
+        if (not simple or any(more.values()) or self.cookies or self.hooks['response'] or
+                'Accept-Encoding' in headers or not all(isinstance(value, str) for value in headers.values()) or
                 not isinstance(data, (bytes, type(None)))):
             return super().request(method, url, data=data, json=json, headers=headers, timeout=timeout, **more)
         if data is None and json is not None:
@@ -87,7 +87,7 @@ def _taken(idle):
 
 def _is_open(connection):
     """Whether the other end has not closed a connection that waits for a request."""
-    if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
+    if connection.sock is not None and not wait.wait_for_read(connection.sock, timeout=0.0):
         return True
     connection.close()
     return False

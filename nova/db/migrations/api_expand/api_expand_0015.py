@@ -1,4 +1,4 @@
-"""Names of roles that are unique in their domain; code of the release before writes roles of no domain."""
+"""Names of roles that are unique in their domain. Roles of domains that are there keep the names of all domains."""
 from alembic import op
 import sqlalchemy as sa
 
@@ -12,7 +12,6 @@ NAMES = {'uq': 'uq_%(table_name)s_%(column_0_name)s'}                # a constra
 
 def upgrade() -> None:
     op.add_column('identity_roles', sa.Column('name_space', sa.String(64), nullable=False, server_default=''))
-    op.execute('UPDATE identity_roles SET name_space = domain_id WHERE domain_id IS NOT NULL')
     before = next(each['name'] for each in sa.inspect(op.get_bind()).get_unique_constraints('identity_roles')
                   if each['column_names'] == ['name'])
     with op.batch_alter_table('identity_roles', naming_convention=NAMES) as table:
