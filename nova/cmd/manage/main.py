@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     given, rest = parser.parse_known_args(command)
     if 'function' not in given:           # without a category or an action: print the choices
         try:
-            nova_conf.new(rest)
+            nova_conf.new(before + rest)
         except cfg.Error as error:
             return common.failed('nova-manage', error, 2)
         getattr(given, 'parser', parser).print_help()

@@ -70,8 +70,7 @@ class Neutron:
     # ---- resources
 
     def list(self, ctx: RequestContext, kind: Kind[Row], **filters: Filter) -> list[Row]:
-        """List the resources of a kind that match filters and are visible to the
-        caller.
+        """List the resources of a kind that match filters and are visible to the caller.
 
         :param filters: name -> value or collection. A collection matches any of its values; an empty one matches
             nothing

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-import uuid
 
 from nova import exception
 from nova.db.networks import hosts as db_hosts
@@ -34,7 +33,7 @@ ONE, OF_ROUTERS = '/agents/{id}', '/agents/{id}/l3-routers'
 
 
 def _agent(req: NetworkRequest, row: NetworkHostsRow) -> View:
-    return {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
+    return {'id': routers.agent_id(row['host']), 'host': row['host'], 'binary': 'nova-network',
             'agent_type': 'L3 agent' if row['gateway'] else 'L2 agent', 'topic': 'network',
             'admin_state_up': row['admin_state_up'],
             'alive': db_hosts.alive(row['last_seen_at'], req.deps.conf.service_down_time), 'availability_zone': 'nova',
@@ -76,7 +75,7 @@ def update(req: NetworkRequest, id: str) -> JsonDocument:
 
 def _host(conn: Connection, ident: str) -> NetworkHostsRow:
     for row in db_hosts.every(conn):
-        if str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])) == ident:
+        if routers.agent_id(row['host']) == ident:
             return row
     raise faults.AgentNotFound(id=ident[:60])
 

@@ -349,11 +349,16 @@ def _check_routes(conn: Connection, row: RoutersRow, routes: Routes) -> None:
         seen.add((str(destination), str(hop)))
 
 
+def agent_id(host: str) -> str:
+    """Return the id of a host in lists of agents."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
+
+
 def l3_agents(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, body: None) -> JsonDocument:
     """Return the router's host in the form of a list of agents."""
     alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
     return {'agents': [
-        {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, host['host'])), 'host': host['host'], 'binary': 'nova-network',
+        {'id': agent_id(host['host']), 'host': host['host'], 'binary': 'nova-network',
          'agent_type': 'L3 agent', 'alive': alive, 'admin_state_up': host['admin_state_up']}
         for host in db_hosts.every(conn) if host['host'] == row['host']]}
 

@@ -114,7 +114,7 @@ def test_a_word_that_is_no_command_is_named(main, name, known, capsys):
         assert capsys.readouterr().err == f'{name}: {sentence}; see {name} --help\n'
 
 
-@pytest.mark.parametrize('words', [['--bogus'], ['db', '--bogus']])
+@pytest.mark.parametrize('words', [['--bogus'], ['db', '--bogus'], ['--bogus', 'db']])
 def test_nova_manage_refuses_an_option_without_a_command_in_one_line(words, capsys):
     assert manage.main(words) == 2
     out, err = capsys.readouterr()
