@@ -183,14 +183,14 @@ class Module:
         began = time.monotonic()
         if self.tests and not self._passes(self.tests, LIMIT_S):
             self.tests = [test for test in self.tests if self._passes([test], LIMIT_S)]     # others prove nothing
-        limit = 3 * (time.monotonic() - began) + 20
+        took = time.monotonic() - began
         for number, mutant in enumerate(sorted(chosen)):
-            if time.monotonic() >= until or not self.tests:
+            if time.monotonic() + took >= until or not self.tests:
                 self.left = len(chosen) - number
                 break
             self._path.write_text(mutant.text)
             try:
-                if self._passes(self.tests, min(limit, max(until - time.monotonic(), 30))):
+                if self._passes(self.tests, 3 * took + 20):
                     self.survivors.append(mutant)
                 else:
                     self.noticed += 1
