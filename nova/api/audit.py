@@ -52,7 +52,7 @@ def action_of(row: Route) -> str:
 
 
 def target_of(row: Route) -> str:
-    """Return the nouns of a path: ``servers``, ``servers/os-volume_attachments``."""
+    """Return the names of the resources in a path: ``servers``, ``servers/os-volume_attachments``."""
     return '/'.join(part for part in row.path.strip('/').split('/')
                     if part[:1] != '{' and part not in ('action', 'v3.0'))
 

@@ -1,4 +1,4 @@
-"""JSON types of nested response fields, in the words of nova.web.json_types."""
+"""JSON types of nested response fields, in the notation of nova.web.json_types."""
 from nova.web.fields import Shape
 
 # Request header of the EC2 API: with the value 'label' the device name of a volume is stored as sent. EC2 clients

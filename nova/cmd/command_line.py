@@ -12,7 +12,7 @@ from nova.cmd import tables
 Commands = Mapping[str, Mapping[str, Callable[..., Any]] | Callable[..., Any] | tuple[str, ...]]
 
 _COUNT = re.compile('0*[1-9][0-9]{0,17}')
-NOT_USABLE = 127             # exit code: --max-count is no number above zero
+NOT_USABLE = 127             # exit code: --max-count is not a whole number above zero
 
 
 class Refused(Exception):
@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 class Ended(Exception):
-    """Ends the command with a message on standard output, where deployment tools read it, and an exit code."""
+    """Ends the command with an exit code and a message on standard output, which deployment tools read."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
@@ -72,7 +72,7 @@ def flag(text: str) -> dict[str, str]:
 def count(text: str | None) -> int | None:
     """Return the number of --max-count, or None if it was not given.
 
-    :raises Refused: it is no whole number above zero
+    :raises Refused: it is not a whole number above zero
     """
     if text is None:
         return None
@@ -96,7 +96,9 @@ def parse(parser: argparse.ArgumentParser, words: list[str] | None, commands: Co
 
 
 def parted(words: list[str], commands: Commands) -> tuple[list[str], list[str]]:
-    """Return (options of nova.conf before the command, the rest): tools write ``--config-file nova.conf db sync``.
+    """Return (options of nova.conf before the command, the rest).
+
+    Deployment tools put such options before the command: ``--config-file nova.conf db sync``.
 
     :param commands: {command: its actions, or a function}
     """
@@ -111,7 +113,10 @@ def parted(words: list[str], commands: Commands) -> tuple[list[str], list[str]]:
 
 
 def _joined(words: list[str], valued: Collection[str]) -> list[str]:
-    """Join ``--config-file nova.conf`` to one word, so that no command takes the value for one of its arguments."""
+    """Join options with their values: ``--config-file=nova.conf``.
+
+    Otherwise the value could be read as a command or as its argument.
+    """
     joined, rest = [], iter(words)
     for word in rest:
         value = next(rest, None) if word in valued else None

@@ -1,7 +1,7 @@
 """nova-compute: the guests of one host. It needs no database.
 
-Started by root it has two processes: one runs the steps that nova.virt.libvirt.privileged.remote lists; the other is an
-ordinary user.
+If root starts it, it has two processes. One keeps root's rights and runs the steps that
+nova.virt.libvirt.privileged.remote lists. The other runs as an ordinary user.
 """
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def parts(binary: str, conf: cfg.ConfigOpts) -> list[Any]:
 
 
 class _Sentence:
-    """A part that logs a sentence when it starts."""
+    """Part of the process (see nova.runtime.service.Part) that logs a sentence when it starts."""
 
     def __init__(self, text: str) -> None:
         self._text = text

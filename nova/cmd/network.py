@@ -2,8 +2,9 @@
 
 With [network] agent it has no database and asks the network services over the message queue.
 
-Started by root it has two processes. One changes the host's network and runs the steps that nova.network.linux.remote
-lists. The other, an ordinary user, has the database, the broker and the metadata listener.
+If root starts it, it has two processes. One changes the host's network and runs the steps that
+nova.network.linux.remote lists. The other runs as an ordinary user; it has the database, the broker and the metadata
+listener.
 """
 from __future__ import annotations
 

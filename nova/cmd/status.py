@@ -205,7 +205,7 @@ def _fence(given: Deployment) -> Result:
     ceph = pool.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user, options.qemu_img_timeout)
     missing = fencing.missing_rights(ceph, {image for _cell, images in found for image in images})
     if missing:
-        return Code.WARNING, ' '.join(missing) + ' Evacuations to this host stop until it can.'
+        return Code.WARNING, ' '.join([*missing, 'Evacuations to this host stop until its Ceph user has these rights.'])
     return Code.SUCCESS, None
 
 

@@ -1,7 +1,7 @@
 """Rights of compute hosts at a conductor: each host may access only its own servers, moves and volumes.
 
 ``RIGHTS`` has a row for each method of interface.py that hosts call; see rpc/admission.py. Methods without a row are
-for other services. The condition ``host_is_caller`` means that the method's own statements check the host name.
+for other services. The condition ``host_is_caller`` is enough for methods whose SQL statements select by the host name.
 """
 import collections.abc
 
@@ -50,7 +50,8 @@ _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hyperviso
 def _confirms(call: Call) -> None:
     """Check that the caller runs the server or is the source of its finished move.
 
-    Confirming a resize is the only task of a host on a server that runs elsewhere (compute/moves/resize.py).
+    A host begins only one kind of task on servers that run on another host: the source of a resize confirms it
+    (compute/moves/resize.py).
     """
     if admission.is_expecting_caller(call):
         return
@@ -64,7 +65,10 @@ def _confirms(call: Call) -> None:
 
 
 def _failure_here(call: Call) -> None:
-    """Check the host if the message reports a failure, because a failure changes more columns (Rebuilds.image_kept)."""
+    """Check the host if the message reports a failure.
+
+    After a failure the conductor also writes columns that the message does not contain (Rebuilds.image_kept).
+    """
     if call.arguments.get('fault') is not None:
         on_caller(call)
 
@@ -72,9 +76,13 @@ def _failure_here(call: Call) -> None:
 def _own_metadata(call: Call) -> None:
     """Restrict the system metadata that a host may write.
 
-    A host may write the clients of its guest's disks and the addresses of its guest's devices. It may set and remove
-    the image of a requested shelve, but no other image: that image is deleted with the server or written to its root
-    volume. It may remove the password that a guest has posted, because a recreated root disk posts another one.
+    A host may write the clients of its guest's disks and the addresses of its guest's devices.
+
+    It may set the image of a requested shelve, and may remove the image of a shelve or of a rebuild. It may not set
+    another image: a shelve's image is deleted with the server, and a rebuild's image is written to the root volume.
+
+    It may remove the password that a guest has posted, because the guest posts another one after its root disk was
+    recreated.
     """
     wanted = (call.arguments.get('values') or {}).get('system_metadata')
     if wanted is None:
@@ -104,7 +112,7 @@ def _images_of(call: Call) -> set[str]:
 def _image_of_action(call: Call) -> None:
     """Check that a request of the server's owner created the image to be filled."""
     if call.arguments.get('image_id') not in _images_of(call):
-        call.refuse(f'no request is for image {str(call.arguments.get("image_id"))[:40]} of the server')
+        call.refuse(f'no open request created image {str(call.arguments.get("image_id"))[:40]} of the server')
 
 
 def _image_of_rebuild(call: Call) -> None:
@@ -114,7 +122,10 @@ def _image_of_rebuild(call: Call) -> None:
 
 
 def _own_action(call: Call) -> None:
-    """Check that the caller claimed the open action of the request. A closed action means a repeated call."""
+    """Check that the caller claimed the open action of the request.
+
+    A request without an open action is accepted: its action has ended, and the caller repeats a call.
+    """
     if call.server is None:
         return                               # the server and its actions are gone
     for action in call.server.actions:
@@ -148,13 +159,15 @@ def _swap_of_server(call: Call) -> None:
 def _swap_on_host(call: Call) -> None:
     """Check that the attachment belongs to an open swap of a server on the caller."""
     if call.arguments.get('attachment_id') not in call.read(call, 'swaps'):
-        call.refuse(f'attachment {str(call.arguments.get("attachment_id"))[:40]} is for none of its servers')
+        call.refuse(f'attachment {str(call.arguments.get("attachment_id"))[:40]} does not belong to '
+                    'a swap of its servers')
 
 
 def _snapshot_on_host(call: Call) -> None:
     """Check that the snapshot belongs to a volume of a server on the caller."""
     if not call.read(call, 'snapshot'):
-        call.refuse(f'snapshot {str(call.arguments.get("snapshot_id"))[:40]} is of none of its servers')
+        call.refuse(f'snapshot {str(call.arguments.get("snapshot_id"))[:40]} does not belong to '
+                    'a volume of its servers')
 
 
 def _service_of_host(call: Call) -> None:
@@ -169,7 +182,7 @@ def _own_nodes(call: Call) -> None:
         call.refuse('nodes is not a list')
     for node in nodes:
         if not isinstance(node, dict) or node.keys() - _NODE:
-            call.refuse('it writes columns of its nodes that are not its own')
+            call.refuse('it writes columns of its nodes that only other services may write')
 
 
 def _has_been_there(call: Call) -> None:
@@ -182,7 +195,7 @@ _SERVICE = (host_is_caller, _service_of_host)
 _VOLUME = (on_caller,)
 
 RIGHTS = {
-    # ---- tasks: the server's host is among the conditions of the write
+    # ---- tasks: the UPDATE statement checks the server's host
     'update_instance': (admission.expects_caller, columns('values', {*_STATE, 'progress', 'fault'}), _own_metadata),
     'begin_task': (owner_is_caller, columns('values', {'task_state'}), _confirms),
     'end_task': (host_is_caller, admission.expects_caller, columns('values', {*_STATE, 'deleted_at'}),

@@ -1,4 +1,4 @@
-"""RPC methods of the conductor: building, and the writes of services that hold no database credentials."""
+"""RPC methods of the conductor: builds of servers, and database writes for services without database credentials."""
 from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method, Newer
 
 BUILDS_AT_ONCE = 16      # requests that one conductor places concurrently; calls of computes do not wait for them
@@ -7,8 +7,8 @@ INTERFACE = Interface(
     'conductor', '1.5',
     Method('build_instances', ('instance_uuids', 'spec'), at_once=BUILDS_AT_ONCE,
            doc='Schedule and build servers whose rows and request specs exist, in the context of the user. '
-               '``spec``: the RequestSpec that they share, with the password; without it the stored spec of each '
-               'server is read.'),
+               '``spec``: the RequestSpec of all these servers, including the password. If it is None, the conductor '
+               'reads the stored spec of each server.'),
     Method('reschedule_instance', ('instance_uuid', 'host', 'node', 'fault'),
            doc='Try the next host after the chosen compute failed to build a server. ``fault``: {code, message, '
                'details}.'),
@@ -20,10 +20,11 @@ INTERFACE = Interface(
     # ---- live migration: conductor/moves/live.py
     Method('continue_live_migration', ('instance_uuid',), doc='Continue a live migration from its recorded step.'),
     Method('check_and_live_migrate', ('instance_uuid',), call=True, timeout=180,
-           doc='Continue a live migration for a request that waits for the checks. Raises BadRequest if they fail; '
-               'the migration has ended then.'),
+           doc='Start a live migration for an API request that waits for the result of the checks. Raises BadRequest '
+               'if a check fails; the migration has ended then.'),
     Method('prepare_live_migration', ('migration_id',), call=True, timeout=240,
-           doc='Prepare volumes and destination before the source sends the guest. Return the facts.'),
+           doc='Prepare volumes and destination before the source sends the guest. Return the facts about the '
+               'migration that the destination reports to the source.'),
     Method('report_live_migration', ('migration_id', 'host', 'values', 'deadline_s'), call=True,
            doc="Record the progress: columns of the migrations row. Return {'abort', 'complete'}, True for each "
                'that was requested. Raises InstanceChanged when the migration has ended.'),
@@ -52,14 +53,14 @@ INTERFACE = Interface(
     Method('volume_snapshot_status', ('snapshot_id', 'status', 'progress'),
            doc='Send the status of a snapshot, whose files a compute creates or merges, to the volume service.'),
     Method('volume_file_changed', ('instance_uuid', 'volume_id', 'file'), call=True, since='1.2',
-           doc="Record the file that a volume uses from now on, next to that of its connection: {'name', 'format'}."),
+           doc="Record the new file of a volume: {'name', 'format'}. It is in the directory of the previous file."),
 
     # ---- cold moves: conductor/moves/cold.py; each step ends in one transaction, followed by the next step
     Method('continue_move', ('instance_uuid',), doc='Send the next message that the server of a cold move waits for.'),
     Method('continue_moves', ('host', 'resize_backups'), call=True,
-           doc='Continue the moves of a host that has started. ``resize_backups``: uuids of '
-               "guests with a resize backup. Return those that no move needs: [{'instance': Instance, 'restore': True "
-               'if the server belongs here and the guest must be restored}].'),
+           doc='Continue the moves of a host that has started. ``resize_backups``: uuids of servers with a resize '
+               "backup on the host. Return the backups that no move needs: [{'instance': Instance, 'restore': True "
+               'if the server is on this host, which must restore the guest from the backup}].'),
     Method('move_accepted', ('migration_id', 'host'), call=True,
            doc='Record that the destination has accepted a server.'),
     Method('move_refused', ('migration_id', 'host', 'fault'), call=True,
@@ -82,8 +83,8 @@ INTERFACE = Interface(
     Method('update_instance', ('instance_uuid', 'values', 'expect'), call=True,
            doc='UPDATE with conditions: ``values`` {column: value}, ``expect`` {column: [allowed values]} or None. '
                'Return the Instance. Raises InstanceChanged if a condition does not hold, InstanceNotFound if the '
-               'row does not exist. Of system_metadata, here and in end_task, only the named keys change; None '
-               'removes one.'),
+               'row does not exist. In this method and in end_task, system_metadata is merged with the stored '
+               'metadata: a key with None is removed, and other stored keys are unchanged.'),
     Method('begin_task', ('instance_uuid', 'event', 'owner', 'deadline_s', 'values', 'expect'), call=True,
            doc='Begin a task of the compute: claim the open action row (owner, deadline), open its event and write '
                'values. Return the Instance.'),
@@ -91,19 +92,19 @@ INTERFACE = Interface(
            doc="End a task in one transaction: instance values, the event's result, the action row, the fault if "
                'any.'),
     Method('begin_background', ('instance_uuid', 'host', 'owner', 'deadline_s'), call=True,
-           doc='Begin an action without a task state, in the name of the request in the context: claim its open '
-               'action row. Return the Instance. Raises InstanceChanged if the row is closed, or if the server is '
-               'being deleted or has left the host.'),
+           doc='Begin an action that sets no task state: claim the open action row of the request in the context. '
+               'Return the Instance. Raises InstanceChanged if the row is closed, or if the server is being deleted '
+               'or has left the host.'),
     Method('end_background', ('instance_uuid', 'event', 'host', 'values', 'error', 'traceback'), call=True,
-           doc="End an action without a task state: instance values, the event's result, the action row."),
+           doc="End an action that sets no task state: instance values, the event's result, the action row."),
     Method('release_port_device', ('instance_uuid', 'host', 'port_id'), call=True, since='1.2', optional=True,
            doc='Release a device of the host after its port was removed and the guest has detached it.'),
     Method('background_on_host', ('host',), call=True,
            doc="Return the open background actions of the servers on a host: [{'instance': Instance, 'action', "
                "'arguments', 'request_id', 'project_id', 'user_id'}]."),
     Method('instance_offloaded', ('instance_uuid', 'event', 'host', 'task_state', 'fault'), call=True,
-           doc='End a task (its ``task_state``) after which the server is SHELVED_OFFLOADED: free its claim and '
-               'clear its host. ``fault`` as in end_task.'),
+           doc='End a task after which the server is SHELVED_OFFLOADED: release the resources that the server has '
+               'claimed, and clear its host. ``task_state``: task state of the task. ``fault``: as in end_task.'),
     Method('instance_destroyed', ('instance_uuid', 'host'), call=True,
            doc='Complete the deletion of a server: move the row to the history, free the claim, remove mapping and '
                'spec, close the action.'),
@@ -111,15 +112,16 @@ INTERFACE = Interface(
            doc="Return the servers on a host: [{'instance': Instance, 'arguments', 'request_id', 'project_id', "
                "'user_id' of the open action, or None}]."),
     Method('server_states', ('host', 'uuids'), call=True,
-           doc="Return the states of servers of which a host has resources: {uuid: {'state': deleted, elsewhere, "
-               "needed or unknown (nova/states.py), 'generation' of the row or None}}."),
+           doc="Return the states of servers that have a guest, files or other resources on a host: {uuid: {'state': "
+               "deleted, elsewhere, needed or unknown (nova/states.py), 'generation' of the row or None}}."),
     Method('report_guests', ('host', 'guests', 'volumes', 'replugged'), call=True, since='1.3', optional=True,
            doc="Replace the reported differences between a host's guests and the rows, see nova/differences.py. "
-               "``guests``: [{'instance_uuid', 'kind', 'generation', 'power_state', 'server': fields of its record, "
-               "'volumes'}]; ``volumes``: {uuid: {volume id: {'attachment_id', 'device_name'}}} of all guests, None "
-               "if not read; ``replugged``: uuids of resolved servers whose guests are plugged again. Return "
-               "{'resolved': "
-               'uuids of servers whose rows now match the guests}.'),
+               "``guests``: the differences, [{'instance_uuid', 'kind', 'generation', 'power_state', 'server': fields "
+               "of the host's record of the server, 'volumes'}]. ``volumes``: the volumes of all guests, {uuid: "
+               "{volume id: {'attachment_id', 'device_name'}}}, or None if the host has not read them. "
+               "``replugged``: uuids of resolved servers whose ports and volumes the host has plugged. Return "
+               "{'resolved': uuids of servers whose ports and volumes the host must plug, because their rows now "
+               "match the guests, 'open': whether differences are left}."),
     Method('get_disk_key', ('instance_uuid',), call=True, since='1.1',
            doc="Return the passphrase of a server's encrypted local disks; created at the first request. Raises "
                'DiskKeyUnavailable.'),
@@ -132,9 +134,9 @@ INTERFACE = Interface(
 
     # ---- volumes and shares
     Method('prepare_volumes', ('instance_uuid', 'connector'), call=True,
-           doc='Create, reserve and connect the volumes of a server as far as possible; repeated until all have '
-               'connection_info. ``connector``: that of the host, None if it cannot attach volumes. Return the '
-               'block device dicts of the volumes.'),
+           doc='Create, reserve and connect the volumes of a server as far as possible. The caller repeats the call '
+               'until all volumes have connection_info. ``connector``: connector of the host, None if its hypervisor '
+               'cannot attach volumes. Return the block device dicts of the volumes.'),
     Method('complete_volumes', ('instance_uuid',), call=True,
            doc="Mark the volumes of a started guest as in use and show them in the server's row."),
     Method('disconnect_volumes', ('instance_uuid',), call=True,
@@ -157,8 +159,8 @@ INTERFACE = Interface(
     Method('volume_swap_failed', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'), call=True,
            doc='Record that the replacement of a volume failed.'),
     Method('reimage_root', ('instance_uuid', 'image_id'), call=True,
-           doc='Write another image to the root volume of a server; prepare_volumes connects the volume again when '
-               'it is written.'),
+           doc='Write another image to the root volume of a server. When the image is written, prepare_volumes '
+               'connects the volume again.'),
     Method('allow_share', ('instance_uuid', 'share_id', 'host'), call=True,
            doc="Grant a host access to a share of a server. Return its mapping, a dict with 'access' "
                '(share/api.py).'),
@@ -168,10 +170,10 @@ INTERFACE = Interface(
            doc='Delete a share mapping and its access.'),
     Method('snapshot_volumes', ('instance_uuid', 'image_id', 'wait', 'list_incomplete'), call=True,
            newer=(Newer('wait', '1.1', optional=True), Newer('list_incomplete', '1.1', optional=True)),
-           doc='Snapshot all volumes of a server that boots from one; its image, without data, names the snapshots. '
-               '``wait`` False: the image is active immediately; True: only after the snapshots are complete, at a '
-               'later call. Return whether the image is active; with ``list_incomplete`` the ids of the '
-               'snapshots that are incomplete.'),
+           doc='Create snapshots of all volumes of a volume-backed server. The image has no data; its properties name '
+               'the snapshots. ``wait`` False: the image becomes active immediately. ``wait`` True: the image becomes '
+               'active when the snapshots are complete; the caller repeats the call until then. Return whether the '
+               'image is active. ``list_incomplete`` True: return the ids of the incomplete snapshots instead.'),
     Method('report_power_states', ('host', 'states'), call=True,
            doc='Correct the power states of servers without a running task: {uuid: power state} of the hypervisor.'),
 
@@ -188,23 +190,25 @@ INTERFACE = Interface(
                "'deployment': public half of the control plane's key, 'proof', 'deployments': [{'public', "
                "'signed_by', 'key_signature', 'good'}], present and former keys, oldest first}."),
     Method('report_service', ('host', 'binary', 'topic', 'version'), call=True, versions=True,
-           doc="Heartbeat that creates the row at the first contact. Return {'uuid', 'disabled', 'forced_down', "
+           doc="Heartbeat, which also inserts the row of a new service. Return {'uuid', 'disabled', 'forced_down', "
                "'versions'}."),
     Method('register_service', ('host', 'binary', 'topic', 'version', 'identity'), call=True, since='1.1',
            versions=True,
-           doc='Bind a service name to the owner of an identity, before other messages and periodically; not a '
-               'heartbeat. Return as report_service. Raises ServiceExists if another identity owns the name.'),
+           doc='Bind a service name to an identity. Services call it before they send other messages, and '
+               'periodically. It is not a heartbeat. Return the same as report_service. Raises ServiceExists if '
+               'another identity owns the name.'),
     Method('heartbeat', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1',
-           doc='Heartbeat without a response; the conductor writes the heartbeats of a moment in one batch.'),
+           doc='Heartbeat without a response. The conductor writes concurrent heartbeats in one statement.'),
     OBJECT_BACKPORT,
     Method('notify', ('instance_uuid', 'event', 'phase', 'host'), since='1.1', optional=True,
-           doc='Emit an event of nova/notify/events.py in its phase, for a change of a server without a task.'),
+           doc='Publish one phase of an event of nova/notify/events.py. Hosts call it for changes of a server that '
+               'are not part of a task.'),
     Method('report_availability', ('host', 'reason'), call=True, since='1.4', optional=True,
            doc='Disable an enabled service with the reason why its host cannot take servers; with an empty reason, '
                'enable it again if this method disabled it.'),
     Method('audit_instance_usage', ('host',), call=True,
            doc='Record the number of servers that a host ran in the last period of [DEFAULT] '
-               'instance_usage_audit_period. Return False if it is recorded.'),
+               'instance_usage_audit_period. Return False if the number was recorded before, or is being recorded.'),
     Method('report_nodes', ('host', 'nodes'), call=True,
            doc="Replace the inventory of a host's nodes: dicts of compute_nodes' columns. Nodes that are not named "
                'are deleted.'),

@@ -154,7 +154,7 @@ class Application:
             return _answer(start_response, f'{response.status_code} {response.reason_phrase}',
                            'text/plain; charset=utf-8', bytes(response.body or b''),
                            [('Upgrade', 'websocket')] if response.status_code == 426 else ())
-        # already open: the HTTP server has read the request and sends the response
+        # The state is OPEN because the HTTP server has read the handshake request and sends the response.
         protocol = websocket_server.ServerProtocol(state=websocket_protocol.OPEN, max_size=relay.FRAME, logger=_quiet())
         upgrade(self._sessions.open(self._kind, _token(environ), environ.get('REMOTE_ADDR', ''), protocol))
         start_response('101 Switching Protocols', [

@@ -50,7 +50,8 @@ class Step(NamedTuple):
     of_host: int = 0
 
 
-# Handshake before relaying: receives the bytes that a step requested; the last step requests none.
+# Generator of the handshake before relaying. It yields steps, receives the bytes that each step requested, and returns
+# the last step, which requests none.
 Greeting = Generator[Step, bytes, Step]
 _DATA = (frames.Opcode.TEXT, frames.Opcode.BINARY, frames.Opcode.CONT)
 
@@ -264,7 +265,7 @@ class Session:
 
 
 class Relay:
-    """All sessions of a process; a part of it (see nova.runtime.service.Process)."""
+    """All sessions of a process, as a part of the process (see nova.runtime.service.Part)."""
 
     def __init__(self) -> None:
         self._selector: selectors.BaseSelector

@@ -87,7 +87,7 @@ class Sessions:
         self._stopping = threading.Event()
         metrics.CONSOLE_SESSIONS.watch(self, lambda sessions: {(): len(sessions)})
 
-    # ---- a part of the process
+    # ---- methods of a part of the process, see nova.runtime.service.Part
 
     def start(self) -> None:
         self._relay.start()

@@ -6,5 +6,7 @@ from nova.db.volumes import keys
 
 
 def used(conn: sa.Connection) -> set[str]:
-    """Return the names of the keys that encrypt the newest payload and the newest key of a volume."""
+    """Return the names of the deployment keys that encrypt the newest secret of the key manager and the newest key of a
+    volume.
+    """
     return records.encryption_key_ids(conn) | keys.encryption_key_ids(conn)

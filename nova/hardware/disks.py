@@ -36,12 +36,13 @@ def limits_refusal(limits: Mapping[str, int]) -> str | None:
         for end in ('', '_max'):
             total, read, write = (limits.get(f'{what}_{unit}_sec{end}') for what in ('total', 'read', 'write'))
             if total and (read or write):
-                return f'total_{unit}_sec{end} excludes the same of read and write.'
+                return (f'total_{unit}_sec{end} cannot be combined with read_{unit}_sec{end} or '
+                        f'write_{unit}_sec{end}.')
         for what in ('total', 'read', 'write'):
             usual, burst, seconds = (limits.get(f'{what}_{unit}_sec{end}') or 0 for end in ('', '_max', '_max_length'))
             if burst and not 0 < usual < burst or seconds and not burst:
-                return (f'{what}_{unit}_sec_max is more than {what}_{unit}_sec, and {what}_{unit}_sec_max_length is '
-                        'with it.')
+                return (f'{what}_{unit}_sec_max must be greater than {what}_{unit}_sec, which must be set, and '
+                        f'{what}_{unit}_sec_max_length needs {what}_{unit}_sec_max.')
     return None
 
 
@@ -62,7 +63,8 @@ def refusal(source: str, destination: str, kind: str | None, bus: str | None, fo
     if form and form not in (SWAP, *FORMATS):
         return f'guest_format {form[:40]!r} is unknown; it may be {", ".join((SWAP, *FORMATS))}.'
     if destination == 'local' and kind not in (None, '', DISK) and (source, kind) != ('image', CDROM):
-        return f'a local {kind} is supported only as the CD-ROM of an image. Use a volume instead.'
+        return (f'the device_type {kind} is not supported for a local device with the source {source}. Use a volume '
+                'instead.')
     if destination == 'local' and bus == 'fdc':
         return 'a local disk cannot use the bus fdc. Select another bus.'
     if bus and (kind == FLOPPY) != (bus == 'fdc'):

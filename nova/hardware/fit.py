@@ -15,7 +15,7 @@ from nova.objects import pci
 
 Devices = tuple[Sequence[pci.Pool], Sequence[pci.Request]]
 
-MAX_SETS = 5000            # maximum sets of host cells that are checked for near devices
+MAX_SETS = 5000            # maximum number of sets of host cells that are checked for near PCI devices
 
 # reasons why no cell fits, in the order of the checks; the latest reason found is reported
 MEMORY = 'has no NUMA node with enough free memory'
@@ -71,7 +71,7 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
     fitting = [{number for number, found in row.items() if not isinstance(found, str)} for row in table]
     usable = [cell for cell in order if any(cell.id in numbers for numbers in fitting)]
     if _match(fitting, [cell.id for cell in usable]) is None:
-        return Fit(None, 'has too few free NUMA nodes for the requested ones')
+        return Fit(None, 'has too few free NUMA nodes that can take the requested nodes')
     for chosen in _sets(usable, len(guest.cells), devices=bool(requests)):
         numbers = [cell.id for cell in chosen]
         if requests and not pci_pools.supports(pools, requests, host, numbers):
@@ -132,7 +132,8 @@ def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommi
 def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
     """Yield candidate lists of host cells, likely ones first: each cell with those nearest to it.
 
-    Without devices, the last candidate is the list of all cells, which fits. With devices, other sets of cells follow.
+    Without devices, the last candidate is the list of all cells, in which the caller always finds a match. With
+    devices, other sets of cells follow.
     """
     seen = set()
     for first in order:
@@ -168,7 +169,11 @@ def _match(fitting: Sequence[set[int]], numbers: Sequence[int]) -> list[int] | N
 
 
 def _matchable(fitting: Sequence[set[int]], numbers: Sequence[int]) -> bool:
-    """Tell whether each of ``fitting`` can get one of the numbers (augmenting paths)."""
+    """Tell whether every guest cell can get a separate host cell (augmenting paths).
+
+    :param fitting: see ``_match``
+    :param numbers: the available host cells
+    """
     owner: dict[int, int] = {}
 
     def assign(position: int, tried: set[int]) -> bool:

@@ -51,7 +51,7 @@ class Requested:
         return flavor or image
 
     def flavor_first(self, name: str) -> str | None:
-        """Return the value of either.
+        """Return the value of the flavor or of the image; only one of them may have a value.
 
         :raises InvalidInput: both have a value, which the image must not override
         """
@@ -173,7 +173,7 @@ def _realtime(requested: Requested, vcpus: int, policy: str, emulator: str | Non
 
 
 def _pinned(requested: Requested, vcpus: int, policy: str, realtime: frozenset[int]) -> frozenset[int]:
-    """Return the pinned vCPUs; only the flavor may set the mask of mixed ones."""
+    """Return the pinned vCPUs. With the policy mixed, only the flavor may set their mask."""
     mask = requested.flavor('cpu_dedicated_mask')
     if policy != 'mixed':
         if mask:

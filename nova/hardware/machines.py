@@ -1,6 +1,6 @@
 """Flavors of bare metal machines: ``resources:CUSTOM_…`` = 1, the name of a resource class.
 
-Such a server gets the whole node, without counted resources. A bare metal node takes no other server.
+Such a server claims the whole node instead of vCPUs, memory and disk. A bare metal node takes no other server.
 """
 from collections.abc import Mapping
 import re

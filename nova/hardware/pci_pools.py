@@ -153,7 +153,10 @@ def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str |
 
 
 def settled(devices: Sequence[pci.Device]) -> list[pci.Device]:
-    """Return the devices with status ``unavailable`` set: claims exclude parents and children."""
+    """Return the devices with the status ``unavailable`` updated.
+
+    A device that is assigned to a guest makes its parent and its children unavailable.
+    """
     claimed = {device.address for device in devices if device.status in pci.ASSIGNED}
     parents = {device.parent_addr for device in devices if device.status in pci.ASSIGNED and device.parent_addr}
     found = []

@@ -48,7 +48,10 @@ class DeviceSpec:
 
 
 class Alias(typing.NamedTuple):
-    """A name for flavors, with equivalent alternatives."""
+    """PCI devices that flavors request by name.
+
+    spec   alternatives; a device must match one of them
+    """
 
     name: str
     spec: tuple[dict[str, str], ...]
@@ -187,7 +190,7 @@ def _known_keys(option: str, item: dict[str, typing.Any], known: set[str]) -> No
 
 
 def _tags(option: str, item: dict[str, typing.Any], names: Iterable[str]) -> dict[str, str]:
-    """Return {name: text} of the given tags; switches are 'true' or 'false'."""
+    """Return {name: text} of the given tags; the values of _SWITCHES become 'true' or 'false'."""
     found = {}
     for name in names:
         value = item.get(name)

@@ -58,7 +58,7 @@ def _field(kind: Any) -> fields.AutoTypedField[Any]:
         return _FIELDS[kind]()
     kind, none = get_args(kind)
     if none is not NoneType:
-        raise TypeError(f'{kind} | {none} is no type of a field')
+        raise TypeError(f'{kind} | {none} is not a supported type of a field')
     return _FIELDS[kind](nullable=True)
 
 

@@ -13,7 +13,7 @@ ConnectionData = TypedDict('ConnectionData', {
     'qos_specs': dict[str, str] | None,
     # local, nbd
     'device_path': str, 'export': str, 'socket': str, 'tls': bool, 'tls_hostname': str | None, 'host': str, 'port': int,
-    # rbd; iscsi has auth_username too, nfs has name and export
+    # rbd; iscsi also uses auth_username, and nfs uses name and export
     'name': str, 'hosts': list[str], 'ports': list[str], 'auth_enabled': bool, 'auth_username': str, 'secret_uuid': str,
     'keyring': str | None,
     # iscsi
@@ -43,7 +43,7 @@ class VolumeDevice(BlockDevice):
 
 # Volume of a guest. ``attachment_id`` is None if the driver does not know it.
 AttachedVolume = TypedDict('AttachedVolume', {'attachment_id': str | None, 'device_name': str | None})
-# Attachment of a volume in a known block storage
+# Attachment of a volume of the embedded block storage
 KnownAttachment = TypedDict('KnownAttachment', {'attachment_id': str, 'volume_size': int})
 DetachedShare = TypedDict('DetachedShare', {'share_id': str})
 

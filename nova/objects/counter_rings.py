@@ -1,8 +1,8 @@
 """Rings of counters: the usage of a server or host in the last hour, day and week, in a bounded number of bytes.
 
-A ring has a slot for each step of time. All values of a slot can be added, so that a coarse slot is the sum of fine
-ones: the seconds that were measured, the memory in byte-seconds, and the increase of each counter. A value that the
-driver does not know is NaN. See ADR 0032.
+A ring is an array of slots. Each slot covers one step, a fixed number of seconds. Its values are the seconds that were
+measured, the memory in byte-seconds, and the increase of each counter. They are sums, so a coarse slot is the sum of
+fine ones. A value that the driver does not know is NaN. See ADR 0032.
 
     ring = CounterRing(data)
     ended = ring.record(source, order, sample, now)         # {step: (number of a coarse slot, its values)}
@@ -17,7 +17,7 @@ from nova.objects.counters import Counters
 STEPS = {counters.SAMPLE_S: 181, 120: 721, 900: 673}     # seconds: slots of an hour, a day, a week, and one in progress
 FINEST, *COARSE = STEPS
 MAX_GAP_S = 100              # a longer time between two samples is a gap: it is in the totals, but in no slot
-FORMAT = 1                   # a ring of another format begins again
+FORMAT = 1                   # a stored ring of another format is replaced by an empty one
 UNKNOWN = -1
 
 SlotValues = tuple[float, ...]
@@ -92,11 +92,12 @@ class CounterRing(Ring):
                ) -> dict[int, tuple[int, SlotValues]] | None:
         """Add a sample.
 
-        The increase since the last sample is divided between the slots that the time in between touches.
+        The increase since the last sample is divided between the slots of this interval, in proportion to the time that
+        each slot shares with it.
 
         :param now: seconds since 1970
         :returns: {step: (number, values)} of the coarser slots that have ended since the last sample; None if the
-            sample is older than the last one, which changes nothing
+            sample is not newer than the last one, and is ignored
         """
         is_new_run = source != self.source
         if not is_new_run and order <= self.order:
@@ -135,13 +136,13 @@ class CounterRing(Ring):
 
 # ---- what clients see
 
-# name of a series: (place in a slot, factor). All but memory are a second.
+# {name of a series: (index of its value in a slot, factor)}
 SERIES = {'cpu': (2, 1e-9), 'memory_bytes': (1, 1.0),
           **{name: (place, 1.0) for place, name in enumerate(counters.NAMES, start=2) if name != 'cpu_ns'}}
 
 
 def finest_step(age_s: float) -> int:
-    """Return the finest step whose ring reaches back so far; the coarsest if none does."""
+    """Return the finest step whose ring covers the last ``age_s`` seconds; the coarsest step if no ring does."""
     return next((step for step in STEPS if age_s <= reach_s(step)), COARSE[-1])
 
 
@@ -154,8 +155,11 @@ def series(stored: typing.Mapping[int, bytes], step: int, since: float, now: flo
            ) -> dict[str, list[float | None]]:
     """Return {name in SERIES: one value for each slot from the one of ``since`` to the one of ``now``}.
 
-    A value is a mean over the measured part of its slot, None if nothing was measured. ``cpu`` has seconds of processor
-    time a second, ``memory_bytes`` bytes, the others bytes, requests and packets a second.
+    A value is the mean over the measured part of its slot, or None if nothing was measured:
+
+    cpu            seconds of processor time per second
+    memory_bytes   bytes
+    others         bytes, requests or packets per second
 
     :param stored: {step: data} of the finest ring and that of ``step``; one that does not exist yet is missing
     """

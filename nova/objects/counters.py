@@ -31,7 +31,7 @@ _LENGTH = len(Counters._fields)
 
 
 def dumped(samples: dict[str, Counters]) -> dict[str, list[str | int | None]]:
-    """Return the values of a message."""
+    """Return samples in the form of a message: {uuid or node: values of the sample}."""
     return {key: list(sample) for key, sample in samples.items()}
 
 

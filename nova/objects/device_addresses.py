@@ -57,7 +57,11 @@ def read(metadata: JsonObject | None) -> Addresses:
 
 
 def of_device(device: typing.Mapping[str, typing.Any], known: Addresses) -> tuple[str, str]:
-    """Return (bus, address) for an entry of ``devices`` in meta_data.json, from the record or else from the entry."""
+    """Return (bus, address) of a device for meta_data.json: those in the record, or else those in its entry.
+
+    :param device: entry of ``devices`` in meta_data.json
+    :param known: the record
+    """
     key = (device.get('mac') or '').lower() or device.get('serial') or device.get('path')
     found = known.get(key) if key else None
     return (found[0], found[1]) if found else (device['bus'], device['address'])

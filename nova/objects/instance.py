@@ -5,7 +5,7 @@ from typing import Any
 from nova.objects import base
 from nova.objects import pci
 
-# key of the system metadata: the image for the root volume of a rebuild
+# key of the system metadata: the image that a rebuild writes to the root volume
 REIMAGE = 'reimage_id'
 # key of the system metadata: the encrypted password that the guest has posted to the metadata service
 POSTED_PASSWORD = 'password'

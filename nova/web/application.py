@@ -67,7 +67,7 @@ class Api(typing.Generic[R]):
         return typing.cast(R, BaseRequest(environ))
 
     def find(self, req: R) -> tuple[mappers.Methods | None, list[str]] | Response:
-        """Find the rows and path values of a request, or return a response that needs no row.
+        """Find the routes and the path parameters of a request, or return a response if it needs no route.
 
         :raises NotFound: no resource can have this path
         """
@@ -88,7 +88,7 @@ class Api(typing.Generic[R]):
         """
 
     def read(self, req: R, row: Route) -> bytes:
-        """Read the body; empty if no row of the path and method takes one."""
+        """Read the body; empty if no route of the path and method takes one."""
         return bodies.read(req.environ, self.max_body) if row.body is not None or row.action is not None else b''
 
     def authorize(self, req: R, row: Route, parts: Parts) -> None:
@@ -112,7 +112,7 @@ class Api(typing.Generic[R]):
         return self.answer(req, work())
 
     def answer(self, req: R, result: Response | Content) -> Response:
-        """Complete a handler's result with the row's status code and the API's headers."""
+        """Complete a handler's result with the status code of the route and the headers of the API."""
         if req.route is not None and req.route.answer is not None and not isinstance(result, Response):
             result = req.route.answer.render(req, result)
         response = result if isinstance(result, Response) else Response(result)
@@ -120,7 +120,7 @@ class Api(typing.Generic[R]):
         return Response(response.body, code, [*response.headers, *self.headers(req)])
 
     def set_retry_path(self, req: R) -> bool:
-        """Return True after setting another path, if a request that got 404 is to be retried there."""
+        """Change the path of a request that got 404 and return True, or return False if there is no other path."""
         return False
 
     def fault(self, req: R, error: Exception) -> Response:

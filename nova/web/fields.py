@@ -60,21 +60,21 @@ def exact_moment(name: str) -> Callable[[typing.Any, typing.Any], typing.Any]:
 class Shape:
     """JSON type of a nested value.
 
-    :param members: (path, words[, since[, until]]): '' is the value itself, '.key' and '[]' are below it. The words
-        are those of nova.web.json_types. since and until restrict the path to some versions of the field.
+    :param members: (path, type[, since[, until]]): the path '' is the value itself, '.key' and '[]' are below it. The
+        type is in the notation of nova.web.json_types. since and until restrict the path to some versions of the field.
     """
 
     def __init__(self, *members: tuple[typing.Any, ...]) -> None:
         self.members = tuple((*member, 1, None)[:4] if len(member) == 2 else (*member, None)[:4] for member in members)
 
     def at(self, version: int) -> dict[str, str]:
-        """Return {path: words} at a version."""
+        """Return {path: type} at a version, with types in the notation of nova.web.json_types."""
         return {place: words for place, words, since, until in self.members
                 if since <= version and (until is None or version <= until)}
 
 
 class Row(typing.Protocol):
-    """The part of a field that builds responses; nova.web.resource has other fields than this module."""
+    """Protocol of a field that builds responses. Field and the fields of nova.web.resource implement it."""
 
     @property
     def name(self) -> str: ...
@@ -110,8 +110,8 @@ class Field:
     rule    policy rule that the caller must pass to see the field
     optional   ``get`` may return ABSENT
     columns    columns that a ``get`` function reads; a listing selects only these (see Fields.columns)
-    type       JSON type in the words of nova.web.json_types, or a Shape; None if only the description of the response
-               has it
+    type       JSON type in the notation of nova.web.json_types, or a Shape. None if the type is declared elsewhere (see
+               nova.api.response_types)
     """
 
     name: str
@@ -124,7 +124,7 @@ class Field:
     type: str | Shape | None = None
 
     def described(self, version: int) -> dict[str, str]:
-        """Return {path: words} of the value at a version; empty without a type."""
+        """Return {path: type} of the value at a version; empty if ``type`` is None."""
         if self.type is None:
             return {}
         return {'': self.type} if isinstance(self.type, str) else self.type.at(version)
@@ -157,7 +157,7 @@ class Fields:
         return frozenset([rule for rule in self.rules(req.version) if req.allows(rule, target)])
 
     def described(self, version: int) -> dict[str, str]:
-        """Return {path: words} of all fields that a response may have at a version."""
+        """Return {path: type} of all fields that a response may have at a version."""
         return {row.name + place: words for row in self.rows if isinstance(row, Field) and row.at(version)
                 for place, words in row.described(version).items()}
 

@@ -36,7 +36,7 @@ Schema = json_schema.Schema
 def body(fields: dict[str, str], closed: bool = False, forms: dict[str, dict[str, str]] | None = None) -> Schema | None:
     """Build the JSON Schema of a body; None for a body without fields.
 
-    :param fields: {path: type in words}: 'servers[].links[].href', '<regular expression>' for variable keys
+    :param fields: {path: type in this notation}: 'servers[].links[].href', '<regular expression>' for variable keys
     :param closed: no additional keys are allowed
     :param forms: {path: {'keys', 'only', 'when'}} of objects with an alternative form
     """
@@ -49,7 +49,7 @@ def body(fields: dict[str, str], closed: bool = False, forms: dict[str, dict[str
 
 
 def typed(text: str) -> dict[str, Encodable]:
-    """Build the JSON Schema of a type in words, without 'required'."""
+    """Build the JSON Schema of a type in this notation, without 'required'."""
     combined = _COMBINED.search(text)
     head, *words = _WORD.split(_COMBINED.sub('', text))
     names = [name for name in head.strip().split('|') if name in _TYPES]

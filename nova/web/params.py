@@ -209,7 +209,7 @@ class Object:
 
 
 def document(key: str, *params: Param, closed: bool | int = True, **limits: Json) -> Object:
-    """Return a body whose only key, which is required, has an object with these parameters."""
+    """Return the Object of a body with one required key, whose value is an object with these parameters."""
     return Object(Param(key, Object(*params, closed=closed, nullable=False, **limits), required=True))
 
 
@@ -217,7 +217,7 @@ class QueryValues(dict[str, Any]):
     """Valid and converted values of a query string: {name: [values]}."""
 
     def one(self, name: str, default: Any = None) -> Any:
-        """Return the value of a key that may be given once; the last one counts."""
+        """Return the last value of a key, or the default if the key is not given."""
         values = self.get(name)
         return values[-1] if values else default
 

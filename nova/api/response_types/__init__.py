@@ -11,7 +11,7 @@ The OpenAPI document and the reference pages are generated from these. Contract 
 API reference and with real responses.
 
 Columns: operation ('GET /servers/{}', with the action's name after POST …/action), field ('servers[].links[].href';
-'<regular expression>' for variable keys), min and max version, type in the words of nova.web.json_types.
+'<regular expression>' for variable keys), min and max version, type in the notation of nova.web.json_types.
 
 Special fields: '(no other fields)': the list is complete; '(event stream)': the body is not JSON; '(no body)': empty
 response; '(addition)': the operation is an API extension. The type '(absent)' removes a table's field.
@@ -91,7 +91,7 @@ def minor(text: str, default: int | None = None) -> int | None:
 
 
 def at(operation: str, version: int) -> dict[str, str]:
-    """Return {field: type in words} of an operation's response at a version; empty for an unknown operation."""
+    """Return {field: type} of an operation's response at a version; empty for an unknown operation."""
     operation = nameless(operation)
     if SAME[0] in operation:
         return at(operation.replace(*SAME, 1), version) if version <= SAME_UNTIL else {}

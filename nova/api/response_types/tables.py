@@ -42,7 +42,7 @@ class Shown:
     many: bool = False
 
     def at(self, version: int) -> dict[str, str]:
-        """Return {path: type in words} at a version."""
+        """Return {path: type} at a version, with types in the notation of nova.web.json_types."""
         prefix = self.key + ('[].' if self.many else '.')
         found = {prefix + place: words for place, words in self.table.described(version).items()}
         if self.many:

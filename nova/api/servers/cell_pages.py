@@ -54,7 +54,8 @@ class CellPage:
     def rows(self) -> Rows:
         """Return the servers of the page in their order.
 
-        The default cell is read first, with a whole page: a server that leaves it is found in its new cell.
+        A new server moves from the default cell to the cell of its host. The default cell is read first, and with a
+        whole page. A server that moves during the request is therefore found in the default cell or in its new cell.
         """
         self._ask([self._cells.default], self._limit)
         others = self._unread_cells()
@@ -111,7 +112,8 @@ class CellPage:
 def share(limit: int, count: int) -> int:
     """Return the number of rows of the first read of each cell, chosen so that second reads are rare.
 
-    The share of a cell varies around the mean with its square root.
+    The standard deviation of a cell's share is about the square root of the mean. The result is the mean and two
+    standard deviations.
     """
     mean = limit / max(count, 1)
     return min(limit, math.ceil(mean + 2 * math.sqrt(mean)))

@@ -42,8 +42,8 @@ def show(req: api_request.Request, server_id: str) -> JsonDocument:
 def window(req: api_request.Request, conn: engine.Connection, owner: str) -> JsonDocument:
     """Return the series of a server or compute node in the window of the request.
 
-    Without ``since`` it is all that the ring of the step has, an hour by default; without ``step`` the finest that
-    reaches back so far.
+    Without ``since``, the window is the whole period of the step's ring. Without ``step``, the step is the finest one
+    whose ring reaches back to ``since``. Without both, the window is the last hour.
 
     :raises BadRequest: the ring of the step does not reach back to ``since``, or ``since`` is in the future
     """

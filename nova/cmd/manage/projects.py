@@ -36,7 +36,7 @@ def list_projects(conf: cfg.ConfigOpts) -> None:
 
 
 def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: str) -> None:
-    """Create a project and print its id. A given manager gets the role "manager" in it."""
+    """Create a project and print its id. If USER is given, this user gets the role "manager" in the project."""
     from nova.identity.embedded import directory
     from nova.identity.rest import resources
     from nova.identity.rest import schemas
@@ -55,8 +55,8 @@ def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: st
 
 
 def delete(conf: cfg.ConfigOpts, project: str) -> None:
-    """Delete a project with the roles and credentials that belong to it. One that has servers, server groups, images,
-    volumes or secrets is refused.
+    """Delete a project with the roles and credentials that belong to it. A project that has servers, server groups,
+    images, volumes or secrets is not deleted.
     """
     service = identity(conf)
     row = project_row(service, project)
@@ -167,7 +167,8 @@ def _servers(ask: Ask, project_id: str) -> list[str]:
 
 @contextlib.contextmanager
 def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
-    """Yield ask(method, path, body, query, missing) -> the document of an operation's answer."""
+    """Yield ask(method, path, body, query, missing), which runs an operation of the API and returns the response body.
+    """
     with api_calls.opened(conf) as (application, _api_db, _cells):
         def ask(method: str, path: str, body: object = None, query: str = '', missing: bool = False) -> Any:
             """Run an operation.

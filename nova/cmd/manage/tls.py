@@ -101,7 +101,8 @@ ssl_cert_file = /etc/nova/tls/{name}.pem
 ssl_key_file = /etc/nova/tls/{name}.key
 [console]
 hypervisor_cert_file = /etc/nova/tls/{name}.pem
-hypervisor_key_file = /etc/nova/tls/{name}.key''', '''the server: ca.pem, and that it verifies its clients'''),
+hypervisor_key_file = /etc/nova/tls/{name}.key''', '''configure ca.pem, and the verification of client
+# certificates'''),
     'metadata': ('''nova.conf of nova-api-metadata
 [metadata]
 cert_file = /etc/nova/{name}.pem

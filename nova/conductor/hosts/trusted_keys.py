@@ -13,8 +13,8 @@ from nova.rpc import signatures
 CACHE_LIFETIME_S = 10      # longest time for which a revoked key is accepted
 UNKNOWN_CACHE_LIFETIME_S = 1      # lifetime of a failed lookup in mode ACCEPT
 MAX_KEYS = 10_000
-# Largest number of keys in one lookup. A lookup also includes used keys past half of their lifetime: otherwise each
-# host would cost a statement.
+# Largest number of keys in one lookup. A lookup includes other keys in use that are past half of their lifetime.
+# Otherwise the key of each host would need a separate SELECT.
 BATCH = 500
 
 
@@ -24,7 +24,7 @@ class _Known:
 
     trusted  the key, or None if messages signed with it are refused
     at       time of the lookup
-    used     whether a message came since then
+    used     whether a message with this key caused the lookup or has come since
     """
 
     trusted: signatures.Trusted | None

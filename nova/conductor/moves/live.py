@@ -7,7 +7,8 @@
     post-migrating  the guest runs at the destination, which owns it now       finish_live_migration
     completed, cancelled (aborted), error (before it ran), failed (while it ran)
 
-The rows hold the progress; ``continue_live_migration`` continues from there, for every caller.
+The rows of the server and of the migration hold the progress. ``continue_live_migration`` reads the rows and runs the
+next step, also after a lost message.
 """
 import collections.abc
 import logging
@@ -126,7 +127,7 @@ class LiveMigrations:
         self._to_compute(ctx, row['host'], 'live_migrate_instance', row, migration=_object(migration))
 
     def _find_destination(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> dict[str, typing.Any]:
-        """Return {'facts', 'connector'} of a claimed destination that can take the guest."""
+        """Choose and claim a destination that can take the guest; return {'facts', 'connector'} (see _ask_hosts())."""
         arguments, ignore = migration['arguments'], [row['host']]
         if not self._services.host_is_up(row['host']):
             raise exception.ComputeServiceUnavailable(host=row['host'])
@@ -159,7 +160,10 @@ class LiveMigrations:
                 migration = self._move(migration['id'])
 
     def _ask_hosts(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> dict[str, typing.Any]:
-        """Return the facts that destination and source report about this guest: {'facts', 'connector'}.
+        """Check a migration at the destination and the source; return {'facts', 'connector'}.
+
+        ``facts`` are what both hosts report about the migration of this guest. ``connector`` is the volume connector of
+        the destination.
 
         :raises MigrationPreCheckError:
         """
@@ -218,7 +222,7 @@ class LiveMigrations:
     def _claimed_by_source(self, migration_id: int, status: str | None = None,
                            record: collections.abc.Callable[[Connection, MigrationsRow], None] | None = None,
                            **changes: object) -> MigrationsRow:
-        """Change the open migration for its source and return its row.
+        """Update a migration in which the source has the next step; return its row.
 
         :raises InstanceChanged: the migration was aborted or is over
         """
@@ -492,4 +496,4 @@ def _for_users(error: exception.NovaException) -> exception.NovaException:
         return exception.ComputeServiceUnavailable(**error.kwargs)
     if isinstance(error, (exception.NoValidHost, exception.Conflict, exception.NotFound)):
         return exception.BadRequest(error.message)
-    return exception.MigrationPreCheckError(reason='a service could not look at it')
+    return exception.MigrationPreCheckError(reason='a service failed during the check')

@@ -196,7 +196,7 @@ class Volumes:
     def _delete(self, system: Context, volume_id: str, row: InstancesRow | None) -> None:
         """Delete a volume together with its server.
 
-        After a failed build the server does not hold the volume, and another project may own it.
+        After a failed build, the volume has no attachment to the server, so it may belong to another project by now.
 
         :raises VolumeNotFound: there is no such volume, or another project owns it
         """
@@ -279,7 +279,7 @@ class Volumes:
         """
         name, form = file.get('name'), file.get('format')
         if not isinstance(name, str) or not disks.FILE_NAME.match(name) or form not in (disks.QCOW2, disks.RAW):
-            raise exception.InvalidVolume(reason='its new file is none.')
+            raise exception.InvalidVolume(reason='its new file has no valid name or format.')
 
         def write(conn: Connection) -> None:
             for device in _volumes_of(conn, instance_uuid):
@@ -330,7 +330,7 @@ class Volumes:
         if root['connection_info'] is not None:
             root = self._renew(system, instance_uuid, root)
         elif self._storage.get(system, root['volume_id'])['status'] == 'downloading':
-            return                        # it has begun already
+            return                        # a repeated call: the image is being written
         self._storage.reimage(system, root['volume_id'], image_id)
 
     # ---- images of servers that boot from a volume
@@ -386,7 +386,8 @@ class Volumes:
     def _snapshots_of(self, system: Context, image: Row, volume_ids: set[str]) -> list[str]:
         """Return the snapshots that an earlier call created for an image, one of each volume.
 
-        The image's owner may write its properties. The list is empty if they name anything else.
+        The properties of the image name the snapshots. The image's owner may change the properties, so the list is
+        empty unless they name exactly one snapshot of each volume.
         """
         try:
             mapping = json.loads(image['properties'].get(disks.MAPPING, '[]'))
@@ -410,9 +411,10 @@ class Volumes:
 
 
 def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> set[str]:
-    """Return the ids that the row of a device does not name: the orphans.
+    """Return the orphans: the ids that the row of a device does not name.
 
-    A volume that may have been used is not an orphan: its server was deleted, or the volume was swapped.
+    No volumes are returned if the row is gone or the server's volumes were swapped, because the server may have written
+    to them.
     """
     device: Row | None = block_devices.lock(conn, bdm_uuid)
     if device is None:
@@ -433,7 +435,7 @@ def _system(ctx: Context) -> Context:
 
 
 def _mapping(device: Row, snapshot: Row) -> Row:
-    """Return the block device mapping for this device in servers that boot from the image."""
+    """Return the entry of the image's block device mapping that creates this device from its snapshot."""
     return {'source_type': 'snapshot', 'destination_type': 'volume', 'snapshot_id': snapshot['id'],
             'volume_size': snapshot['size'], 'boot_index': device['boot_index'], 'device_name': device['device_name'],
             'device_type': device['device_type'], 'disk_bus': device['disk_bus'], 'tag': device['tag'],

@@ -57,8 +57,9 @@ class AuditLog:
                 if name in self._cut_off:
                     return count
                 self._cut_off.add(name)
-                LOG.critical('The audit log of database %s ends before record %s, up to which it was sealed: its end '
-                             'was removed. It is not sealed any further until nova-conductor is started again.',
+                LOG.critical('The last records of the audit log of database %s were removed: it was sealed up to '
+                             'record %s, which is missing. It is not sealed any further until nova-conductor is '
+                             'started again.',
                              name, seen)
                 return count
             if not sealed:

@@ -6,9 +6,9 @@ GROUP = 'compute'
 OPTIONS = [
     cfg.StrOpt('cpu_shared_set',
                help='Processors of the host that guests share, like 4-12,^8,15. Guests with the emulator threads '
-                    'policy share run these threads there, too. Unset with cpu_dedicated_set: none. If neither '
-                    'option is set, all processors serve every kind of guest, and a pinned guest shares its '
-                    'processors with guests that have no topology.'),
+                    'policy share run these threads there, too. No processors are shared if only cpu_dedicated_set '
+                    'is set. If neither option is set, all processors serve every kind of guest, and a pinned guest '
+                    'shares its processors with guests that have no topology.'),
     cfg.StrOpt('cpu_dedicated_set',
                help='Processors of the host, like 0-3,^1, that are each dedicated to one vCPU of a guest with the '
                     'CPU policy dedicated or mixed. They are never overcommitted and must not be in '

@@ -76,11 +76,12 @@ OPTIONS = [
             'versions.'),
     cfg.FloatOpt('soft_affinity_weight_multiplier', default=10.0, min=0, max=1000,
                  help='Multiplier that prefers hosts with servers of the same group, for groups with the policy '
-                      'soft-affinity. The policy decides if the value exceeds the sum of the other multipliers.'),
+                      'soft-affinity. With a value above the sum of the other multipliers, the policy outweighs all '
+                      'other weighers.'),
     cfg.FloatOpt('soft_anti_affinity_weight_multiplier', default=10.0, min=0, max=1000,
                  help='Multiplier that prefers hosts with few servers of the same group, for groups with the '
-                      'policy soft-anti-affinity. The policy decides if the value exceeds the sum of the other '
-                      'multipliers.'),
+                      'policy soft-anti-affinity. With a value above the sum of the other multipliers, the policy '
+                      'outweighs all other weighers.'),
     cfg.FloatOpt('pci_weight_multiplier', default=1.0, min=0, max=1000,
                  help='Multiplier that prefers hosts with few free PCI devices, so that hosts with many stay '
                       'available for servers that request devices. It must not be negative: that would place all '

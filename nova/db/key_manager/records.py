@@ -129,7 +129,7 @@ def use(conn: sa.Connection, project_id: str, default: int, wanted: Mapping[str,
 # ---- secrets
 
 def encryption_key_ids(conn: sa.Connection) -> set[str]:
-    """Return the name of the deployment key that encrypts the newest payload."""
+    """Return the name of the deployment key that encrypts the newest secret, as a set; empty if there is none."""
     table = t.key_secrets
     found = conn.execute(sa.select(table.c.encryption_key_id).where(table.c.encryption_key_id.is_not(None)).order_by(
         table.c.created_at.desc()).limit(1)).scalar()

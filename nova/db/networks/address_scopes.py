@@ -52,7 +52,10 @@ def of_networks(conn: sa.Connection, idents: Collection[str]) -> dict[tuple[str,
 
 
 def shares_network(conn: sa.Connection, pool_id: str, version: int) -> bool:
-    """Return whether a network has subnets of this pool, and subnets of the same IP version that are not of it."""
+    """Return whether a network has subnets of this pool, and subnets of the same IP version from elsewhere.
+
+    Such subnets belong to another pool or to no pool.
+    """
     own, other = t.subnets.alias('own'), t.subnets.alias('other')
     return conn.execute(sa.select(sa.literal(1)).where(
         own.c.subnetpool_id == pool_id, other.c.network_id == own.c.network_id, other.c.ip_version == version,

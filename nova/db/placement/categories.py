@@ -211,7 +211,7 @@ def _assign_rows(conn: sa.Connection, name: str, uuids: list[str]) -> None:
 # ---- administrative resources ----------------------------------------------------
 
 def is_registered(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """Return the condition that an image is the default of a category, which makes it administrative."""
+    """Return the condition that an image is the default image of a category. Such images are administrative."""
     return sa.exists().where(instance_categories.c.image_id == column, _LIVE)
 
 

@@ -133,7 +133,10 @@ def get_many(conn: sa.Connection, ids: list[str]) -> dict[str, PublicKey]:
 
 
 def is_trusted(row: PublicKey) -> bool:
-    """Tell whether messages signed with a key (a row) are accepted, if the deployment's next key is accepted too."""
+    """Tell whether messages signed with a key (a row) are accepted, now or after the next key change.
+
+    The deployment's next key does not sign messages yet; receivers accept it in advance.
+    """
     return is_good(row) or row['host'] == DEPLOYMENT and row['state'] == PENDING
 
 
@@ -176,7 +179,7 @@ def replace_others(conn: sa.Connection, host: str, ident: str) -> None:
 
 
 def revoke(conn: sa.Connection, host: str) -> int:
-    """Revoke all keys of a host, and discard its reports to the network service; return the number of keys."""
+    """Revoke all keys of a host, and take the routers from the host; return the number of keys."""
     network_hosts.distrust(conn, host)
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state != REVOKED).values(
         state=REVOKED)).rowcount
