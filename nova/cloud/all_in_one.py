@@ -220,7 +220,10 @@ class Cloud:
         self.consoles = consoles.held(conf, self.api_db, self.cells, self.hosts)
 
     def _take_over(self) -> None:
-        """Resume the interrupted work of the previous process: it has ended, as this one holds the directory's lock."""
+        """Resume the interrupted work of the previous process.
+
+        The previous process has ended, because this process holds the lock of the state directory.
+        """
         if self.conf.volume.backend == 'embedded':
             self.volumes.recover()
             self._started.append(self.volumes)
@@ -245,11 +248,11 @@ class Cloud:
             *self._keys(),
             *consoles.mounts(self.conf, self.consoles, self.url),
             wsgi.Mount('/healthcheck', compute, strip=False),
-            wsgi.Mount('/compute', compute, max_body=None),         # has a separate limit
+            wsgi.Mount('/compute', compute, max_body=None),         # the compute API checks the size
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
-            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),   # server groups' first path: api/group_xml.py
+            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),   # groups API, first design: api/group_xml.py
         ], index)
         if self.conf.ec2.enabled:
             ec2 = optional_parts.ec2('[ec2] enabled')

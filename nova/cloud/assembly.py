@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of deleted servers
-LATE_INTERVAL = 20                  # seconds between two such searches among recently allocated ports
-NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
-# seconds between two searches for new hosts without a resource provider; Neutron creates the providers of its agents
-# below that one
+LATE_INTERVAL = 20                  # seconds between two searches for them among only the recently allocated ports
+NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's network setup with the database
+# seconds between two searches for new hosts without a resource provider, to which Neutron adds child providers for its
+# agents
 PROVIDERS_INTERVAL = 30
 VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points for drivers of other packages
-# (compute_driver, [libvirt] virt_type): driver with a subset of the features
+# {(compute_driver, [libvirt] virt_type): driver that is loaded instead, with a subset of the features}
 CONTAINERS = {('libvirt', 'lxc'): 'nova.virt.libvirt.containers.driver.ContainerDriver'}
 VOLUME_BACKENDS = 'nova.volume.backends'
 METADATA_THREADS = 8                # concurrent requests from guests of one host
@@ -194,7 +194,9 @@ def scheduler(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells
 
 def network(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cell_db: Database,
             helper: Helper | None = None) -> service.Service:
-    """Return the network service of one host. Addresses are allocated in the database; each service serves all callers.
+    """Return the network service of one host.
+
+    Addresses are allocated in the database, so any of the network services can serve a caller.
 
     :param cell_db: Database of the cell with the hosts that it serves
     :param helper: privileges.Helper that changes the host's network
@@ -245,7 +247,7 @@ def network_agent(conf: cfg.ConfigOpts, bus: Bus, host: str, helper: Helper | No
 
 
 def _neutron(conf: cfg.ConfigOpts, bus: Bus, host: str, cell_db: Database) -> service.Service:
-    """Return the network service for an external Networking service; it does not change its own host."""
+    """Return the network service for Neutron. It does not change the network of the host on which it runs."""
     from nova.db.placement import compute_nodes
     from nova.db.servers import ownership
     from nova.network import authority

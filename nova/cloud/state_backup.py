@@ -179,8 +179,8 @@ def _read_small(path: pathlib.Path) -> bytes:
     with open(path, 'rb') as file:
         data = file.read(MAX_FILE + 1)
     if len(data) > MAX_FILE:
-        raise exception.InvalidInput(f'{path} is larger than {MAX_FILE >> 20} MiB: it is not what a backup expects '
-                                     'there.')
+        raise exception.InvalidInput(f'{path} is larger than {MAX_FILE >> 20} MiB, the maximum of a backup for a '
+                                     'key, a certificate or a configuration file.')
     return data
 
 
@@ -243,7 +243,7 @@ def examine(conf: cfg.ConfigOpts, file: BinaryIO, passphrase: Callable[[], str])
         elif kind == 'images' and len(words) == 1 and _is_uuid(words[0]):
             found.images[words[0]] = size
         elif not (kind == 'configuration' and len(words) == 2 and size <= MAX_FILE):
-            raise backup_file.Damaged(reason=f'it has a member that no backup has: {name!r}.')
+            raise backup_file.Damaged(reason=f'it has an unknown member: {name!r}.')
     folders = {str(above) for name in found.files for above in pathlib.PurePath(name).parents}
     if folders & set(found.files):
         raise backup_file.Damaged(reason='it has a file that is a directory, too.')
@@ -382,7 +382,7 @@ class _Restore:
             raise
         self._mark(state_directory.INCOMPLETE)
         replaced = self._rename()
-        if not self._on_servers():           # of an all-in-one; its next start removes the mark
+        if not self._on_servers():           # an all-in-one, which removes the mark at its next start
             self._mark(state_directory.RESTORED)
         os.unlink(self._state / state_directory.INCOMPLETE)
         directories.sync(self._state)
@@ -421,7 +421,7 @@ class _Restore:
     def _check(self) -> None:
         """Check that the restore is possible.
 
-        :raises Conflict: there is a state that may not be replaced, or services use it
+        :raises Conflict: there is data that may not be replaced, or services use it
         :raises InsufficientStorage: there is not enough room for the images
         """
         there = [str(path) for path in self._places() if path.exists()]
@@ -434,9 +434,9 @@ class _Restore:
         if (self._state / state_directory.INCOMPLETE).exists():
             there.append(f'the files of an incomplete restore in {self._state}')
         if there and not self._replace:
-            raise exception.Conflict(f'There is a state already: {", ".join(there)}. {REPLACE} replaces it with that '
-                                     'of the backup: what changed since is lost. Files are kept aside, databases of '
-                                     'servers are not.')
+            raise exception.Conflict(f'The deployment already has data: {", ".join(there)}. {REPLACE} replaces it '
+                                     'with the data of the backup; later changes are lost. The replaced files are '
+                                     'renamed and kept. The replaced content of database servers is not kept.')
         if self._images is not None:
             above = next(path for path in (self._images, *self._images.parents) if path.exists())
             disk_space.Reserve(ROOM).check(str(above), sum(self._content.images.values()))
@@ -488,7 +488,7 @@ class _Restore:
             present = written | {path.name for path in self._images.glob('*')}
             self._without_data = databases[API].run(db_images.await_data, present)
         for db in databases.values():
-            db.dispose()                     # SQLite: closing the last connection leaves one file
+            db.dispose()                     # SQLite: closing the last connection removes the -wal file
         for staged in self._staged:
             self._secure(staged)
 

@@ -79,7 +79,7 @@ class Reporter:
     def look(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
              here: collections.abc.Mapping[str, str], servers: collections.abc.Iterable[objects.Instance],
              rows: collections.abc.Mapping[str, records.Row], with_volumes: bool = False) -> None:
-        """Compare and report; record the servers of this host that have no record or an older one.
+        """Compare and report; update the guest records (records.py) of the servers of this host.
 
         :param here: resources on this host, as orphans.Orphans.find returns them
         """

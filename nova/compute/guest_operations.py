@@ -40,8 +40,8 @@ class GuestOperations:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['changePassword'].frame) as task:
             if admin_password is None:
-                raise exception.VirtError(operation='set the password', reason='the service was restarted before it '
-                                          'was set, and it was not stored. Set it again')
+                raise exception.VirtError(operation='set the password', reason='the service was restarted before the '
+                                          'password was set. Passwords are not stored: set it again')
             host.driver_with(virt.Password).set_admin_password(task.instance, admin_password)
 
     def trigger_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
@@ -52,7 +52,7 @@ class GuestOperations:
         try:
             with background_actions.action(self._host, ctx, instance, _CRASH_DUMP):
                 dump(instance)
-        except exception.InstanceChanged:                # nova-api of the previous release closes the record itself
+        except exception.InstanceChanged:                # nova-api of the previous release has ended the action
             dump(instance)
 
     def abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

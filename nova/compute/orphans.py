@@ -94,7 +94,10 @@ class Orphans:
         return row is not None and self._host.records.allows_removal(what, uuid, row)
 
     def _remove(self, ctx: context.RequestContext, uuid: str, what: str) -> None:
-        """Remove an orphan in the server's queue, after asking again: a move that uses no queue may have begun."""
+        """Remove an orphan; runs in the server's queue.
+
+        The conductor is asked again first: a move that does not run in this queue may have begun.
+        """
         driver, guest = self._host.driver, objects.Instance(uuid=uuid, network_info=[])
         if not self.may_remove(ctx, uuid, what):
             return

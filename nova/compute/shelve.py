@@ -40,7 +40,8 @@ class Shelve:
                 clean_shutdown: bool) -> None:
         """Shelve a server. After a crash the task is repeated, but a complete image is kept.
 
-        :param image_id: the image to fill; None for a server that boots from a volume, which is offloaded immediately
+        :param image_id: the queued image for the disk; None for a server that boots from a volume, which is offloaded
+            immediately
         """
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['shelve'].frame) as task:
@@ -48,7 +49,7 @@ class Shelve:
             if image_id:
                 task.undo(images.remove, host, task.ctx, image_id)
             elif server.image_id:
-                raise exception.VirtError(operation='shelve the server', reason='it is not known which image to fill')
+                raise exception.VirtError(operation='shelve the server', reason='the request names no image')
             whole = image_id and incomplete.is_complete(images.of_task(host, task), image_id)
             if host.driver.power_state(server) == states.RUNNING:
                 task.undo(host.driver.power_on, ctx, server, server.network_info)
@@ -138,5 +139,5 @@ class Shelve:
     def _remove_shelved_image(self, ctx: context.RequestContext, server: objects.Instance, image_id: str) -> None:
         try:
             images.remove(self._host, ctx, image_id)
-        except exception.Forbidden as error:          # a user protected the image, which belongs to that user
+        except exception.Forbidden as error:          # the user has protected the image
             LOG.warning('Cannot delete image %s of server %s: %s', image_id, server.uuid, error.message)

@@ -23,12 +23,12 @@ INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
 TABLES = 64 * 1024 ** 2                  # maximum bytes of an empty qcow2 file; 1/64 of the data is added
 QCOW2_MAGIC = b'QFI\xfb'
-# QEMU fails with this error if the measured CPU time of a key derivation is 0. A kernel that counts ticks can report 0,
-# so the command is repeated.
+# QEMU fails with this error if the measured CPU time of a key derivation is 0. A kernel with tick-based CPU accounting
+# can report 0, so the command is repeated.
 UNMEASURED, ATTEMPTS = b'accurate CPU usage', 10
 LUKS = 'luks'                            # disk format
 CIPHER = 'cipher-alg=aes-256,cipher-mode=xts,ivgen-alg=plain64,hash-alg=sha256'      # aes-xts-plain64, 256 bits
-DERIVATION_MS = 10                       # LUKS; a guessable passphrase would need more
+DERIVATION_MS = 10                       # duration of LUKS key derivation; a guessable passphrase would need more
 
 
 class Tool(Protocol):
@@ -122,7 +122,7 @@ class QemuImg:
     def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str,
                key: str | None = None) -> None:
         """Change the backing file name of a disk; its content is the same, and it is not opened."""
-        self._run('put an image below a disk', ['rebase', '-q', '-u', '-b', backing_file, '-F', backing_format,
+        self._run('change the backing file of a disk', ['rebase', '-q', '-u', '-b', backing_file, '-F', backing_format,
                                                 *_opened(path, disk_format, key)], reads=[backing_file], writes=[path],
                   largest=_size(path, disk_format), key=key)
 
@@ -189,7 +189,7 @@ def _opened(path: str, disk_format: str, key: str | None) -> list[str]:
 
 
 def _size(path: str, disk_format: str) -> int:
-    """Return the bytes of the disk in a file."""
+    """Return the size of a disk in bytes: the virtual size of qcow2, otherwise the size of the file."""
     with sandbox.opened(os.path.abspath(path), os.O_RDONLY) as descriptor, open(
             descriptor, 'rb', closefd=False) as file:
         header = file.read(32)

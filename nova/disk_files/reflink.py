@@ -56,7 +56,9 @@ def possible(directory: str) -> bool:
 
 
 def shared_bytes(path: str) -> int:
-    """Return the bytes of a file in blocks that other files share: the additional need if all of them are written.
+    """Return the number of bytes of a file in blocks that it shares with other files.
+
+    Overwriting these blocks needs as much free space.
 
     :raises OSError: it cannot be read, or the file system does not support the query
     """

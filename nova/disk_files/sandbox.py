@@ -35,7 +35,7 @@ LARGEST_FILE = 1 << 62                   # prlimit is limited to 64 bits
 # in it is ever root. It requires unprivileged user namespaces, and directories that the user may pass through, as
 # QEMU's user must too. 'root': by root, which then drops its privileges.
 WAYS = ('user', 'root')
-UNTRIED = 'untried'                      # the file system is full, and a test needs a file
+UNTRIED = 'untried'                      # no isolation is chosen: the test needs a file, and the file system is full
 
 # System calls of qemu-img, the C library and setpriv. The list excludes those that reach other processes, the network,
 # mounts, keys, namespaces or rarely used parts of the kernel.
@@ -276,7 +276,7 @@ def _filter() -> bytes:
     import pyseccomp                     # the import searches for the library
     made = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.ENOSYS))
     for name in SYSTEM_CALLS:
-        with contextlib.suppress(RuntimeError, OSError):             # some are of other architectures
+        with contextlib.suppress(RuntimeError, OSError):             # calls that this architecture does not have
             made.add_rule(pyseccomp.ALLOW, name)
     made.add_rule(pyseccomp.ALLOW, 'clone', pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, CLONE_THREAD))
     with _memory() as descriptor, open(descriptor, 'r+b', closefd=False) as file:
@@ -295,7 +295,7 @@ def _above(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def opened(path: str, flags: int) -> typing.Iterator[int]:
-    """Yield the descriptor of a regular file with a single name.
+    """Yield the descriptor of a regular file that has no second hard link.
 
     Root opens it in a directory that may belong to an ordinary user, so symbolic links in the path are refused.
     :param path: absolute, and real: without symbolic links

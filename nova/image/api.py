@@ -78,7 +78,8 @@ class Images:
     def readable(self, ctx: RequestContext, image_id: str, path: str, group: int | None = None) -> Iterator[str]:
         """Context manager that yields the path of a file with the data. The caller must not write to the file.
 
-        Results may be used only after the block has ended without an error: the checksum may be verified concurrently.
+        The checksum may be verified while the block runs. If the block ends with an error, the caller must discard all
+        that it derived from the file.
 
         :param path: path for a copy, if the data cannot be read in place
         :param group: id of a group with read access

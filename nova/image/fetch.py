@@ -189,7 +189,10 @@ def _mapped(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 
 def _is_local(address: Address) -> bool:
-    """Return whether an address is one of this machine: the kernel then uses it as the source. No packet is sent."""
+    """Return whether an address belongs to this machine.
+
+    For such a destination the kernel selects the same address as the source. No packet is sent.
+    """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -27,7 +27,7 @@ BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
 CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes without references to files
 PLAIN = BOOT_PARTS | {'luks'}
 
-ARCHIVE = 'archive'              # a container's file system, of disk_format raw, which may be compressed
+ARCHIVE = 'archive'              # root file system of a container: disk_format raw, optionally compressed
 
 # disk_format -> formats of the data
 ACCEPTS = {

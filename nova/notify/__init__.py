@@ -6,11 +6,11 @@
         if notifier.on:
             notifier.record(conn, ctx, 'instance.power_off', 'end', row, host='host1')
 
-``record`` stores an event with the row as its transaction leaves it, and queues the event after the commit. Events of
-one server keep the order of their commits. ``publish`` queues an event without a transaction. A thread of the notifier
-renders and sends the queued events, and waits for a broker that is away. Events that exceed the queue, or are unsent
-when the process ends, are dropped and counted. An event is sent at most once in each form. A failure to send an event
-does not fail the operation.
+``record`` gets the row as it is at the end of the transaction, and queues the event after the commit. Events of one
+server keep the order of their commits. ``publish`` queues an event without a transaction. A thread of the notifier
+renders and sends the queued events. While the broker is unavailable, the thread waits. If the queue is full, further
+events are dropped and counted; events that are unsent when the process ends are lost. An event is sent at most once in
+each form. A failure to send an event does not fail the operation.
 
 Without a driver in [oslo_messaging_notifications] there is no notifier: ``on`` is False, and no event is created,
 queued or read.
@@ -51,7 +51,7 @@ LOG = logging.getLogger(__name__)
 QUEUE = 10_000            # events that wait for the broker
 LOG_S = 60                # seconds between two log lines about dropped events
 FLUSH_TIMEOUT_S = 2                # seconds for sending the queued events at the end
-IDLE_S = 5                # the thread ends after so many seconds without an event
+IDLE_S = 5                # seconds without an event after which the thread ends
 OFF_DRIVERS = ('', 'noop')
 # fields of the caller's context; never the token
 _CONTEXT = ('request_id', 'global_request_id', 'user_id', 'project_id', 'user_domain_id', 'project_domain_id',
@@ -103,7 +103,7 @@ def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
                                             'transport_url there, or in [DEFAULT].')
     transport = oslo_messaging.get_notification_transport(conf, transport_url.parse(conf, url or 'fake://'))
     topics = {'versioned': conf.notifications.versioned_notifications_topics, 'unversioned': options.topics}
-    # before its first connection the driver for RabbitMQ takes -1 for no retry at all
+    # -1 means retries without a limit, but the driver for RabbitMQ then does not retry before its first connection
     retry = options.retry if options.retry >= 0 else sys.maxsize
     return {form: oslo_messaging.Notifier(transport, topics=names, retry=retry)
             for form, names in topics.items() if wanted_form in (form, 'both')}
@@ -206,7 +206,7 @@ class Notifier:
 
     def record_states(self, conn: commits.Connection, ctx: nova_context.RequestContext, before: Row | None, row: Row,
                       **about: Any) -> bool:
-        """Record ``instance.update`` if the server's states have changed as configured; return whether they have.
+        """Record ``instance.update`` and return True if a state that ``notify_on_state_change`` covers has changed.
 
         :param before: columns of the server before the transaction; None: unknown, no event is recorded
         """
@@ -240,7 +240,7 @@ class Notifier:
             self.failed(args[0])
 
     def _begin(self) -> None:
-        """Start the thread with the first event: a process that forks earlier loses no thread."""
+        """Start the thread with the first event: a fork after an earlier start would lose the thread."""
         with self._lock:
             if self._thread is None:
                 atexit.register(self.stop)

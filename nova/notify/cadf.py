@@ -49,7 +49,7 @@ def sealed(name: str, seal: str, host: str, binary: str) -> dict[str, Any]:
 def _action(row: Row) -> str:
     if row['action'] in _AUTHENTICATE:
         return 'authenticate'
-    # an action on a server: its name is in the route
+    # the route of a server action ends with the name of the action
     return f'update/{row["route"].rpartition(":")[2]}' if '/action:' in row['route'] else _ACTIONS.get(
         row['method'], 'unknown')
 

@@ -12,8 +12,8 @@ class Initiator:
     """Initiator of an event.
 
     ctx      context of the request
-    binary   publishing service; None: the one that the event's row names
-    host     of that service; None: this one
+    binary   service in the publisher's id; None: the service in the event's row of nova.notify.events
+    host     host in the publisher's id; None: this host
     """
 
     ctx: context.RequestContext
@@ -25,9 +25,9 @@ class Initiator:
 class Event:
     """One event.
 
-    name         of a row of nova.notify.events
+    name         name of a row of nova.notify.events
     phase        one of the row's phases
-    server_uuid  of the event's server, or None
+    server_uuid  uuid of the event's server, or None
     row          columns of the event's subject at the end of the transaction
     action       name of the event's instance action record, or None
     by           initiator

@@ -1,14 +1,16 @@
-"""Admission control for messages of compute hosts at the services that hold the databases.
+"""Access control for messages that compute hosts send to services with database access.
 
-A table of the service lists the methods that hosts may call, each with the checks of the host and of the arguments. A
-method without a row is for services of the control plane only. ``Admission.admit`` ignores a host's statements about
-the user:
+Each service has a table of the methods that hosts may call. A row has the checks of one method. A method without a row
+is for services of the control plane only:
 
     RIGHTS = {'update_instance': (admission.expects_caller, admission.columns('values', {'task_state'}))}
     bus.serve(INTERFACE, manager, host, admission.Admission('conductor', RIGHTS, facts))
 
-A check is a function(call) that raises if the call is not allowed. The first check that needs facts reads them. If the
-method's own SQL statement contains the condition, no facts are read.
+A check is a function(call) that raises if the call is not allowed. It may compare the call with facts: stored data of
+the server or move, which are read once, on first use. A check without facts suffices if the method's SQL statement has
+the host in its condition.
+
+``Admission.admit`` ignores the user, project and roles that a host sends.
 """
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ class Call:
     host        name of the host that has sent it
     arguments   {name: value}; a check may replace a sent value by the stored one
     request_id  id of the request, according to the host
-    read        function(call, kind) -> stored facts, a type for each kind: see ``server`` and ``move``
+    read        function(call, kind) -> facts: a Server for the kind 'server', a Move for the kind 'move'
     """
 
     host: str
@@ -180,33 +182,33 @@ def allow(call: Call) -> None:
 
 
 def host_is_caller(call: Call) -> None:
-    """Check that ``host`` is the caller. No more is needed if the method's SQL statements select by ``host``."""
+    """Check that ``host`` is the calling host. This suffices if the method's SQL statements select by ``host``."""
     if call.arguments.get('host') != call.host:
         call.refuse(f'it speaks for host {call.arguments.get("host")}')
 
 
 def owner_is_caller(call: Call) -> None:
-    """Check that an action is claimed in the caller's own name."""
+    """Check that ``owner`` is the compute service of the calling host."""
     if call.arguments.get('owner') != f'compute:{call.host}':
         call.refuse(f'it speaks for {call.arguments.get("owner")}')
 
 
 def connector_is_caller(call: Call) -> None:
-    """Check that volumes are connected to the caller."""
+    """Check that volumes are connected to the calling host."""
     connector = call.arguments.get('connector')
     if connector is not None and connector.get('host') != call.host:
         call.refuse(f'it connects a volume to host {connector.get("host")}')
 
 
 def is_expecting_caller(call: Call) -> bool:
-    """Return whether the write requires the server to be on the caller."""
+    """Return whether the call updates the server only if the server is on the calling host (``expect``)."""
     return (call.arguments.get('expect') or {}).get('host') in ([call.host], call.host)
 
 
 def expects_caller(call: Call) -> None:
-    """Check that the statement itself requires the server to be on the caller."""
+    """Check that the call updates the server only if the server is on the calling host (``expect``)."""
     if not is_expecting_caller(call):
-        call.refuse('it does not require that the server is on the caller')
+        call.refuse('it does not require the server to be on the calling host')
 
 
 def columns(argument: str, allowed: Iterable[str]) -> Check:
@@ -234,7 +236,7 @@ def one_of(argument: str, allowed: Sequence[str]) -> Check:
 # ---- checks of servers and moves
 
 def on_caller(call: Call) -> Server:
-    """Check that the server is on the caller, and return its facts.
+    """Check that the server is on the calling host, and return its facts.
 
     :raises InstanceNotFound:
     """
@@ -246,18 +248,21 @@ def on_caller(call: Call) -> Server:
 
 
 def on_caller_or_deleted(call: Call) -> None:
-    """Check as ``on_caller``, but allow a deleted server: for late cleanup, which changes nothing then."""
+    """Check as ``on_caller``, but allow a deleted server: its late cleanup changes nothing."""
     if call.server is not None:
         on_caller(call)
 
 
 def load_requester(call: Call) -> Server | None:
-    """Read the server, so that the call runs as its requester; the method's own conditions check the host."""
+    """Read the server with its open actions, which determine the user of the call.
+
+    The host is not checked here: the method's SQL statements have it in their conditions.
+    """
     return call.server
 
 
 def end_of_move(end: str) -> Check:
-    """Return a check that the caller is this end of the move, ``source`` or ``dest``; the method checks the status.
+    """Return a check that the calling host is one end of the move, 'source' or 'dest'. The method checks the status.
 
     :raises MigrationNotFound:
     """

@@ -1,7 +1,7 @@
 """Permissions of a host's broker user: its own queues, and messages to the services that a host calls.
 
 See doc/source/admin/messages.rst. The patterns are regular expressions of RabbitMQ, which searches them anywhere in a
-name. Replies go through the default exchange; a broker cannot restrict its receivers.
+name. Replies go through the default exchange. RabbitMQ cannot restrict the queues that a user sends to through it.
 """
 import dataclasses
 import re

@@ -59,10 +59,10 @@ EXCHANGE = 'nova'
 AMQP_PORT = 5672
 OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 
-KEEPALIVE_TIMEOUT_S = 15         # a server that is silent so long during a call is considered dead
+KEEPALIVE_TIMEOUT_S = 15         # a server without a keepalive for this time during a call is considered dead
 
-# Acknowledge calls and casts immediately. With the RabbitMQ driver's delay of 1 ms the wake-ups took more time than the
-# messages.
+# The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. Its listener need not wake up after
+# 1 ms for deferred acknowledgements; these wake-ups took more time than the messages.
 messaging_hooks.acknowledge_after(0.5)
 
 _RABBIT_DEFAULTS = {
@@ -82,7 +82,8 @@ def register_options(conf: ConfigOpts) -> None:
         conf.register_opts(options, group=group)
     for name, value in _RABBIT_DEFAULTS.items():
         found = conf.get_location(name, 'oslo_messaging_rabbit')
-        if found is None or found.location is not cfg.Locations.set_override:      # set_default replaces the location
+        # set_default would also replace the recorded location of an override
+        if found is None or found.location is not cfg.Locations.set_override:
             conf.set_default(name, value, group='oslo_messaging_rabbit')
     conf.set_default('control_exchange', EXCHANGE)
     conf.set_default('transport_url', None)
@@ -122,9 +123,9 @@ class Bus:
         alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')
         self.pins = pins or versions.Pins(conf, alone)
         self._host: str | None = None
-        # within one process the sender is known
+        # messages within one process need no signatures
         mode = signatures.OFF if alone else conf.messages.signatures
-        # if the option is not set, each daemon chooses the mode before it takes messages
+        # without [messages] signatures, the daemon sets the mode before it consumes messages
         self.signatures = keys or signatures.Signatures(
             mode or signatures.ACCEPT, undecided=not mode,
             directory=os.path.join(host_identity.state_path(conf), host_identity.DIRECTORY))
@@ -141,8 +142,8 @@ class Bus:
         """Return an object with one method for each row of the interface.
 
         Methods take the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a call
-        returns the result. A domain error keeps its class. Without a reply or a broker the method raises
-        ``exception.Unavailable``, for any other failure of the server ``exception.RemoteError``. For receivers that are
+        returns the result. A domain error keeps its class. The method raises ``exception.Unavailable`` if there is no
+        broker or no reply, and ``exception.RemoteError`` for any other failure of the server. For receivers that are
         too old according to ``pins``, it drops arguments or raises ``exception.Unsupported``, as the row specifies.
         """
         return Client(self._transport, interface, self.pins, self._backport, self._host)
@@ -162,7 +163,8 @@ class Bus:
     def _backport(self, context: RequestContext | None, primitive: JsonObject) -> JsonObject:
         """Let a conductor convert an object that is too new for this code, and return the older version.
 
-        It is sent as text, so that a conductor that is also too old raises an error instead of asking another one.
+        The object is sent as text, which the receiver does not deserialize. So a conductor that is also too old raises
+        an error, instead of asking another conductor.
         """
         answer = self.client(rpc_interface.BACKPORT).object_backport(
             context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
@@ -194,7 +196,8 @@ class Client:
     def __init__(self, transport: oslo_messaging.Transport, interface: Interface, pins: versions.Pins,
                  backport: serializer.Backport, host: str | None = None) -> None:
         self._interface, self._pins = interface, pins
-        self._absent: set[str | None] = set()    # servers without a service, None: any; each is logged once
+        # servers whose missing queue was logged as a warning; None stands for a message to any server of the topic
+        self._absent: set[str | None] = set()
         target = oslo_messaging.Target(topic=interface.topic, version=interface.version)
         self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(
             functools.partial(pins.of, interface.topic), backport, host))
@@ -287,8 +290,9 @@ def _original(error: exception.NovaException) -> exception.NovaException:
 
 
 class _RpcServer(messaging_hooks.Server):
-    """Server with plain pools. It rejects messages of unknown senders, and redelivered messages because their first
-    copy is answered.
+    """RPC server with the thread pools of nova.rpc.priorities.
+
+    It rejects messages of unknown senders, and repeated messages: the sender gets the reply to the first copy.
     """
 
     def __init__(self, interface: Interface, transport: oslo_messaging.Transport, target: oslo_messaging.Target,
@@ -327,7 +331,7 @@ class Server:
             serializer.Serializer(backport=backport),
             check=None if keys is None else functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
-        # each thread ends an earlier subscription and waits for its running messages
+        # each thread ends a replaced subscription, after its running messages have ended
         self._unsubscribing: list[threading.Thread] = []
         self._stopped, self._changing = False, threading.Lock()
         self._again = threading.Event()
@@ -340,7 +344,10 @@ class Server:
         subscriptions.follow(server.listener, self._again.set)
 
     def declared_again(self) -> contextlib.AbstractContextManager[bool]:
-        """Return a context manager (``utils.taken``) of whether queues were redeclared; messages may be lost."""
+        """Return a context manager (``utils.taken``) that yields whether queues were declared again.
+
+        If they were, messages may have been lost.
+        """
         return utils.taken(self._again)
 
     def stop(self) -> None:
@@ -359,7 +366,7 @@ class Server:
         return not any(waiter.is_alive() for waiter in waiters)
 
     def on_probe(self, arrived: Callable[[str], object]) -> None:
-        """Call ``arrived(token)`` in a worker when a message of ``probe`` arrives."""
+        """Call ``arrived(token)`` in a worker thread for each message that ``probe`` has sent."""
         self._arrivals.follow(arrived)
 
     def probe(self, context: RequestContext, token: str) -> bool:
@@ -382,7 +389,8 @@ class Server:
         self._start(new)
         self._again.set()
         with self._changing:
-            old = new if self._stopped else self._rpc        # the start may have waited for the broker
+            # stop() may have run while _start() waited for the broker
+            old = new if self._stopped else self._rpc
             self._rpc = self._rpc if self._stopped else new
         self._unsubscribing = [thread for thread in self._unsubscribing if thread.is_alive()]
         self._unsubscribing.append(concurrency.spawn(f'leave-{self._name}', _unsubscribe, old))
@@ -430,11 +438,13 @@ def _counted(topic: str, row: Method, work: health.Work, function: Callable[P, R
     return method
 
 
-# A service without its database does not answer: the caller retries. These are names, as computes lack the modules.
+# A service without its database does not answer: the caller retries. The classes are given by name, because compute
+# services do not import the database modules.
 _DATABASE_DOWN = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.errors.Unwritable'})
-# Locked rows, or no free database connection: a worker that sleeps blocks other messages, so the pauses are short.
+# The database is busy: a deadlock, or no free connection in the pool.
 _DATABASE_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
-# Pauses in seconds between the attempts of a cast. Without the database the workers have no other work.
+# Pauses in seconds between the attempts of a cast. A worker that pauses handles no other message. If the database is
+# down, no other message can be handled, so the pauses are longer.
 CAST_PAUSES_S = {_DATABASE_DOWN: (0.5, 1, 2, 4, 8, 16), _DATABASE_BUSY: (0.5, 1)}
 
 

@@ -15,7 +15,7 @@ def is_named(error: BaseException, names: Set[str]) -> bool:
 def reason(error: BaseException) -> str:
     """Return the reason of a failed send for a log; an undeliverable message has no text."""
     if isinstance(error, oslo_messaging.MessageUndeliverable):
-        return 'no service that receives it runs'
+        return 'no running service receives it'
     return str(error) or type(error).__name__
 
 

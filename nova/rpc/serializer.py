@@ -34,7 +34,8 @@ DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a dictionary 
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 DATA = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.data'
 _TAGS = frozenset((TIME, BYTES, DICT, OBJECT))
-_KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # tags in JSON; within a string the quotes are escaped
+# tags as keys in JSON; they do not occur in a JSON string, whose quotes are escaped
+_KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
@@ -83,7 +84,7 @@ def to_primitive(value: Value, manifest: Manifest | None = None) -> Any:
 
 
 def _escaped(value: Value, manifest: Manifest | None) -> Value:
-    """Return the value with each plain dictionary that has a tag as a key represented as a DICT."""
+    """Return the value, and in it a DICT for each plain dictionary that has one of the tags as a key."""
     if isinstance(value, base.VersionedObject):
         return {key: _escaped(item, manifest) if key == DATA else item for key, item in _tag(value, manifest).items()}
     if isinstance(value, dict):

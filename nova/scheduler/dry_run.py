@@ -94,7 +94,7 @@ def _filters(hosts: host_view.Hosts, request: Request, filters: collections.abc.
     left, reports = np.arange(len(hosts)), []
     for each in filters:
         found: Document = {'name': each.name, 'applies': each.applies(request), 'reason': None, 'hosts': []}
-        # the filters are independent, so each one is applied separately
+        # the result of a filter does not depend on the other filters, so each one is applied to all hosts
         passing = np.isin(left, pipeline.narrow(hosts, request, [each])[0])
         removed, left = left[~passing], left[passing]
         if len(removed):

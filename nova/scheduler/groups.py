@@ -1,6 +1,9 @@
-"""Server groups in placement: the hosts of the members, and the hosts that the policies allow for one more.
+"""Server groups in scheduling: the hosts of the members, and the hosts that the policies allow for a new member.
 
 The table of hosts only guides the choice. ``LockedMembers`` decides in the claim's transaction.
+
+A network locality is a name that hosts share, such as that of a rack: ``network_locality`` in the capabilities of a
+host or in the metadata of its aggregates. The policy network-proximity requires a locality that all members share.
 """
 import collections
 import collections.abc
@@ -82,7 +85,9 @@ def shared(localities: collections.abc.Iterable[frozenset[str]]) -> frozenset[st
 
 def places(request: Request, hosts: host_view.Hosts, positions: collections.abc.Iterable[int]
            ) -> collections.abc.Iterator[Request]:
-    """Yield copies of the request, each limited to one place where all servers with affinity might find room.
+    """Yield copies of the request, each limited to one host or network locality that may have room for all servers.
+
+    The policy affinity limits a copy to a host, network-proximity to a locality.
 
     :param positions: positions of the hosts that suit one of the servers, best first
     """
@@ -100,7 +105,7 @@ def places(request: Request, hosts: host_view.Hosts, positions: collections.abc.
 
 
 def _locality(row: collections.abc.Mapping[str, typing.Any]) -> frozenset[str]:
-    """Return the network localities in a row of the host table."""
+    """Return the network localities of the host in a row of the host table."""
     return server_groups.locality(row.get('capabilities'), row.get('aggregates'))
 
 
@@ -130,7 +135,7 @@ class LockedMembers:
                 **server_groups.localities(conn, list(self._members))}
 
     def allow(self, host: str) -> bool:
-        """Tell whether the policies allow one more member on this host."""
+        """Tell whether the policies allow a new member on this host."""
         policies = self._group.policies
         if server_groups.AFFINITY in policies and self._members and (self._between or host not in self._members):
             return False
@@ -139,7 +144,7 @@ class LockedMembers:
         return server_groups.PROXIMITY not in policies or bool(self._within_reach(host))
 
     def _within_reach(self, host: str) -> frozenset[str] | None:
-        """Return the localities that all members would share if one more were on this host; none for a removed host."""
+        """Return the localities that all members and a new one on this host would share; empty for a removed host."""
         others = [self._localities[each] for each in self._members if each in self._localities]
         if host not in self._localities:
             believed = [_locality(self._table.rows[position]) for position in self._table.positions(host)]

@@ -28,7 +28,9 @@ MAX_CACHED = 512  # maximum number of cached masks and tables of a view
 
 
 class Hosts:
-    """A view of the hosts at one moment: arrays of equal length. Placement changes only a copy's ``used``.
+    """A view of the hosts at one moment: arrays of equal length.
+
+    Scheduling a request changes the usage in a copy, never in a shared view.
 
     ids, host, node, zone   identity of the node (arrays of objects, ids of integers)
     enabled, forced_down    state of the host's service
@@ -38,10 +40,11 @@ class Hosts:
     io_ops                  servers on the node in a task with high disk and network load
     failed_builds           failed builds on the node since the last success
     metrics                 {name: value} from its monitors, or None
-    numa                    {position: HostTopology} of hosts that this request changes: earlier servers of the
-                            request use cells, and the server's present place frees cells
+    numa                    {position: HostTopology} that replaces the one in the host's row during this request: with
+                            the usage of its servers that are already placed, and without the present usage of a server
+                            that is placed again
     all_pass                array of True; a filter that returns this object removes no host
-    placed                  positions of the request's servers that have a place
+    placed                  positions of the hosts chosen for servers of the request so far
     pci                     free PCI devices of the nodes
     policies, members       policies of the request's server group, and the number of its members on each host
     """

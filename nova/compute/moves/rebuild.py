@@ -22,7 +22,8 @@ from nova.virt import driver as virt
 LOG = logging.getLogger(__name__)
 
 NOT_PRESERVED = 'its ephemeral disk would be made again, and preserve_ephemeral asks to keep it'
-# Remove the posted password of the former guest; a new root disk posts another one.
+# Remove the password that the former guest posted to the metadata service. With a new root disk the guest posts another
+# one.
 FORGET = {'system_metadata': {POSTED_PASSWORD: None}}
 
 
@@ -167,7 +168,7 @@ class Evacuation:
         host = self._host
         guest = objects.Instance(uuid=entry['instance_uuid'], network_info=[])
         record = host.records.get(guest.uuid)
-        # conductors of the previous release do not send it; None: the server is deleted
+        # None: the server is deleted, or the conductor has the previous release, which does not send the generation
         generation = entry.get('generation')
         if record is not None and (record.disputed or generation is not None and generation < record.generation):
             LOG.error('Server %s was evacuated from this host, but its row is older than its guest here; the guest '

@@ -23,7 +23,7 @@ from nova.json_types import JsonObject
 Row = dict[str, Any]
 _Result = TypeVar('_Result')
 Rows = list[Row]
-Items = Mapping[str, Sequence[JsonObject]]             # kind: documents with names
+Items = Mapping[str, Sequence[JsonObject]]             # {kind of items: documents, each with a name}
 
 OBJECT, PROPERTY, TAG, RESOURCE_TYPE = 'object', 'property', 'tag', 'resource_type'
 MAX_NAMESPACES = 1000
@@ -32,7 +32,7 @@ MAX_DOCUMENT = 65536          # bytes of an item
 
 
 class Metadefs:
-    """Namespaces and their items. Each method checks a rule for the namespace.
+    """Namespaces and their items. Each method checks a policy rule for the namespace.
 
     :param db: the API database
     :param rules: policy.Policy of the image API

@@ -45,7 +45,7 @@ class PendingHashes:
             self._running = True
         try:
             concurrency.spawn('image-hash', self._run)
-        except RuntimeError as error:            # no more threads: the next image starts one, or the next start
+        except RuntimeError as error:            # no thread available: retried with the next image or at a restart
             with self._lock:
                 self._running = False
             LOG.warning('Cannot start to compute the checksums of image %s: %s', image_id, error)

@@ -10,7 +10,11 @@ if TYPE_CHECKING:
 
 
 class StoredImage(Image):
-    """An image with the columns of the store. An ``administrative`` image is a default of an instance category."""
+    """An image with the columns of the store.
+
+    administrative  whether an instance category (nova/db/placement/categories.py) has it as the default image for its
+                    servers; only administrators see it
+    """
 
     data_id: ReadOnly[str]
     administrative: ReadOnly[bool]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_KEYS = 100                           # metadata items of a secret
 MAX_USERS = 255                          # users of an access control list
 MAX_LIMIT, DEFAULT_LIMIT = 100, 10       # rows of a page
-MAX_COMPARISONS = 8                      # of one time
+MAX_COMPARISONS = 8                      # comparisons in the filter of one time
 _KEY: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255, 'pattern': r'^[A-Za-z0-9_.~-]+$'}
 _SHORT: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _URL: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 500}
@@ -81,7 +81,7 @@ _SECRET_REF = closed('secret_ref', name=_REF_NAME, secret_ref=_URL)
 SECRET_REF = resource.Whole(_SECRET_REF)
 NEW_CONTAINER = resource.Whole(closed('type', **resources.CONTAINER.properties('create'), secret_refs={
     'type': 'array', 'items': _SECRET_REF, 'maxItems': store.MAX_SECRETS}))
-_NO_PASSPHRASE = 'The order would show it. Restrict the private key with an access control list.'
+_NO_PASSPHRASE = 'The order would show the passphrase. Restrict the private key with an access control list.'
 NEW_ORDER = resource.Whole(closed('type', 'meta', type={'enum': [*generation.ALGORITHMS]}, meta=closed(
     'algorithm', 'bit_length', name=_NEW['name'], mode=_NEW['mode'], expiration=_NEW['expiration'],
     algorithm=_SHORT, bit_length={'type': 'integer', 'minimum': 1, 'maximum': 32767},

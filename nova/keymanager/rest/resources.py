@@ -74,7 +74,7 @@ SECRET = Resource('secret', 'secrets', t.key_secrets, (
     Field('name', TEXT_OR_NULL, 'name', 'Name.', filter='name', sort=True, write='create', accepts=_NAME),
     Field('secret_type', {'enum': [*TYPES]}, 'secret_type', 'Kind of the secret.', filter='secret_type', sort=True,
           write='create'),
-    Field('expiration', TIME_OR_NULL, exact_moment('expires_at'), 'Time after which the secret is missing.',
+    Field('expiration', TIME_OR_NULL, exact_moment('expires_at'), 'Expiration time. After it, the secret is not found.',
           column='expires_at', filter='expiration', sort=True, write='create',
           accepts={'type': ['string', 'null'], 'maxLength': 40}),
     Field('algorithm', TEXT_OR_NULL, 'algorithm', 'Algorithm of the key, for information.', filter='alg',
@@ -93,7 +93,7 @@ SECRET = Resource('secret', 'secrets', t.key_secrets, (
 CONTAINER = Resource('container', 'containers', t.key_containers, (
     *_stamps(),
     Field('name', TEXT_OR_NULL, 'name', 'Name.', filter='name', sort=True, write='create', accepts=_NAME),
-    Field('type', {'enum': [*store.CONTAINERS]}, 'type', 'Type, which rules the names of the secrets.', filter='type',
+    Field('type', {'enum': [*store.CONTAINERS]}, 'type', 'Type. It determines the names of the secrets.', filter='type',
           sort=True, write='create', required=True),
     _CREATOR,
     Field('secret_refs', [SECRET_REF], _refs, 'Secrets of the container.'),
@@ -116,7 +116,7 @@ ORDER = Resource('order', 'orders', t.key_orders, (
 
 
 class Bare(Document):
-    """An answer that is the document of one row, without a key around it."""
+    """A response with the document of one row, without an enclosing key."""
 
     def __init__(self, resource: Resource) -> None:
         super().__init__({})
@@ -130,7 +130,7 @@ class Bare(Document):
 
 
 class Pages(Document):
-    """An answer with a page of a list.
+    """A response with a page of a list.
 
     :param plural: key of the items
     :param item: schema of an item, or the resource of the rows

@@ -52,7 +52,7 @@ class Call(Sent):
         self.answer: JsonObject = {}
 
     def settle(self, failure: Exception | None) -> None:
-        if failure is not None:                        # otherwise the reply confirms the arrival of the message
+        if failure is not None:                        # a call ends with its reply, not with the broker's confirmation
             super().settle(failure)
 
     def answered(self, answer: JsonObject) -> None:
@@ -115,7 +115,7 @@ class Reply(rabbit_session.Message):
     def __init__(self, queue: str, body: bytes, expiry_s: float) -> None:
         super().__init__(None, queue, body, mandatory=True)
         self._until = time.monotonic() + expiry_s
-        self.returned = False                          # there is no receiver, or not yet again
+        self.returned = False                          # the broker has returned it, because its queue was missing
 
     def waits(self, session: rabbit_session.Session) -> bool:
         self.returned = True
@@ -243,7 +243,7 @@ class Driver(messaging_hooks.BaseDriver):
         self.name_replies('')
 
     def name_replies(self, prefix: str) -> None:
-        """Set the prefix of the reply queue's name after ``reply_``; to be called before the first call."""
+        """Name the reply queue ``reply_<prefix><random id>``. Call this method before the first RPC call."""
         self._replies = Replies(self._session, self._topology, prefix, self._settings.prefetch)
 
     @property
@@ -345,7 +345,7 @@ class Driver(messaging_hooks.BaseDriver):
 
     def listen_for_notifications(self, targets_and_priorities: Iterable[tuple[oslo_messaging.Target, str]],
                                  pool: str | None, batch_size: int, batch_timeout: float | None) -> NoReturn:
-        raise NotImplementedError('Notifications are read with rabbit://.')
+        raise NotImplementedError('This driver cannot read notifications: use a transport URL rabbit://.')
 
     def cleanup(self) -> None:
         self._session.close()

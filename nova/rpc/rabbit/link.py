@@ -63,8 +63,8 @@ class _Content:
 class Link:
     """Connection to a broker.
 
-    :param confirmed: function(number, whether it includes all before, whether the broker took them); numbers count
-        the messages written with ``write`` to PUBLISHING, from 1
+    :param confirmed: function(number, whether it includes all before, whether the broker took them). The first message
+        written to the channel PUBLISHING has the number 1, the next one 2
     :param returned: function(header, code, text) for a message that no queue takes, before it is confirmed
     :param takes: function(whether the broker takes messages); called when its memory alarm changes
     :raises OSError: there is no broker, or it denies access
@@ -170,7 +170,7 @@ class Link:
             raise ConnectionError(str(self._lost)) from self._lost
         if not self._answers:
             silent = ConnectionError('The broker does not answer.')
-            self.close(silent)                         # the next connection serves waiting requests
+            self.close(silent)                         # the session then opens the next connection
             raise silent
         return self._answers.pop(0)
 

@@ -41,7 +41,7 @@ class Message:
                  expires_ms: int | None = None, queue: rabbit_settings.Queue | None = None) -> None:
         self.exchange, self.key, self.body = exchange, key, body
         self.mandatory, self.expires_ms, self.queue = mandatory, expires_ms, queue
-        self.sent_at: float | None = None              # on the monotonic clock: the broker may have it since then
+        self.sent_at: float | None = None              # monotonic time of the last attempt to send it; None: no attempt
         self.failure: Exception | None = None          # why the broker returned it; the confirmation follows
         self.given_up = False                          # no caller waits for it any more
 
@@ -50,9 +50,9 @@ class Message:
         return self.exchange.name if self.exchange else ''
 
     def settle(self, failure: Exception | None) -> None:
-        """Report the outcome, in the reading thread: the broker has it, or never will.
+        """Report the final outcome; called in the reading thread.
 
-        :param failure: MessageUndeliverable, MessageDeliveryFailure
+        :param failure: MessageUndeliverable, MessageDeliveryFailure; None: the broker has confirmed the message
         """
 
     def waits(self, session: Session) -> bool:
@@ -81,7 +81,7 @@ class Session:
     def __init__(self, settings: rabbit_settings.Settings) -> None:
         self._settings = settings
         self._state = threading.Condition(threading.RLock())
-        self._link: rabbit_link.Link | None = None     # a connection with all queues and exchanges
+        self._link: rabbit_link.Link | None = None     # connection on which all queues are declared
         self._takes = True
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -92,13 +92,14 @@ class Session:
         self._tags = itertools.count(1)
         self._numbers = itertools.count(1)
         self._unconfirmed: dict[int, Message] = {}
-        self._parked: dict[int, Message] = {}          # {id: message}, until there is a broker
+        self._parked: dict[int, Message] = {}          # {id: message} that wait for a broker
         self._suspects: list[Message] = []             # one of these messages made the broker close the channel
         self._undelivered: list[Message] = []          # sent again after REDELIVERY_INTERVAL_S
         self._redelivers = False
         self._first = True
         self._connected_at: float | None = None        # time of the last reconnection
-        self._declared: set[str] = set()                # names that messages declared on this connection
+        # names of the queues and exchanges that were declared for messages on this connection
+        self._declared: set[str] = set()
         self._declares = True
         self._durable = False                          # the broker refuses transient queues
 
@@ -115,7 +116,7 @@ class Session:
                 self._wanted.set()
 
     def withdraw(self, message: Message) -> bool:
-        """Cancel sending; return whether no broker can have the message."""
+        """Cancel a message; return True if it was still waiting for a broker."""
         with self._state:
             message.given_up = True
             return self._parked.pop(id(message), None) is not None
@@ -206,7 +207,9 @@ class Session:
 
     def subscribe(self, queues: tuple[rabbit_settings.Queue, ...], deliver: Callable[[bytes], bool],
                   wait: bool = True) -> Subscription:
-        """Declare queues, before anything else is sent; ``start`` consumes them.
+        """Declare queues; ``start`` begins to consume them.
+
+        On a new connection they are declared before messages are sent.
 
         :param wait: wait for a broker, without a limit
         :param deliver: function(body) -> whether it has taken the message; runs in the reading thread
@@ -272,7 +275,7 @@ class Session:
                 _ensure(link, _declaration, queue.exchange, queue.exchange.name)
                 link.ask(rabbit_link.DECLARING, commands.Queue.Bind(0, queue.name, queue.exchange.name, queue.key))
         with self._state:
-            if self._link in (None, link):             # else this link is closed
+            if self._link in (None, link):             # a newer link has replaced a closed one
                 subscription.declared_on = link
                 self._state.notify_all()
 
@@ -398,7 +401,8 @@ class Session:
         try:
             made.read_until(lambda: len(self._unconfirmed) == before)
         except rabbit_link.Refused as error:
-            if error.code != IS_OTHERWISE:             # else its exchange could not be declared
+            # IS_OTHERWISE: the declarations failed; the next connection sends the message without declarations
+            if error.code != IS_OTHERWISE:
                 self._suspects.remove(message)
                 message.settle(oslo_messaging.MessageDeliveryFailure(str(error)))
             self._unconfirmed.clear()

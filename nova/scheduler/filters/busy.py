@@ -53,7 +53,7 @@ class IoOpsFilter(base.Filter):
         return frozenset((host, node, number) for (host, node), number in hosts_db.busy_servers(conn).items())
 
     def _busy(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        """Return the number of busy servers on each host, including the servers of this request that have a place."""
+        """Return the number of busy servers on each host, including servers of this request that are already placed."""
         found = request.facts.get(self.name)
         if found is None:
             return hosts.io_ops

@@ -92,7 +92,7 @@ def evaluate(hosts: host_view.Hosts, query: list[Json]) -> np.ndarray:
         return np.any([_compared(hosts, operator.eq, arguments[0], each) for each in _flat(arguments[1:])], axis=0)
     if isinstance(name, str) and name in _COMPARISONS and len(arguments) > 1:
         return np.all([_compared(hosts, _COMPARISONS[name], arguments[0], each) for each in arguments[1:]], axis=0)
-    raise Malformed(f'{str(name)[:32]!r} with {len(arguments)} operands is not an operation; there are not, or, and, '
+    raise Malformed(f'{str(name)[:32]!r} with {len(arguments)} operands is not an operation. Operations: not, or, and, '
                     f'in, {", ".join(_COMPARISONS)}')
 
 
@@ -112,12 +112,12 @@ def _flat(items: list[Json]) -> list[Json]:
 def _value(hosts: host_view.Hosts, item: Json) -> np.ndarray | float | str | None:
     """Return an array for an attribute, or the constant."""
     if isinstance(item, (list, dict)):
-        raise Malformed('a list or object is in the place of a value')
+        raise Malformed('an operand is a list or an object instead of a constant or an attribute')
     if not isinstance(item, str) or not item.startswith('$'):
         return item
     names = item[1:].split('.')
     if names[0] not in attributes.ATTRIBUTES:
-        raise Malformed(f'{item[:64]!r} is not an attribute; there are '
+        raise Malformed(f'{item[:64]!r} is not an attribute. Attributes: '
                         + ', '.join('$' + name for name in sorted(attributes.ATTRIBUTES)))
     return attributes.path(hosts, names)
 

@@ -280,7 +280,7 @@ def test_json_filter_evaluates_queries(query, left, form):
     ('["=", "$host"]', "'=' with 1 operands is not an operation"),
     ('["not", ["=", 1, 1], ["=", 1, 1]]', "'not' has 2 operands"),
     ('["and", 5]', "'5' is not a condition"),
-    ('["=", ["$host"], 1]', 'a list or object is in the place of a value'),
+    ('["=", ["$host"], 1]', 'an operand is a list or an object instead of a constant or an attribute'),
     ('[' * 40 + ']' * 40, 'it is too large'),
     (json.dumps(['or', *[['=', 1, 1]] * 300]), 'it is too large'),
     ({'a': 1}, 'it is not a list that begins with an operation'),

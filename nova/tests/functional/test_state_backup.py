@@ -327,7 +327,7 @@ def test_a_state_that_is_there_is_replaced_only_if_that_is_said(made, tmp_path):
         with pytest.raises(exception.InvalidInput, match='is in use by process'):
             restore(state, made, replace=True)
     before = {path.name: path.read_bytes() for path in state.iterdir() if path.is_file()}
-    with pytest.raises(exception.Conflict, match='There is a state already.*--replace-existing-state'):
+    with pytest.raises(exception.Conflict, match='The deployment already has data.*--replace-existing-state'):
         restore(state, made)
     assert {path.name: path.read_bytes() for path in state.iterdir() if path.is_file()} == before
     done = restore(state, made, replace=True)
@@ -349,7 +349,7 @@ def test_nova_all_refuses_a_state_whose_restore_was_cut_off(made, tmp_path, monk
     monkeypatch.undo()
     with pytest.raises(exception.InvalidInput, match='was interrupted'):
         clouds.Cloud(state).start()
-    with pytest.raises(exception.Conflict, match='There is a state already'):
+    with pytest.raises(exception.Conflict, match='The deployment already has data'):
         restore(state, made)
     restore(state, made, replace=True)
     with clouds.running(state) as again:

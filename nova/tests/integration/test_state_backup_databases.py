@@ -89,7 +89,7 @@ def test_a_fleet_is_restored_into_empty_databases(kind, tmp_path, capsys):
                 is_public=True, disabled=False, extra_specs={}, created_at=datetime.datetime(2026, 1, 1)))
             assert row.inserted_primary_key[0] > 120
 
-        with pytest.raises(exception.Conflict, match='There is a state already') as refused:
+        with pytest.raises(exception.Conflict, match='The deployment already has data') as refused:
             state_backup.restore(other, str(path), str)
         assert '--replace-existing-state' in refused.value.message
         again_cells.default.db.run(services.report, 'host1', 'nova-compute', 'compute', 'nova', 2)

@@ -151,7 +151,7 @@ def test_a_message_that_no_service_receives_is_logged_with_its_reason_once(serve
             client.echo(CONTEXT, value=1)
     logged = [(record.levelname, record.getMessage()) for record in caplog.records if 'could not be sent' in record.msg]
     assert [level for level, _text in logged] == ['WARNING', 'DEBUG', 'DEBUG', 'WARNING']
-    assert {text for _level, text in logged} == {'echo could not be sent to echo: no service that receives it runs'}
+    assert {text for _level, text in logged} == {'echo could not be sent to echo: no running service receives it'}
 
 
 def test_a_notice_to_all_without_a_receiver_is_no_failure(monkeypatch, caplog):
@@ -174,7 +174,7 @@ def test_a_notice_to_all_without_a_receiver_is_no_failure(monkeypatch, caplog):
 
 @pytest.mark.parametrize('error, reason', [
     (OSError(), 'OSError'), (ConnectionRefusedError(111, 'refused'), '[Errno 111] refused'),
-    (oslo_messaging.MessageUndeliverable('x', 'nova', 'network', None), 'no service that receives it runs')])
+    (oslo_messaging.MessageUndeliverable('x', 'nova', 'network', None), 'no running service receives it')])
 def test_every_message_that_was_not_sent_has_a_reason(error, reason):
     assert errors.reason(error) == reason
 

@@ -30,9 +30,9 @@ MONITOR, RECORD, LOG, PID = 'monitor', 'host.json', 'log', 'pid'
 FORMAT = versioned_records.RecordFormat(
     name='record of an exporter', fields=frozenset({'host', 'port', 'certificate_expires_at'}),
     required=frozenset({'host', 'port'}))
-COPY = 'c'                   # first letter of the node of a copy
+COPY = 'c'                   # first letter of the names of block nodes for copies
 START_S, CLOSE_S, POLL_S = 20, 5, 0.02
-CONNECTIONS = 1024           # of a host, concurrent: a guest has one for each of its disks
+CONNECTIONS = 1024           # maximum concurrent connections of a host; each attached volume has one
 
 
 class PortTaken(exception.InvalidVolume):
@@ -144,7 +144,8 @@ class Daemon:
             if node in _exports(monitor):
                 return
             if node not in _nodes(monitor):
-                # Attachments decide about access; file locks would prevent migrations.
+                # Without file locks: in a live migration the daemons of both hosts have the file open. Attachments
+                # control the access.
                 monitor.run('blockdev-add', driver='raw', node_name=node, read_only=readonly, discard='unmap', file={
                     'driver': 'file', 'filename': path, 'locking': 'off', 'discard': 'unmap',
                     'read-only': readonly})

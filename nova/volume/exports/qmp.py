@@ -8,7 +8,7 @@ import time
 import types
 import typing
 
-TIMEOUT_S = 20               # of one command; the commands used answer in milliseconds
+TIMEOUT_S = 20               # timeout of one command; the commands used take milliseconds
 BUSY_S = 0.01
 MAX_ANSWER_BYTES = 4 << 20         # of one answer
 

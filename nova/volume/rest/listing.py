@@ -71,7 +71,7 @@ class Query(params.Query):
         unknown = sorted(query.keys() - set(known)) if self.is_closed(version) else ()
         if unknown:
             shown = ', '.join(name[:resource.MAX_SHOWN] for name in unknown[:MAX_NAMES])
-            raise exception.BadRequest(f'Invalid filters {shown} are found in query options. Supported are: '
+            raise exception.BadRequest(f'Invalid filters {shown} are found in query options. Supported filters: '
                                        f'{", ".join(known) or "none"}.')
         return query
 

@@ -172,8 +172,9 @@ SNAPSHOT = Resource('snapshot', 'snapshots', volume_snapshots, (
           aliases=('display_description',), **NAMES),
     Field('volume_id', s.UUID, 'volume_id', 'ID of the volume.', filter='volume_id', write='create',
           accepts=s.ANY_ID, required=True),
-    Field('force', s.BOOLEAN, None, 'Whether a volume in use is allowed: false by default, true at 3.65, and always '
-          'from 3.66 on.', '', write='create', accepts={**s.FLAG_OR_NULL}),
+    Field('force', s.BOOLEAN, None, 'Whether to accept a volume in use. The default is false, with microversion '
+          '3.65 true. From 3.66 on, a volume in use is always accepted.', '', write='create',
+          accepts={**s.FLAG_OR_NULL}),
     Field('status', s.TEXT, 'status', 'Status.', filter='status', sort=True),
     Field('size', s.INTEGER, 'size', 'Size of the volume in GiB.', filter='volume_size', sort=True),
     Field('metadata', s.STRINGS, 'metadata', 'Metadata.', filter='metadata', write=CHANGED, accepts=s.METADATA),
@@ -199,7 +200,8 @@ def _connection(row: dict[str, Any], _request: VolumeRequest) -> dict[str, Any]:
             'attachment_id': row['id']} if info else {}
 
 
-ATTACHMENT = Resource('attachment', 'attachments', volume_attachments, (    # rows have 'readonly' of the volume, too
+# rows of volume_attachments with the column 'readonly' of the volume
+ATTACHMENT = Resource('attachment', 'attachments', volume_attachments, (
     Field('id', s.UUID, 'id', 'ID of the attachment.', filter='id', sort=True),
     Field('volume_id', s.UUID, 'volume_id', 'ID of the volume.', filter='volume_id'),
     Field('instance', s.UUID, 'instance_uuid', 'ID of the server.', filter='instance_id'),
@@ -239,8 +241,8 @@ BACKUP = Resource('backup', 'backups', volume_backups, (
     Field('is_incremental', {'const': False}, NO, 'Always false.', 'show'),
     Field('incremental', s.BOOLEAN, None, 'Must be false: all backups are full.', '', write='create',
           accepts=s.FLAG_OR_NULL),
-    Field('force', s.BOOLEAN, None, 'Whether a volume in use is allowed; not with a snapshot.', '', write='create',
-          accepts=s.FLAG_OR_NULL),
+    Field('force', s.BOOLEAN, None, 'Whether to accept a volume in use. Not needed for a backup of a snapshot.', '',
+          write='create', accepts=s.FLAG_OR_NULL),
     Field('has_dependent_backups', {'const': False}, NO, 'Always false.', 'show'),
     Field('fail_reason', s.NULL, NONE, 'Always null.', 'show'),
     _time('created_at', 'Time of the creation.', views='show'),
@@ -275,7 +277,7 @@ USERS_SPECS = ('multiattach', 'RESKEY:availability_zones')      # extra specs th
 
 
 def visible_specs(request: VolumeRequest, specs: dict[str, str]) -> dict[str, str]:
-    """Return the extra specs that the caller may see: others describe the deployment."""
+    """Return the extra specs that the caller may see. All but USERS_SPECS are details of the deployment."""
     sees = request.allows(READ_SENSITIVE)
     return {name: value for name, value in specs.items() if sees or name in USERS_SPECS}
 
@@ -288,7 +290,8 @@ TYPE = Resource('volume_type', 'volume_types', None, (
     Field('name', s.TEXT, None, 'Name.', '', write='update', accepts={**_NAME, 'type': ['string', 'null']}),
     Field('description', s.TEXT_OR_NULL, 'description', 'Description.', 'show create update', **NAMES),
     Field('extra_specs', s.STRINGS, lambda row, request: visible_specs(request, row['extra_specs']),
-          'Extra specs; users without a right see those that concern them.', 'show create update',
+          'Extra specs. Callers without the right to read sensitive ones see only multiattach and '
+          'RESKEY:availability_zones.', 'show create update',
           rule='volume_extension:access_types_extra_specs', write='create',
           accepts={**SPECS, 'type': ['object', 'null']}),
     Field('is_public', s.BOOLEAN, 'is_public', 'Whether all projects can use it.', 'show create update',
@@ -301,12 +304,13 @@ TYPE = Resource('volume_type', 'volume_types', None, (
 QOS = Resource('qos_specs', 'qos_specs', None, (
     Field('id', s.UUID, 'id', 'ID of the QoS specs.', 'show'),
     Field('name', s.TEXT, 'name', 'Name.', 'show'),
-    Field('consumer', s.TEXT, 'consumer', 'front-end, back-end or both. The hosts of servers enforce all of them.',
-          'show'),
+    Field('consumer', s.TEXT, 'consumer', 'front-end, back-end or both. The compute host enforces the limits '
+          'in each case.', 'show'),
     Field('specs', s.STRINGS, 'specs', "Limits of a volume's disk.", 'show'),
 ))
 _KEY_SIZE: Schema = {'type': ['integer', 'null'], 'minimum': 0, 'maximum': 65536}
-ENCRYPTION = Resource('encryption', '', None, (          # rows: encryption of a type with volume_type_id
+# rows: the encryption of a volume type, with the column volume_type_id
+ENCRYPTION = Resource('encryption', '', None, (
     Field('encryption_id', s.UUID, 'encryption_id', 'ID of the encryption.'),
     Field('provider', s.TEXT, 'provider', 'Encryption provider.', write=CHANGED, accepts=s.NAME, required=True),
     Field('cipher', s.TEXT_OR_NULL, 'cipher', 'Cipher.', **NAMES),

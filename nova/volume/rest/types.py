@@ -112,9 +112,9 @@ def _of(found: dict[str, _Value], key: str) -> _Value:
 
 
 def update_extra_spec(request: VolumeRequest, ident: str, key: str) -> JsonObject:
-    """Set one extra spec; raises BadRequest if the body has another one."""
+    """Set one extra spec; raises BadRequest unless the body has only this one."""
     if request.body.keys() != {key}:
-        raise exception.BadRequest(f'The body must have the item {key[:255]!r} alone, as the URL.')
+        raise exception.BadRequest(f'The body must have only the item of the URL, {key[:255]!r}.')
     request.store.types.set_specs(ident, request.body)
     return {**request.body}
 

@@ -38,7 +38,8 @@ class Keys:
         self._path, self._db = secret_encryption.path_of(conf), database
         self._external = conf.volume.encryption_key_backend == db.BARBICAN
         self._manager = key_manager.find(conf)
-        self._reserved: set[str] = set()  # for running requests; only this process creates volumes
+        # ids of keys of running requests: not yet used, and not to be deleted. Only this process creates volumes
+        self._reserved: set[str] = set()
 
     @contextlib.contextmanager
     def reserved(self, kind: types.Type | None) -> collections.abc.Iterator[str | None]:
@@ -127,7 +128,10 @@ class Keys:
             db.forget_unused(conn, key_id)
 
     def delete_unused(self) -> None:
-        """Delete all unused keys: two concurrent deletions may each have seen the other's row."""
+        """Delete all unused keys.
+
+        ``delete_if_unused`` misses a key if two transactions concurrently delete its last two users.
+        """
         self._db.run(db.forget_unused)
 
     @property
@@ -155,7 +159,7 @@ class Keys:
                 LOG.warning('Cannot delete %d secrets of deleted volumes in the Key Manager service. The next deletion '
                             'of a volume or start of this service retries: %s', len(unused), error)
                 return
-            except exception.NovaException as error:         # of this secret only
+            except exception.NovaException as error:         # concerns only this secret
                 LOG.warning('Cannot delete secret %s of a deleted volume in the Key Manager service. The next deletion '
                             'of a volume or start of this service retries: %s', _owner(ident), error)
                 continue

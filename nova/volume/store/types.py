@@ -338,11 +338,11 @@ def _name(conn: Connection, name: str) -> str:
 def _check_specs(given: dict[str, str]) -> None:
     for name, value in given.items():
         if name in SPECS and value not in SPECS[name]:
-            raise exception.BadRequest(f'Extra spec {name} with value {value[:80]!r} is not supported. Supported are '
-                                       f'{" and ".join(SPECS[name])}.')
+            raise exception.BadRequest(f'Extra spec {name} with value {value[:80]!r} is not supported. Use '
+                                       f'{" or ".join(SPECS[name])}.')
         if name != ZONES and name.rpartition(':')[0] not in SCOPES:
             raise exception.BadRequest(f'Extra spec {name[:80]!r} is not supported: it is for drivers of other '
-                                       f'backends. Supported are capabilities of the backend and {ZONES}.')
+                                       f'backends. Use a capability of the backend, or {ZONES}.')
 
 
 def _checked(given: JsonObject) -> JsonObject:
