@@ -20,7 +20,7 @@ from nova.cert import signing
 from nova.runtime import certificates
 from nova.runtime import host_identity
 
-CERTIFICATES = 100          # of one user in one project, so that no user can fill the disk or a revocation list
+CERTIFICATES = 100          # maximum of a user in a project: a user cannot fill the disk or a revocation list
 _ID = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_@-]{0,63}')
 ROOT, PROJECTS = 'root', 'projects'
 
@@ -86,7 +86,7 @@ class Authorities:
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
             if user_id == signing.VPN:
-                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # they belong to deleted instances
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # of deleted VPN instances
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)
@@ -215,7 +215,7 @@ class Authorities:
         return found
 
     def _revoke(self, name: str, more: list[directory.Issued], now: datetime.datetime) -> None:
-        """Write the revocation lists of an authority with additional certificates, without expired ones."""
+        """Add certificates to the revocation lists of an authority, and remove expired certificates from the lists."""
         place = self._directory(name)
         ended = now - datetime.timedelta(days=signing.USER_DAYS + 1)
         revoked: dict[x509.Name, dict[int, datetime.datetime]] = {}

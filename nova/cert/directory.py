@@ -147,7 +147,7 @@ class AuthorityDirectory:
             path.unlink()
 
     def _files(self, project_id: str | None, user_id: str | None) -> Iterator[pathlib.Path]:
-        """List files; IDs have no special characters of ``glob``."""
+        """Yield the files of stored certificates. IDs need no escaping: they have no special characters of ``glob``."""
         for path in sorted((self._path / 'issued').glob(f'{project_id or "*"}/*.pem')):
             if user_id is None or path.name.rsplit('.', 2)[0] == user_id:
                 yield path

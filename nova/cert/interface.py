@@ -9,10 +9,11 @@ TIMEOUT = 20        # seconds: a key takes at most one, and the request of a use
 INTERFACE = Interface(
     'cert', '1.1',
     Method('fetch_ca', ('project_id',), call=True, timeout=TIMEOUT,
-           doc='Return the certificate authority of a project, which its users trust and encrypt for: the newest '
-               'first, followed by its issuers.'),
+           doc="Return the certificates of a project's authority, the newest first, followed by those of its parents. "
+               'Users of the project trust them and encrypt texts for decrypt_text with them.'),
     Method('fetch_crl', ('project_id',), call=True, timeout=TIMEOUT,
-           doc='Return the revocation lists of these authorities; each is renewed after half of its validity.'),
+           doc='Return the revocation lists of the authorities in fetch_ca; each is renewed after half of its '
+               'validity.'),
     Method('generate_x509_cert', ('user_id', 'project_id'), call=True, timeout=TIMEOUT, at_once=1,
            doc="Create a key pair of a user in a project: {'private_key', 'certificate', 'serial': 40 hexadecimal "
                'digits}. The private key is not stored. A key costs a second of a processor, so one is created at a '
@@ -24,8 +25,8 @@ INTERFACE = Interface(
            doc="Decrypt text (hexadecimal; RSA, PKCS #1 v1.5) that was encrypted for the project's authority, as "
                'keys of bundled images are. Raises InvalidInput.'),
     Method('generate_vpn_cert', ('project_id',), call=True, since='1.1', timeout=TIMEOUT, at_once=1,
-           doc='Create a key pair, as generate_x509_cert, for the VPN instance of a project, which is a server for '
-               'its users.'),
+           doc='Create a key pair with a server certificate for the VPN instance of a project. The result is that of '
+               'generate_x509_cert.'),
     Method('verify_signature', ('project_id', 'digest', 'signature'), call=True, since='1.1', timeout=TIMEOUT,
            at_once=1,
            doc='Return whether a user of the project signed a digest (RSA, SHA-1; both hexadecimal) with a key '

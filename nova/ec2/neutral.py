@@ -11,7 +11,7 @@ from nova.ec2 import errors
 Rules = Mapping[str, Any]                # {parameter: neutral values, or rules of its members}
 OFF, NONE = (False,), (0,)
 EITHER = (False, True)                   # the parameter selects among resources that do not exist here
-BASE_IOPS, BASE_THROUGHPUT = 3000, 125   # performance of a gp3 volume without a request, in EC2's documentation
+BASE_IOPS, BASE_THROUGHPUT = 3000, 125   # default performance of a gp3 volume, from EC2's documentation
 _SRD = {'EnaSrdEnabled': OFF, 'EnaSrdUdpSpecification': {'EnaSrdUdpEnabled': OFF}}
 _EBS: Rules = {'Encrypted': OFF, 'Iops': (0, BASE_IOPS), 'Throughput': (0, BASE_THROUGHPUT),
                'VolumeInitializationRate': NONE, 'KmsKeyId': ('',), 'OutpostArn': ('',)}

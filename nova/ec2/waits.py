@@ -60,7 +60,7 @@ def wait(req: operations.Request, server_id: str, reached: Callable[[Server], bo
 
 
 def poll(req: operations.Request, server_id: str, reached: Callable[[Server], bool]) -> bool:
-    """Return True if a server reaches a condition, False at the timeout. The request has a slot.
+    """Return True if a server reaches a condition, False at the timeout. The caller holds a slot.
 
     :param reached: predicate of the server's document
     """

@@ -50,7 +50,7 @@ Factory = Callable[[App], App]
 
 
 class Validator(Protocol):
-    """The used part of the embedded identity service."""
+    """Interface of the embedded identity service, as far as this module uses it."""
 
     def validate(self, token: str, allow_expired: bool = False, trusted: bool = True) -> tokens.TokenData: ...
 
@@ -61,9 +61,10 @@ IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_R
                      'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
                      'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
 KEEP = 'HTTP_X_SERVICE_TOKEN'
-COMPUTE = ('compute',)   # type in the catalog of the API that api-paste.ini describes
-AGAIN = 'nova.caller_again'            # key in the environ: () -> caller with current rights, see _Middleware.known_now
-TOKEN_AGAIN = 'nova.token_again'       # key in the environ behind auth_token: () -> current roles of the token
+COMPUTE = ('compute',)   # catalog types of the API in api-paste.ini
+# key in the environ: function() -> caller with its current roles, see _Middleware.known_now
+AGAIN = 'nova.caller_again'
+TOKEN_AGAIN = 'nova.token_again'       # key in the environ, set by AuthToken: function() -> current roles of the token
 ENDS = 'nova.token_expires_at'         # key in the environ of a cached token: expiry, naive UTC
 KEYSTONE_S = 30          # timeout, unless http_connect_timeout of [keystone_authtoken] is set
 
@@ -238,8 +239,8 @@ class EmbeddedAuth(_Middleware):
             raise exception.Unauthorized()
         service_token = environ.get(KEEP)
         service = validate(service_token) if service_token else None
-        # A service may use an expired token of a user, so that a long operation can finish, and access rules do not
-        # limit what services do for a user.
+        # A service may act for a user with an expired token, so that a long operation can finish. Access rules do not
+        # limit its requests.
         by_service = service is not None and 'service' in service.roles
         data = validate(token, allow_expired=by_service)
         if not by_service:
@@ -325,9 +326,9 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
     class AuthToken(auth_token.AuthProtocol):
         """Caches validations, and returns 503 instead of 401 while Keystone is unavailable.
 
-        The headers that auth_token derives from a validation are cached with it if they are the same for each request:
-        for tokens without access rules and bind, in requests without a service token. The expiry is checked in each
-        request.
+        The headers that auth_token derives from a validation are cached, too. They must be the same for each request.
+        So tokens with access rules or bind, and requests with a service token, are excluded. The expiry is checked in
+        each request.
         """
 
         def __init__(self, app: WSGIApplication, settings: dict[str, Any]) -> None:
@@ -399,7 +400,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
         def _ask(self, token: str, **more: bool) -> JsonObject:
             try:
                 return super().fetch_token(token, **more)
-            except keystone_exc.ConnectTimeout:          # not handled by auth_token
+            except keystone_exc.ConnectTimeout:          # auth_token does not catch it
                 pass
             except auth_token.InvalidToken as error:
                 if not isinstance(error.__context__, (keystone_exc.ConnectFailure, keystone_exc.DiscoveryFailure,
@@ -424,7 +425,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
 def keystone_factory(global_conf: dict[str, str], **local: str) -> Factory:
     settings = _settings(global_conf, local)
     conf = paste_registry.lookup(global_conf['conf'])
-    if 'keystone_authtoken' in conf:                # authtoken was loaded before it
+    if 'keystone_authtoken' in conf:                # authtoken_factory has registered the options
         settings.setdefault('auth_uri', conf.keystone_authtoken.www_authenticate_uri)
     return lambda app: KeystoneContext(app, **settings)
 

@@ -12,7 +12,7 @@ _Data = TypeVar('_Data')          # validation of a token
 _Made = TypeVar('_Made')          # data derived from it
 
 MAX_TOKENS = 4096                      # tokens; each takes a few kilobytes
-SHARED_CACHE_LIFETIME_S = 10  # limit if memcached caches validations too, because their age is unknown then
+SHARED_CACHE_LIFETIME_S = 10           # limit with memcached: a validation from memcached is of unknown age
 
 
 class TokenCache(Generic[_Data, _Made]):

@@ -1,4 +1,4 @@
-"""os-floating-ip-dns: DNS domains, and DNS entries of projects for addresses."""
+"""os-floating-ip-dns: DNS domains, and the DNS entries that projects create for addresses."""
 
 from nova import exception
 from nova.api.projects import known

@@ -1,4 +1,7 @@
-"""Validate rules of security groups and convert them to the stored form. No database: agents have none."""
+"""Validate rules of security groups and convert them to the stored form.
+
+Agents use this module, too. It must not import database code, because agents have no database access.
+"""
 from collections.abc import Mapping
 import ipaddress
 from typing import Any, TypedDict
@@ -63,7 +66,10 @@ def canonical_protocol(value: str | None, ethertype: str | None = None) -> str |
 
 
 def protocol_aliases(value: str) -> list[str]:
-    """Return all texts for the same protocol; for any protocol, ANY."""
+    """Return all spellings of a protocol: its names and its number.
+
+    "Any protocol" has the spellings in ANY. An unknown protocol has only the given spelling.
+    """
     try:
         found = canonical_protocol(value)
     except exception.InvalidInput:
@@ -88,7 +94,7 @@ def parse_prefix(text: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface
     :raises ValueError: invalid text
     """
     if '%' in str(text):
-        raise ValueError('An address range has no zone.')
+        raise ValueError('An address range cannot have an IPv6 zone.')
     return ipaddress.ip_interface(text)
 
 
@@ -98,7 +104,9 @@ def normalized(text: str | None) -> str | None:
 
 
 def check_rule(rule: dict[str, Any]) -> dict[str, Any]:
-    """Check a rule and return it in stored form; the protocol only changes to lower case.
+    """Check a rule and return it in stored form.
+
+    The stored protocol is the given text in lower case, not its canonical form.
 
     :param rule: dict with direction, ethertype, protocol, port_range_min, port_range_max, remote_ip_prefix and
         remote_group_id
@@ -134,7 +142,7 @@ def _check_ports(rule: dict[str, Any], protocol: str | None) -> None:
         return
     if protocol in ICMP:
         if low is None or not 0 <= low <= 255 or not 0 <= (high or 0) <= 255:
-            raise exception.InvalidInput(reason='ICMP type and code must be between 0 and 255, code only with type.')
+            raise exception.InvalidInput(reason='ICMP type and code must be between 0 and 255; a code needs a type.')
         return
     if protocol not in WITH_PORTS:
         raise exception.InvalidInput(reason='Port ranges need a protocol with ports: ' + ', '.join(WITH_PORTS))

@@ -57,8 +57,8 @@ INTERFACE = Interface(
            doc='Return the network state of a host (host_state.HostState) as JSON. '
                '``physical_networks``: {physical network: bridge of the host}, ``address``: its tunnel address. '
                "``applied_state``: {'revision', 'members': ids of the groups whose members the agent has} of the state "
-               "that the agent has applied, or {}. The response has only what is missing: 'revision' alone; with "
-               "'rules' and 'members' if only rules of groups changed; otherwise with 'state'."),
+               "that the agent has applied, or {}. The response has 'revision'. After a change of only group rules it "
+               "has 'rules' and 'members', too. After another change it has 'state'."),
     Method('report_leases', ('host', 'leases'), call=True, since='1.3', optional=True, timeout=REPORT_TIMEOUT_S,
            doc="Report DHCP leases that began, were renewed or ended on a host: [{'mac', 'address', 'expires_at': Unix "
                'time}], at most MAX_LEASES. Addresses that belong to no port of the host are ignored.'),

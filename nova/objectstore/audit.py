@@ -15,7 +15,7 @@ Finish = Callable[[log.Record, int], None]          # (record, status code)
 
 
 def record_of(environ: WSGIEnvironment, operation: str, path: tuple[str, str], sub: str | None) -> log.Record:
-    """Create the record of a write; the caller is set later.
+    """Create the record of a write. The caller of this function adds the user with ``record.asked_by``.
 
     :param operation: function name, used as action after ``objectstore:``
     :param path: bucket and key

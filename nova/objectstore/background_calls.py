@@ -22,7 +22,7 @@ def _pool() -> concurrency.Pool:
 class BackgroundCalls:
     """Runs calls in order in another thread, with at most two buffered batches.
 
-    A later ``add``, or ``end``, raises the exception of a call.
+    If a call raises an exception, a later ``add`` or ``end`` raises it.
     """
 
     def __init__(self) -> None:

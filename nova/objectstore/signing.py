@@ -101,7 +101,7 @@ def _fourth(environ: WSGIEnvironment, headers: dict[str, str], params: dict[str,
     body = headers.get('x-amz-content-sha256') or (payload.UNSIGNED if in_url else None)
     if scope is None or proof is None or covered is None or body is None:
         raise errors.S3Error('AuthorizationHeaderMalformed', 'The signature, its scope or x-amz-content-sha256 is '
-                                                             'missing, or not for S3.')
+                                                             'missing, or the scope is not for S3.')
     try:
         signed = aws_signatures.covered(headers, covered[1], in_url)
     except aws_signatures.Incomplete as error:

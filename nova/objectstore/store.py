@@ -104,7 +104,7 @@ class Store:
         self._db.run(write)
 
     def bucket(self, project: str, name: str) -> int:
-        """Return the number of a bucket.
+        """Return the row ID of a bucket.
 
         :raises S3Error: the project does not have it
         """
@@ -182,8 +182,8 @@ class Store:
         """Return a page of keys with a prefix, sorted by bytes; keys with a common prefix up to a delimiter are
         grouped.
 
-        The first query after a group reads one row. Each further query reads twice as many, until the next group. If
-        each query read a full page, a thousand groups could need a million rows.
+        The first query after a group reads one row. Each further query reads twice as many rows as the query before it,
+        until a row belongs to a group. If each query read a full page, a thousand groups could need a million rows.
         """
         rows: list[ResultRow] = []
         prefixes: list[str] = []

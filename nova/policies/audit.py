@@ -7,6 +7,6 @@ RULES = (
      'List the audit records of the project.',
      (('GET', '/os-audit'),)),
     ('nova:audit:index:all_projects', ADMIN,
-     'List the audit records of all projects, and those that belong to none.',
+     'List the audit records of all projects, and the records without a project.',
      (('GET', '/os-audit'),)),
 )

@@ -56,7 +56,11 @@ def explain(check: BaseCheck, rules: dict[str, files.Rule], target: dict[str, st
 
 
 def _decided(steps: list[Step], passes: bool, one_is_enough: bool) -> tuple[Step, ...]:
-    """Mark the deciding parts: the first that passes in "one of", the first that fails in "all of", else all."""
+    """Mark the parts that decide the result of "one of" or "all of".
+
+    The first passing part decides a "one of" that passes. The first failing part decides an "all of" that fails.
+    Otherwise every part decides.
+    """
     if passes == one_is_enough:
         first = next(number for number, step in enumerate(steps) if step.passes == passes)
         return tuple(dataclasses.replace(step, decides=number == first) for number, step in enumerate(steps))

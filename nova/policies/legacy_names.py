@@ -2,7 +2,8 @@
 
 An operation of the older API could check two rules: of the core (``compute:``) and of the extension
 (``compute_extension:``). Both had to pass, so the checks of both are joined by "and". If a file has only the core's
-rule, the check of the extension is unknown. The core's rule then restricts the current default, and never extends it.
+rule, the check of the extension is unknown. The core's rule is then joined with the current default by "and", so it can
+only restrict the default.
 
 ``compute:get_all_tenants`` is omitted on purpose. Older files permit it to everybody, because the code also required an
 administrator.
@@ -14,29 +15,29 @@ import functools
 import re
 
 CORE, EXTENSION = 'compute:', 'compute_extension:'
-ALL = ':*'                       # each operation of an extension, except policies.EXTRAS
+ALL = ':*'          # suffix: the rules of all operations of an extension, except those in policies.EXTRAS
 _S, _O = 'os_compute_api:servers:', 'os_compute_api:os-'
 
 
 def _hyphenated(name: str) -> str:
-    """Return a legacy name in the form of today's rules, whose extensions have hyphens."""
+    """Replace the underscores in the extension part of a legacy name by hyphens, as in current rule names."""
     extension, colon, operation = name.partition(':')
     return extension.replace('_', '-') + colon + operation
 
 
-# names whose rule has the same name in the present form
+# legacy names of one current rule with the same name, apart from the hyphens
 _SAME = '''
     availability_zone:list availability_zone:detail console_auth_tokens console_output evacuate
     extended_server_attributes flavor_access floating_ip_pools instance_actions:events keypairs:index keypairs:show
     keypairs:create keypairs:delete migrations:index server_diagnostics simple_tenant_usage:show
     simple_tenant_usage:list
 '''
-# the same; the rule of each operation of the extension
+# legacy names of an extension with the same name, apart from the hyphens: they cover the rules of all its operations
 _EACH = '''
     aggregates attach_interfaces baremetal_nodes deferred_delete floating_ips hosts hypervisors
     instance_usage_audit_log multinic server_groups server_password services
 '''
-# (name without compute_extension:, rules)
+# (legacy name without compute_extension:, current rules)
 _EXTENSIONS = (
     *((name, (_O + _hyphenated(name),)) for name in _SAME.split()),
     *((name, (_O + _hyphenated(name) + ALL,)) for name in _EACH.split()),
@@ -83,7 +84,7 @@ _EXTENSIONS = (
     ('volume_attachments:delete', (_O + 'volumes-attachments:delete',)),
     ('volumes', (_O + 'volumes' + ALL, _O + 'volumes:snapshots' + ALL)),
 )
-# (name without compute:, rules)
+# (legacy name without compute:, current rules)
 _CORE = (
     *((name, (_S + name,)) for name in (
         'create', 'create:attach_network', 'create:attach_volume', 'create:forced_host', 'update', 'delete', 'start',
@@ -132,7 +133,7 @@ _CORE_ALONE = frozenset(rule for name, rules in _CORE for rule in rules if rule.
 
 @functools.cache
 def _of_rules(known: frozenset[str], extras: frozenset[str]) -> dict[str, list[str]]:
-    """Return {rule: its legacy names, the extension's first}."""
+    """Return {current rule: [legacy names]}; legacy names of extensions precede those of the core."""
     found: dict[str, list[str]] = {}
     for name, rules in NAMES.items():
         for rule in rules:
@@ -166,7 +167,7 @@ def text(rule: str, known: Mapping[str, str], written: Mapping[str, str],
 def _bound(check: str, known: Mapping[str, str]) -> list[str]:
     """Return the check that limits a rule to the caller's user or project, if the current default has such a limit.
 
-    The older API checked that in code, so its files could permit quotas and key pairs to everybody.
+    The older API enforced this limit in code. So its policy files could permit quotas and key pairs to everybody.
     """
     named = re.findall(r'rule:(\w+)', check)
     whole = ' '.join([check, *(known[name] for name in named if name in known)])

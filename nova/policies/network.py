@@ -82,7 +82,8 @@ RULES = (
     Rule('create_l3-router', _ADMIN, 'Give a router to a host.'),
     Rule('delete_l3-router', _ADMIN, 'Take a router from its host.'),
     Rule('get_network_ip_availability', _SERVICE, 'Show the used addresses of networks.'),
-    Rule('get_quota', _READER, 'Show the quotas of a project. A list of all quotas is checked without a project.'),
+    Rule('get_quota', _READER, 'Show the quotas of a project. A list of the quotas of all projects is checked without '
+         'a project, so by default only administrators pass.'),
     Rule('update_quota', _ADMIN, 'Change the quotas of a project.'),
     Rule('delete_quota', _ADMIN, 'Reset the quotas of a project to the defaults.'),
     Rule('get_rule_type', _ANY_READER, 'List and show types of QoS rules.'),

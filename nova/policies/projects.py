@@ -8,7 +8,7 @@ from nova.policies.base import READER
 # (rule, check, description, ((method, path), …))
 RULES = (
     ('nova:permissions:index', ANYONE,
-     'List the rules that the caller does not pass.',
+     'List the policy rules that deny access to the caller.',
      (('GET', '/os-permissions'),)),
     ('os_compute_api:extensions', ANYONE,
      'List and show the API extensions.',
@@ -36,7 +36,7 @@ RULES = (
      'Delete an extra spec of a flavor.',
      (('DELETE', '/flavors/{flavor_id}/os-extra_specs/{flavor_extra_spec_key}'),)),
     ('os_compute_api:os-flavor-extra-specs:index', READER,
-     'List the extra specs of a flavor, also in the representation of flavors.',
+     'List the extra specs of a flavor. Other responses show the extra specs of flavors only if this rule permits it.',
      (('GET', '/flavors/{flavor_id}/os-extra_specs/'),
       ('POST', '/flavors'),
       ('GET', '/flavors/detail'),

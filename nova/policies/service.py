@@ -52,13 +52,13 @@ class Service:
 
     @functools.cached_property
     def defaults(self) -> dict[str, str]:
-        """{rule: default check} of the base rules and of those that guard something."""
+        """{rule: default check} of the base rules and of the rules that guard operations or fields."""
         return {name: check for name, check, _description in self.base} | {
             rule.name: rule.check for rule in self.rules}
 
     @functools.cached_property
     def guards(self) -> frozenset[str]:
-        """Names of the rules that guard something."""
+        """Names of the rules that guard operations or fields."""
         return frozenset(rule.name for rule in self.rules)
 
     @functools.cached_property
@@ -68,5 +68,5 @@ class Service:
 
 
 def names(blocks: Mapping[str, str]) -> dict[str, str]:
-    """Return {rule: default check} of {default check: names separated by white space}."""
+    """Convert {default check: rule names separated by white space} to {rule: default check}."""
     return {name: check for check, text in blocks.items() for name in text.split()}

@@ -1,4 +1,4 @@
-"""Targets for rules that concern no particular resource: one that belongs to a project and a user."""
+"""Targets of policy checks without a stored resource: the attributes of a resource of a given project and user."""
 from __future__ import annotations
 
 # names of a resource's project, user and domain in the rules
@@ -15,6 +15,6 @@ DOMAIN = 'default'
 
 
 def owned_by(project_id: str | None, user_id: str | None) -> dict[str, str | None]:
-    """Return the attributes of a resource of a project and user, under all names that rules have for them."""
+    """Return the target of a resource of a project and user. It has every attribute name that rules use for them."""
     return {**dict.fromkeys(OF_PROJECT, project_id), **dict.fromkeys(OF_USER, user_id),
             **dict.fromkeys(OF_DOMAIN, DOMAIN), **dict.fromkeys(NOT_PRIVATE, 'True')}

@@ -3,7 +3,8 @@
 A directory contains them. Clients trust ``ca.pem``; ``ca.key`` is the authority's key, and ``NAME.pem`` and
 ``NAME.key`` belong to a server or a client. No certificate is valid for both, so that a listener's key cannot
 authenticate a client. Private keys are readable by their owner only. ``ca.pem`` may contain several authorities, the
-newest first: earlier ones stay until they expire, so that their certificates are trusted until renewal.
+newest first. An earlier authority stays until it expires, so clients trust the certificates that it signed until these
+are renewed.
 
     authority = Authority(directory)
     pair = authority.pair('api', ['cloud.example.org', '192.0.2.10'])       # made, or renewed when it is time
@@ -92,8 +93,8 @@ class Authority:
     def pair(self, name: str, hosts: Iterable[str], days: int = DAYS, use: x509.ObjectIdentifier = SERVER) -> Pair:
         """Return the certificate of a server or client with these host names and addresses.
 
-        A missing one is made, valid for ``days``. One is replaced if it expires within RENEWAL_DAYS, if hosts or use
-        differ, or if another authority signed it.
+        A missing certificate is made, valid for ``days``. An existing one is replaced if it expires within
+        RENEWAL_DAYS, has other hosts or another use, or is not signed by the newest authority.
 
         :raises InvalidInput: a name is invalid, or the directory cannot be used
         """
@@ -107,7 +108,7 @@ class Authority:
 
     def renew(self, name: str, hosts: Iterable[str], use: x509.ObjectIdentifier = SERVER,
               subject: str | None = None) -> Pair:
-        """Replace a certificate as ``pair`` does, unconditionally and with a new key.
+        """Replace a certificate and its key, even if ``pair`` would keep them.
 
         :param subject: common name, by which servers identify clients; None: the name of the files
         """
@@ -160,12 +161,12 @@ class Authority:
                 .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                 .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
                 .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
-                # not critical: else libvirt and QEMU require key encipherment, which these keys do not support
+                # not critical: libvirt and QEMU check a critical key usage for key encipherment, which EC keys lack
                 .add_extension(usage(digital_signature=True), critical=False)
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
                                critical=False)
                 .sign(signing_key, hashes.SHA256()))
-        # The key first: a concurrent reader finds that they do not match, and makes them again.
+        # Between the two writes a concurrent ``pair`` finds a mismatch. It then waits for the lock and checks again.
         write(pair.key, _private(key), 0o600)
         write(pair.certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from nova.runtime import directories
 
 Path = str | os.PathLike[str]
-PRIVATE = 0o600                          # mode of a file for its owner alone
+PRIVATE = 0o600                          # mode of a file that only its owner can use
 PART = '.part'                           # end of the name of a temporary file, which begins with a dot
 
 

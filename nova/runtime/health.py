@@ -1,8 +1,11 @@
 """Health of a process: reported by its parts, read by systemd's watchdog, /healthz and /readyz.
 
-A part may have ``alive()``, for failures that a restart would repair, and ``ready()``, for its dependencies; both
-return {name: (whether it is healthy, {details})}. Details contain no secrets: they are names, numbers and error
-classes. ``alive`` never blocks.
+A part of a process may have two methods. Both return {name: (whether it is healthy, {details})}:
+
+* ``alive()`` reports failures that a restart would repair. It never blocks.
+* ``ready()`` reports the dependencies of the part.
+
+Details contain no secrets: they are names, numbers and error classes.
 """
 from collections.abc import Callable, Iterable, Mapping
 import threading
@@ -18,7 +21,7 @@ States = Mapping[str, State]                     # by name
 
 # Workers that make no progress for so long are considered stuck.
 STUCK_S = 600
-# A heartbeat may wait for a broker, which no restart repairs. After this time its thread is considered stuck.
+# A heartbeat may wait for the broker, and a restart would not help. After this time its thread is considered stuck.
 HEARTBEAT_STUCK_S = 300
 ANSWER_S = 3                 # a check that takes longer has failed
 FRESH_S = 1                  # validity of a check's result
@@ -116,7 +119,10 @@ class Dependencies:
 
 
 class _Check:
-    """Runner of one check at a time in its own thread: a check that hangs delays no other."""
+    """Runner of one check of a dependency in a separate thread, so that a check that hangs does not delay others.
+
+    A check is not started again while it runs.
+    """
 
     def __init__(self, name: str, function: Callable[[], object]) -> None:
         self._name, self._function = name, function

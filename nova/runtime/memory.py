@@ -1,7 +1,7 @@
 """Return of free memory to the operating system.
 
-The C library keeps freed memory between blocks in use. A process stays large after a response of many megabytes or a
-backup, and the free parts grow slowly under load.
+The C library keeps freed memory between blocks in use. So a process stays large after a backup or a response of many
+megabytes. Under load the kept memory grows slowly.
 """
 import ctypes
 import threading

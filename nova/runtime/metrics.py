@@ -6,7 +6,7 @@
     metrics.DB_CONNECTIONS.watch(database, read)        # read(database) -> {labels: value}, called at a scrape
 
 Label values come from the code and the configuration: rows, filters, status codes; never ids, paths or text of a
-client. SERVERS alone has ids, up to a configured number. Each process has one registry, so the values of several
+client. Only SERVERS has ids, up to a configured number. Each process has one registry, so the values of several
 clouds in one process are added.
 """
 from __future__ import annotations

@@ -17,7 +17,7 @@ def read_file(path: str) -> str:
     try:
         with open(path, encoding='utf-8') as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise exception.InvalidInput(f'Others than its owner may use {path}: chmod 600 {path}')
+                raise exception.InvalidInput(f'Users other than its owner have access to {path}: chmod 600 {path}')
             return _checked(file.readline(MAX_LENGTH + 2).rstrip('\r\n'), path)
     except OSError as error:
         raise exception.InvalidInput(f'{path} cannot be read: {error.strerror}.') from None

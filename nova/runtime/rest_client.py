@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 BAD_TOKEN = 401
 REFUSALS: dict[int, type[exception.NovaException]] = {BAD_TOKEN: exception.Unauthorized, 403: exception.Forbidden}
 _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
-TIMEOUT_S = 180           # without a response, or its next part, unless the section's timeout is set
+TIMEOUT_S = 180           # time to wait for a response or its next part; the section may set another timeout
 
 
 def session_of(conf: ConfigOpts, section: str, timeout_s: int
                ) -> tuple[sessions.Session, auth_plugins.BaseAuthPlugin | None]:
     """Return (keystoneauth1 session of a section, its auth plugin; None: it names no account).
 
-    :param timeout_s: without a response, unless the section sets another one
+    :param timeout_s: time to wait for a response; the section may set another timeout
     """
     keystoneauth.register_newer(conf, section)
     auth = loading.load_auth_from_conf_options(conf, section) if conf[section].auth_type else None
@@ -87,14 +87,14 @@ class Service:
     def refusal(self, ctx: RequestContext, code: int) -> exception.NovaException:
         """Return the error for a response with a code from 400 on.
 
-        A request's token was valid on arrival. A service that refuses it before it expires cannot check tokens, or uses
-        another Keystone: a new token would not help the user.
+        The token of a request was valid when the request arrived. If a service refuses the token before it expires, the
+        service cannot check tokens or uses another Keystone. A new token would not help the user.
         """
         if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_expired()):
             if not ctx.auth_token and self.has_account:
-                self._adapter.invalidate()               # the next request gets a new one
-            # keystonemiddleware requires the role "service"
-            account = ", or does not take that of this cloud's account" if ctx.auth_token and self.has_account else ''
+                self._adapter.invalidate()               # the next request gets a new token
+            # keystonemiddleware refuses a service token without the role "service"
+            account = ', or refuses the token of the service account' if ctx.auth_token and self.has_account else ''
             return exception.Unavailable(f'The {self.name} service refused a valid token with code {code}: it cannot '
                                          f'check tokens at the moment{account}.')
         error = self._errors.get(code)

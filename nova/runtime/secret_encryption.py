@@ -83,7 +83,7 @@ def read(path: str) -> list[bytes] | None:
     try:
         with open(path, 'rb') as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise Unusable(f'others than its owner may use {CALLED}')
+                raise Unusable(f'users other than its owner have access to {CALLED}')
             lines = file.read(MAX_FILE_BYTES).split()
     except FileNotFoundError:
         return None

@@ -3,8 +3,8 @@
 Each row of ROWS names files and a function that returns their new content. A file that changes is first copied to the
 directory COPIES of the state directory. An interrupted conversion is repeated.
 
-To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. A change of content alone needs
-no row where the reader accepts records of version 1 (see the module of the record).
+To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. A change of only the content
+needs no row where the reader accepts records of version 1 (see the module of the record).
 
 Names of stored values in databases are in ``nova.db.conversion``. After the first release nothing is added here.
 """

@@ -17,7 +17,7 @@ NEEDS = {'libvirt': 'libvirtmod', 'libvirt_lxc': 'libvirtmod_lxc', 'libvirt_qemu
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """The last finder of a process: it is asked for modules that the environment does not have.
+    """Import finder for the modules in NEEDS. It is the last one, so modules of the environment have precedence.
 
     :param directory: directory of the distribution's modules
     """

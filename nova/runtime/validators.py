@@ -122,7 +122,7 @@ def _internet(parse: Callable[[str], object], what: str) -> Validator[str]:
     return validate
 
 
-# IP addresses have no zone. The standard library's canonical form is returned.
+# IP addresses cannot have an IPv6 zone. The standard library's canonical form is returned.
 address = _internet(ipaddress.ip_address, 'an address')
 prefix = _internet(lambda given: ipaddress.ip_network(given, strict=False), 'a range')
 interface_address = _internet(ipaddress.ip_interface, 'an address with a prefix length')

@@ -104,7 +104,7 @@ def read_only(environ: WSGIEnvironment, start_response: StartResponse,
         status, kind, body = answer()
         headers: tuple[tuple[str, str], ...] = ()
     else:
-        status, kind, body = '405 Method Not Allowed', 'text/plain', b'GET and HEAD alone.\n'
+        status, kind, body = '405 Method Not Allowed', 'text/plain', b'Only GET and HEAD are allowed.\n'
         headers = (('Allow', 'GET, HEAD'),)
     return _answer(environ, start_response, status, kind, body, (('Cache-Control', 'no-store'), *headers))
 

@@ -59,7 +59,7 @@ def local_counters() -> Counters:
 
 
 class Usage:
-    """Counters of the guests and nodes of a driver; this one has those of the host alone."""
+    """Counters of the guests and nodes of a driver. This base class has only those of the host."""
 
     def __init__(self, host: str) -> None:
         self.host = host

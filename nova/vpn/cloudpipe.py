@@ -29,8 +29,8 @@ from nova.web.params import Param
 
 Document = dict[str, typing.Any]
 
-VERSION = '2.91'                 # version of the requests that create the server
-GROUP_VERSION = '2.35'           # last version that creates security groups
+VERSION = '2.91'                 # microversion of the requests that create the server
+GROUP_VERSION = '2.35'           # last microversion that creates security groups
 ABANDONED_S = 120                # age after which a creation counts as abandoned: longer than any request
 NAME = 'vpn-{}'
 PROJECT_ID = '[A-Za-z0-9_-]{1,64}'

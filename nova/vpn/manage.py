@@ -64,7 +64,7 @@ def _run(ask: projects.Ask, project_id: str) -> str:
 
 
 def _ident(conf: cfg.ConfigOpts, project: str) -> str:
-    """Return the id of a project by id or, with the embedded identity service, by name."""
+    """Return the id of a project. With the embedded identity service, ``project`` may also be a name."""
     from nova.vpn import cloudpipe
     if conf.identity.backend != 'embedded':
         return cloudpipe.checked_project(project)

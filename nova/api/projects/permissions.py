@@ -1,4 +1,4 @@
-"""GET /os-permissions (an API extension): policy rules that the caller does not pass.
+"""GET /os-permissions (an API extension): policy rules that deny access to the caller.
 
 A user interface reads them once and does not offer these operations. The rules are evaluated for resources of the
 caller's own project. Each API still decides about every request.

@@ -109,9 +109,10 @@ def _servers(req: operations.Request, made: str) -> list[Server]:
 
 def _finish(req: operations.Request, servers: Sequence[str], outside: str | None, volume_tags: dict[str, str],
             volumes: int) -> None:
-    """Assign public addresses and tag volumes as soon as new servers have them. If one fails, delete all servers.
+    """Wait until the new servers have ports and volumes, then assign public addresses and tag the volumes.
 
-    A failed server is skipped. The request has a slot of ``waits``.
+    Servers in ERROR are skipped. If this fails for one server, delete all of them. The caller holds a slot of
+    ``waits``.
 
     :param servers: UUIDs
     :param outside: UUID of the network of public addresses, or None without such addresses
@@ -148,7 +149,10 @@ def _finish(req: operations.Request, servers: Sequence[str], outside: str | None
 
 
 def _delete(req: operations.Request, servers: Sequence[str], public: bool) -> None:
-    """Delete the servers of a failed request and release their public addresses. A refused step stops no other."""
+    """Delete the servers of a failed request and release their public addresses.
+
+    If a call fails, the other calls are still made.
+    """
     for uuid in servers:
         addresses: list[str] = []
         try:
@@ -179,7 +183,7 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
     :param finish: function(UUIDs of new servers) that completes the request
 
     The token is also passed to the compute API, which finds the servers of an interrupted request. ``client_tokens``
-    checks the parameters of a token. The compute API checks the visibility of the image.
+    refuses a token that was used with other parameters. The compute API checks the visibility of the image.
     """
     headers, servers = {'Prefer': 'return=representation'}, list[Server]()
     if requested.get('ClientToken'):
@@ -223,7 +227,7 @@ def _network(req: operations.Request, given: operations.Structure) -> dict[str, 
             raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
                                   f'{given["NetworkInterfaceId"]} is in use.')
         if not req.caller.dry and network_interfaces.INDEX in tags.attributes(req, 'eni', port['id']):
-            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)          # of an earlier instance
+            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # set for an earlier instance
         return {'port': port['id']}
     network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)

@@ -104,7 +104,8 @@ def associate_address(req: operations.Request, given: operations.Given) -> JsonD
     body = {'port_id': port}
     if given.get('PrivateIpAddress'):
         body['fixed_ip_address'] = given['PrivateIpAddress']
-    public_addresses.release(req, public_addresses.assigned(req, [port]))        # an associated address replaces it
+    # the associated address replaces the automatic public address of the port
+    public_addresses.release(req, public_addresses.assigned(req, [port]))
     req.call('network', 'PUT', f'/floatingips/{row["id"]}', {'floatingip': body})
     return {'AssociationId': 'eipassoc' + req.ids.one('eipalloc', row['id'])[8:]}
 

@@ -1,7 +1,8 @@
-"""Implementation of route tables with subnets of the network service.
+"""Route tables of EC2, applied to subnets of the network service.
 
-Route tables are applied through DHCP. A subnet gets a gateway if its table has a default route to the internet gateway;
-otherwise its guests get host routes. Security groups must restrict the traffic.
+Guests receive the routes through DHCP. A subnet gets a gateway if its table has a default route to the internet
+gateway. Otherwise its guests get host routes. A guest can ignore these routes, so security groups must restrict the
+traffic.
 """
 from collections.abc import Iterable, Sequence
 import contextlib

@@ -45,7 +45,10 @@ def build(urls: Iterable[Service], region: str = REGION) -> Catalog:
 
 
 def served(conf: cfg.ConfigOpts) -> list[Service]:
-    """Return the services of this deployment: volumes and networks may be external, objects and secrets disabled."""
+    """Return the services that this deployment provides.
+
+    The volume and network services may be external. The object store and the key manager may be disabled.
+    """
     elsewhere = {path for path, here in (
         ('/volume', conf.volume.backend == 'embedded'), ('/network', conf.network.backend == 'embedded'),
         ('/objectstore', conf.objectstore.enabled), ('/key-manager', conf.key_manager.enabled)) if not here}

@@ -1,6 +1,6 @@
-"""Endpoint filters: which endpoints the catalog of a project's tokens has.
+"""Endpoint filters: limit the catalog of a project to the endpoints that are associated with it.
 
-A project without endpoints and endpoint groups of its own has the whole catalog.
+A project without associated endpoints and endpoint groups gets the whole catalog.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Rows = list[Row]
 
-ENDPOINT, GROUP = 'endpoint', 'endpoint_group'         # kinds of what a project has
+ENDPOINT, GROUP = 'endpoint', 'endpoint_group'         # kinds of associations with a project
 FILTERS = ('interface', 'service_id', 'region_id', 'enabled')
 
 
@@ -33,7 +33,7 @@ class EndpointGroups(Resources):
 
 
 class EndpointFilters:
-    """Endpoints and endpoint groups of projects.
+    """Associations of projects with endpoints and endpoint groups.
 
     :param directory: has the database and the projects
     :param resources: {noun: Resources} with the endpoints and endpoint groups
@@ -43,7 +43,7 @@ class EndpointFilters:
         self._directory, self._resources = directory, resources
 
     def add(self, project_id: str, kind: str, target_id: str) -> None:
-        """Give a project an endpoint or endpoint group; repeating it has no effect.
+        """Associate an endpoint or endpoint group with a project; idempotent.
 
         :raises IdentityNotFound: one of them does not exist
         """
@@ -57,7 +57,7 @@ class EndpointFilters:
             conn, project_id=project_id, kind=kind, target_id=target_id))
 
     def expect(self, project_id: str, kind: str, target_id: str) -> Row:
-        """Return an endpoint or endpoint group of a project.
+        """Return an endpoint or endpoint group that is associated with a project.
 
         :raises IdentityNotFound: the project does not have it
         """
@@ -71,7 +71,7 @@ class EndpointFilters:
         return [row for row in self._resources[GROUP].list() if row['id'] in found]
 
     def endpoints(self, project_id: str) -> Rows:
-        """Return the endpoints of a project, with those of its groups."""
+        """Return the endpoints that are associated with a project, directly or through endpoint groups."""
         filters, ids = [row['filters'] for row in self.groups(project_id)], self._ids(project_id, ENDPOINT)
         return [row for row in self._resources[ENDPOINT].list()
                 if row['id'] in ids or any(matches(row, each) for each in filters)]
@@ -81,7 +81,7 @@ class EndpointFilters:
         return [row for row in self._resources[ENDPOINT].list() if matches(row, filters)]
 
     def projects(self, kind: str, target_id: str) -> Rows:
-        """Return the projects that have an endpoint or endpoint group."""
+        """Return the projects that are associated with an endpoint or endpoint group."""
         self._resources[kind].get(target_id)
         with self._directory.db.reader() as conn:
             found = queries.project_endpoints(conn, kind=kind, target_id=target_id)
@@ -97,7 +97,7 @@ def matches(endpoint: Mapping[str, Any], filters: Mapping[str, Any]) -> bool:
 
 
 def filtered(conn: engine.Connection, catalog: catalogs.Catalog, project_id: str) -> catalogs.Catalog:
-    """Return the part of a catalog that a project has."""
+    """Return the endpoints of a catalog that are associated with a project; all of them if none is."""
     held = queries.project_endpoints(conn, project_id=project_id)
     if not held:
         return catalog

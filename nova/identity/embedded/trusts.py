@@ -94,12 +94,12 @@ def is_expired(row: Row) -> bool:
 
 
 def user_of(row: Row) -> str:
-    """Return the id of the user that tokens of a trust name."""
+    """Return the user id in the tokens of a trust: of the trustor with impersonation, else of the trustee."""
     return row['trustor_user_id' if row['impersonation'] else 'trustee_user_id']
 
 
 def load(conn: engine.Connection, claims: tokens.Claims, known: list[Row]) -> tuple[Row, list[Row]]:
-    """Return (trust of a token as tokens show it, roles that it grants).
+    """Return (trust of a token in the form of the token document, roles that it grants).
 
     The token ends when the trust is deleted or expired, when the trustor loses one of its roles, and when the tokens of
     the trustor or the trustee end.

@@ -71,7 +71,7 @@ class IdentityApi(application.Api[operations.Request]):
                   target_type=segments[2] if values else row.path[4:],
                   target_id=values[0] if values else None, target_part='/'.join(values[1:]) or None)
         if not row.public:
-            # changes outlast the token, so they do not rely on the cache
+            # A change has a lasting effect, so the token of a write is validated without the cache.
             req.ask_as(self._service.validate(req.header('X-Auth-Token'), trusted=row.method == 'GET'))
             if (row.method, row.path) != ('GET', '/v3/auth/tokens'):         # services validate tokens for their API
                 access_rules.check(req.caller.credential, ('identity',), req.environ)

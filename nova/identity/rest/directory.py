@@ -65,7 +65,10 @@ def delete_tag(req: Request, project_id: str, value: str) -> None:
 # ---- users
 
 def change_password(req: Request, user_id: str) -> None:
-    """Change a password. The original password replaces a token, and attempts are rate-limited like logins."""
+    """Change a password.
+
+    The request needs no token: the original password authenticates the user. Attempts are rate-limited like logins.
+    """
     req.service.logins.change_password(user_id, req.body['original_password'], req.body['password'],
                                        req.remote_address)
 

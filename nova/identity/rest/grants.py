@@ -156,7 +156,7 @@ class Grant:
         self._suffix = '/inherited_to_projects' if inherited else ''
 
     def _ids(self, parts: dict[str, str]) -> tuple[str, str, str]:
-        """Return (actor's id, kind of the stored target, its id); there is one system."""
+        """Return (actor's id, kind of the stored target, target's id). The id of the system is directory.SYSTEM."""
         return parts[f'{self._actor}_id'], self._target, parts.get(f'{self._kind}_id', directory.SYSTEM)
 
     def list(self, req: Request, **parts: str) -> Rows:

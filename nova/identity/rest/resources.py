@@ -80,7 +80,7 @@ _NO_OPTIONS: Schema = {**obj(immutable={'enum': [False, None]}), 'additionalProp
 _ID = Field('id', s.STRING, 'id', 'ID.')
 _IN_DOMAIN = Field('domain_id', s.STRING, 'domain_id', 'Domain; without it, that of the token.', filter='domain_id',
                    accepts=_REF, **WRITE)
-# of other resources than projects
+# field of resources other than projects
 _NO_DOMAIN = Field('is_domain', s.FLAG, None, 'Must be false.', '', accepts=Converted({}, _no_domain), **WRITE)
 
 
@@ -146,7 +146,7 @@ USER = OpenKind('user', 'users', t.identity_users, (
     _NO_DOMAIN,
     Field('password', s.STRING, None, 'Password; it is not shown.', '', column='password', accepts=maybe(s.SECRET),
           **WRITE),
-    Field('default_project_id', s.STRING, _present('default_project_id'), 'Project of tokens without a given scope.',
+    Field('default_project_id', s.STRING, _present('default_project_id'), 'Project of a login without a scope.',
           column='default_project_id', optional=True, accepts=_REF, **WRITE),
     Field('email', s.STRING, _present('email'), 'Address.', column='email', optional=True,
           accepts=maybe({**s.TEXT, 'maxLength': 255}), **WRITE),
@@ -295,7 +295,7 @@ ENDPOINT_GROUP = Kind('endpoint_group', 'endpoint_groups', t.identity_endpoint_g
 
 
 def _blank(name: str, doc: str, accepts: Schema) -> Field:
-    """Return a field that is stored as '' if it is null."""
+    """Return a field that is null in the API and '' in the database."""
     return Field(name, s.STRING_OR_NULL, _or_null(name), doc, column=name, filter=name, accepts=accepts, **WRITE)
 
 
@@ -332,7 +332,7 @@ CREDENTIAL = Kind('credential', 'credentials', t.identity_credentials, (
     Field('project_id', s.STRING_OR_NULL, 'project_id', 'Project of an EC2 key pair.', accepts=_REF, **WRITE),
     linked('credentials/{id}'),
 ))
-EC2 = Resource('credential', 'credentials', None, (          # rows of credentials with the pair of the blob
+EC2 = Resource('credential', 'credentials', None, (          # rows of credentials with the two keys of the blob
     Field('user_id', s.STRING, 'user_id', 'User.'),
     Field('tenant_id', s.STRING_OR_NULL, 'project_id', 'Project.'),
     Field('trust_id', s.NULL, Constant(None), 'Always null.'),
@@ -365,7 +365,7 @@ _RULE: Schema = {'anyOf': [
 _END = maybe({'type': 'string', 'maxLength': 64})
 _SHOWN_RULE = shape(id=s.STRING, **dict.fromkeys(access_rules.FIELDS, s.STRING))
 APPLICATION_CREDENTIAL = Kind('application_credential', 'application_credentials', t.identity_application_credentials, (
-    _ID,                                 # rows have the shown ``roles`` and ``access_rules``
+    _ID,                                 # rows have ``roles`` and ``access_rules``, see directory._shown
     _name(255, write='create'),
     Field('secret', s.STRING, 'secret', 'Secret, shown once.', 'create', write='create', accepts=maybe(s.SECRET)),
     Field('description', s.STRING_OR_NULL, 'description', 'Description.', write='create', accepts=_TEXT),
@@ -395,8 +395,8 @@ TRUST = Kind('trust', 'trusts', t.identity_trusts, (
     *(Field(f'{who}_user_id', s.STRING, f'{who}_user_id', doc, _LIST, filter=f'{who}_user_id', write='create',
             accepts=s.ID, required=True) for who, doc in (
         ('trustor', 'User who delegates roles.'), ('trustee', 'User who gets tokens.'))),
-    Field('impersonation', s.FLAG, 'impersonation', 'Whether tokens name the trustor.', _LIST, write='create',
-          required=True),
+    Field('impersonation', s.FLAG, 'impersonation', 'Whether the user of the tokens is the trustor.', _LIST,
+          write='create', required=True),
     Field('project_id', s.STRING, 'project_id', 'Project.', _LIST, write='create', accepts=s.ID, required=True),
     Field('roles', [ROLE.view('show')], _trust_roles, 'Roles of its tokens.', _SHOW, write='create', required=True,
           accepts=s.array(_ROLE_REF, 1, 64)),
@@ -424,7 +424,7 @@ EVENT = Resource('event', 'events', None, (
 
 # ---- logins and tokens
 
-# References in a login are only looked up: any text without NUL.
+# IDs and names in a login are used only for lookups, so they may be any text without NUL.
 _LOOKED_UP: dict[str, Schema] = {'id': s.TEXT, 'name': s.TEXT}
 _OWNED: dict[str, Schema] = {**_LOOKED_UP, 'domain': obj(**_LOOKED_UP)}
 _LONG: Schema = {'type': 'string', 'maxLength': 4096}
@@ -457,7 +457,7 @@ def _ref(domain_id: str | None, name: str | None) -> JsonObject:
 
 TOKEN = View(                            # (TokenData, catalog or None)
     Field('methods', s.STRINGS, lambda data, catalog: list(data.claims.methods), 'Methods of the login.'),
-    Field('audit_ids', s.STRINGS, lambda data, catalog: list(data.claims.audit_ids), 'IDs of the token in events.'),
+    Field('audit_ids', s.STRINGS, lambda data, catalog: list(data.claims.audit_ids), 'Audit IDs of the token.'),
     Field('issued_at', s.TIME, lambda data, catalog: _time(data.claims.issued_at), 'Time of the login.'),
     Field('expires_at', s.TIME, lambda data, catalog: _time(data.claims.expires_at), 'End.'),
     Field('user', _USER_OF_TOKEN, lambda data, catalog: {

@@ -1,10 +1,10 @@
-"""Ports that may send from address ranges: packets are attributed by device, not by address.
+"""Filter rules of ports that may send from address ranges. They identify the port by its device.
 
 A range may contain addresses of other guests, so an address in it does not identify the sender or receiver. While a
 packet from or to such a range passes the host, its packet mark holds the sender's port number in the upper half and
 the receiver's in the lower half. A port's number is derived from its device name, so it is stable when other ports
-change. Packets lose the mark when they leave through a tunnel. Their connections use a separate conntrack zone, so
-that they cannot match connections of the guest that owns an address.
+change. Packets lose the mark when they leave through a tunnel. Marked packets use a separate conntrack zone, so that
+they cannot match connections of the guest that owns an address.
 """
 from collections.abc import Iterable
 import hashlib
@@ -33,10 +33,13 @@ def numbers(ports: Iterable[Port]) -> dict[str, int]:
 
 
 def frame_chains(ports: list[Port], known: dict[str, int]) -> list[tuple[str, list[str], tuple[str, str, int] | None]]:
-    """Return [(name, rules, hook or None)] of the bridge table: set the receiver of frames to a range.
+    """Return chains of the bridge table as [(name, rules, hook or None)].
 
-    The bridge knows the receiver only after its device lookup, but tracking begins before, by MAC. A frame sent to
-    another MAC is tracked as one for the owner of the address, and is dropped.
+    They write the receiving port into the mark of a frame to a range. Connection tracking begins before the bridge has
+    chosen the output device. So the chain in prerouting compares the MAC and sets UNKNOWN_RECEIVER, which selects the
+    conntrack zone of ranges. The chain in forward replaces it by the number of the output device's port. A frame with
+    another MAC is not marked as sent to a range, so it is tracked like a frame to the owner of the address. The chain
+    in forward drops it.
     """
     several = [port for port in ports if port.device in known]
     if not several:

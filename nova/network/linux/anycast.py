@@ -94,7 +94,7 @@ def _drop_neighbour_queries(interface: host_state.RouterInterface, where: str) -
 def _to_gateway_host(router: host_state.Router, interface: host_state.RouterInterface) -> list[str]:
     """Redirect ARP and ND replies, and packets for unknown addresses, from a guest's router to the gateway host.
 
-    A local instance sends no queries, because its neighbours are static.
+    The local part of a distributed router sends no queries, because its neighbours are static.
     """
     away = 'drop' if router.role == host_state.DVR_ISOLATED else (
         f'ether daddr set {host_state.gateway_mac(interface.mac)}')

@@ -1,7 +1,7 @@
 """nova-dhcpbridge: called by dnsmasq when a lease begins, changes or ends.
 
-It writes a file for each lease, which nova-network reads. It imports the standard library and the version alone,
-because a guest triggers it with each DHCP request that passes the rate limit.
+It writes a file for each lease, which nova-network reads. A guest triggers it with each DHCP request that passes the
+rate limit. To start fast, it imports only the standard library and nova.version.
 """
 import argparse
 import ipaddress
@@ -15,7 +15,7 @@ import time
 from nova import version
 
 DIRECTORY = 'NOVA_DHCP_LEASES'           # variable of dnsmasq's environment: directory of the files
-VERSION = 2                              # version of the file format (leases.py); others cannot read it
+VERSION = 2                              # version of the file format (leases.py); earlier releases cannot read it
 MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 EPILOG = ('More input comes from the environment: DNSMASQ_LEASE_EXPIRES or DNSMASQ_LEASE_LENGTH, and DNSMASQ_MAC for '
           f'IPv6, where CLIENT is a DUID. {DIRECTORY} is the directory of the files. Other actions are ignored: '
@@ -62,4 +62,4 @@ def write(directory: pathlib.Path, mac: str, address: str, expires_at: int) -> N
     fresh = directory / f'.{name}.{os.getpid()}'
     fresh.write_text(json.dumps({'version': VERSION, 'readable_by': VERSION, 'mac': mac, 'address': address,
                                  'expires_at': expires_at}))
-    fresh.replace(directory / name)      # dnsmasq's own file has the lease after a power failure
+    fresh.replace(directory / name)      # no fsync: dnsmasq's own file has the lease, too

@@ -22,7 +22,7 @@ SETTINGS = {'net__ipv4__ip_forward': '1', 'net__ipv6__conf__all__forwarding': '1
             'net__ipv4__conf__all__arp_notify': '1', 'net__ipv4__conf__default__arp_notify': '1',
             # answer ARP only on the interface that has the address
             'net__ipv4__conf__all__arp_ignore': '1',
-            # other hosts have the same link-local address: duplicate detection would find it
+            # no duplicate address detection: a router has the same link-local address on several hosts
             'net__ipv6__conf__all__accept_dad': '0', 'net__ipv6__conf__default__accept_dad': '0'}
 
 
@@ -39,8 +39,8 @@ class RouterPlumbing:
         self.advertiser = overlay_dnsmasq.RouterAdvertiser(self.space.run, name, directory)
         self.directory = directory
         self._loaded: str | None = None
-        self._helped = ''                # text of the helpers; it is not repeated where the kernel has none
-        self._limited = ''               # text of the limits: loading it renews the burst
+        self._helped = ''                # last nft text of the helpers; not loaded again, even if it failed
+        self._limited = ''               # last nft text of the limits; loading it again would reset the bursts
 
     def apply(self, router: host_state.Router) -> bool:
         """Set up the router. Return whether the namespace was created."""
@@ -116,7 +116,7 @@ def script(router: host_state.Router) -> str:
     """Return the nft text of a router's NAT. It replaces the table atomically; connections continue."""
     lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
     between = _between_scopes(router)
-    # no conntrack in local instances: replies may pass another host's instance
+    # no conntrack in the local part of a distributed router: replies may pass the part on another host
     for name, hook, kind, rules in [
             ('sources', 'prerouting priority -150', 'filter', _sources(router)),
             *([('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
@@ -161,8 +161,8 @@ def limited(router: host_state.Router) -> str:
 def _sources(router: host_state.Router) -> list[str]:
     """Accept a network's addresses only from that network.
 
-    Guest filters know group members by address. A network with the same range behind a second router could otherwise
-    send as a guest of this network.
+    Guest filters identify the members of a remote group by address. Without this check, guests of a network with the
+    same range behind a second router would count as guests of this network.
     """
     on: dict[str, list[host_state.RouterInterface]] = {}
     for interface in [*router.internal, *([router.external] if router.external else [])]:
@@ -188,7 +188,10 @@ def _inwards(router: host_state.Router) -> list[str]:
 
 
 def _within(protocol: str, fixed: str, first: int, last: int, inner: int) -> str:
-    """Return the target of a range of ports. Without a port, nft keeps that of the packet."""
+    """Return the DNAT target of a forwarded port range.
+
+    If the ports stay the same, the target has only an address, and nft keeps the port of the packet.
+    """
     if first == inner:
         return fixed
     pairs = frames.anonymous_set(f'{port} : {inner + port - first}' for port in range(first, last + 1))
@@ -216,7 +219,10 @@ def _names(interfaces: Iterable[host_state.RouterInterface]) -> str:
 
 
 def _in_scope_of_external(router: host_state.Router) -> list[host_state.RouterInterface]:
-    """Return the interfaces whose IPv4 addresses leave the router without translation: the two scopes are the same."""
+    """Return the internal interfaces in the IPv4 address scope of the external network.
+
+    Their addresses leave the router without SNAT.
+    """
     scope = router.external.scopes[0] if router.external is not None else ''
     return [interface for interface in router.internal if scope and interface.scopes[0] == scope]
 

@@ -111,7 +111,7 @@ class Neutron:
 
     def delete(self, ctx: RequestContext, kind: str, ident: str,
                missing: exception.NovaException | None = None) -> None:
-        """Delete a resource. If it does not exist, raise ``missing`` if given."""
+        """Delete a resource. If it does not exist, raise ``missing``; None: do nothing."""
         nothing = missing or exception.NotFound()
         try:
             self.call(ctx, 'DELETE', f'/{kind}/{rest_client.checked(ident, nothing)}', nothing)
@@ -184,7 +184,7 @@ def _key(kind: str) -> str:
 
 
 def _batches(filters: dict[str, Filter]) -> Iterator[dict[str, Any]]:
-    """Yield query parameters, split into batches of the longest filter."""
+    """Yield the query parameters of each request. The values of the longest filter are split into batches of IDS."""
     several = {name: list(value) for name, value in filters.items()
                if isinstance(value, Collection) and not isinstance(value, str)}
     fixed = {name: str(value) for name, value in filters.items() if name not in several}

@@ -17,7 +17,7 @@ KIND, RULES = documents.GROUPS, documents.RULES
 class Groups:
     """Operations of one caller on visible groups.
 
-    ``project_id`` of the methods selects a project; ALL_PROJECTS: all groups that the caller sees.
+    The methods have the parameter ``project_id``: a project, or ALL_PROJECTS for all groups that the caller can see.
     """
 
     def __init__(self, neutron: client.Neutron, context: RequestContext) -> None:
@@ -51,7 +51,7 @@ class Groups:
             self._neutron.delete(self._context, KIND, ident, _missing(ident))
 
     def add_rule(self, project_id: nova_context.Projects | str, rule: Document) -> tuple[Document, Hosts]:
-        """Create a rule. Return it, and no hosts: Neutron's agents apply it."""
+        """Create a rule and return (rule, hosts to notify). There are none, because Neutron's agents apply the rule."""
         self.show(project_id, rule['security_group_id'])
         values = {name: value for name, value in rule.items() if value is not None}
         with _refused():

@@ -315,9 +315,9 @@ class NeutronManager:
     def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Port]:
         """Return a server's ports in order: its project's ports with the binding profile key POSITION.
 
-        The owner of a port may set device_id to any server and device_owner to ``compute:…``. The profile key alone is
-        no proof either, because the port may have it from another server. Subports belong to their trunk and are
-        excluded.
+        The owner of a port may set device_id to any server and device_owner to ``compute:…``. The profile key
+        does not prove the attachment either, because the port may have it from another server. Subports belong to their
+        trunk and are excluded.
         """
         rows = self.neutron.list(ctx, documents.PORTS, device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None

@@ -13,8 +13,8 @@ from nova.network.rest.request import Deps
 
 # unsupported parameters, and the reason
 REFUSED = {
-    **dict.fromkeys(('bridge', 'bridge_interface'), 'this service names bridges, and [network] physical_networks their '
-                    'interfaces'),
+    **dict.fromkeys(('bridge', 'bridge_interface'), 'this service chooses the names of bridges, and [network] '
+                    'physical_networks sets their interfaces'),
     **dict.fromkeys(('multi_host', 'share_address'), '[network] routing decides which hosts serve a network'),
     'dhcp_server': 'this service chooses the address of the DHCP server',
     'priority': 'networks have no order',

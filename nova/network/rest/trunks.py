@@ -1,7 +1,8 @@
 """Trunks: a port whose device carries further ports, the subports, in VLANs.
 
-The guest's device sends and receives the frames of a subport with the subport's VLAN id. A trunk is created, and
-deleted, while its parent port has no device, because the host connects the device of a parent in another way.
+The guest's device sends and receives the frames of a subport with the subport's VLAN id. A trunk
+can be created or deleted only while its parent port has no device, because the host connects the device of a parent
+port and the device of an ordinary port differently.
 """
 from __future__ import annotations
 
@@ -87,7 +88,10 @@ def get_subports(conn: Connection, deps: Deps, context: RequestContext, row: Tru
 
 
 def _shown(conn: Connection, context: RequestContext, row: TrunksRow) -> JsonDocument:
-    """Count the change, and return the trunk without the name of the resource around it, as the reference does."""
+    """Increment the trunk's revision. Return the trunk without the enclosing ``trunk`` key.
+
+    The Networking API specifies this form for these operations.
+    """
     db_networks.update(conn, t.trunks, row['id'], {})
     return TRUNKS.documents(conn, context, [TRUNKS.get(conn, row['id'])])[0]
 
@@ -110,7 +114,7 @@ def _check_subports(wanted: Sequence[Mapping[str, Any]]) -> None:
         kind, number = each.get('segmentation_type'), each.get('segmentation_id')
         if kind is None or (number is None) != (kind == INHERIT):
             raise exception.InvalidInput(reason='sub_ports: a subport needs segmentation_type vlan with a '
-                                                'segmentation_id, or segmentation_type inherit alone.')
+                                                'segmentation_id, or segmentation_type inherit without one.')
     for name in ('port_id', 'segmentation_id'):
         values = [each[name] for each in wanted if each.get(name) is not None]
         if len(set(values)) < len(values):
@@ -223,12 +227,12 @@ def load_details(conn: Connection, _context: RequestContext, rows: list[dict[str
 
 
 def _server_view(conn: Connection, row: TrunksRow) -> tuple[str, Any]:
-    """Return the subports, which the parent's server reads from its metadata."""
+    """Return (parent port id, subports). The metadata of the server with the parent port shows the subports."""
     return row['port_id'], tuple(db.subports(conn, [row['id']])[row['id']])
 
 
 class _Trunk(Document):
-    """A trunk without the name of the resource around it."""
+    """Response with a trunk without the enclosing ``trunk`` key."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -249,7 +253,7 @@ _BODY = closed('sub_ports', sub_ports=s.items(_NEW))
 TRUNKS = r.Resource('trunk', 'trunks', t.trunks, (
     *r.NAMED,
     r.Field('port_id', s.UUID, 'port_id', 'Parent port.', write='create', accepts=s.IDENT, required=True),
-    r.Field('admin_state_up', s.FLAG, 'admin_state_up', 'Whether its subports can change, and it can be deleted.',
+    r.Field('admin_state_up', s.FLAG, 'admin_state_up', 'Whether the trunk can be deleted and its subports can change.',
             write=r.BOTH, accepts=s.BOOLEAN, default=True),
     r.Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'ACTIVE: the parent port has a device.', load=_load_status,
             columns=('port_id',), where=db.with_status),

@@ -5,7 +5,8 @@ arrived in one loop. It parses column descriptions once: results with equal desc
 values are the same. PyMySQL itself reads rare packets: the end, errors and incomplete ones.
 
 A connection without options for TLS uses TLS if the server supports it, without verifying a certificate. PyMySQL makes
-a context with all certificates of the system for each connection: 27 ms and 0.8 MB. Here they share one without any.
+a context with all certificates of the system for each connection: 27 ms and 0.8 MB. Here all connections share one
+context without certificates.
 """
 import codecs
 from collections.abc import Callable
@@ -23,7 +24,8 @@ from pymysql.constants import CR
 AHEAD = 1 << 16                  # bytes of one read of a connection
 MAX_DESCRIPTIONS = 1024                      # maximum number of cached descriptions, one for each SELECT
 
-_FIRST_OF_TWO, _FIRST_OF_THREE, _NULL = 252, 253, 251            # a length of more than one byte; NULL
+# first byte of a value: its length has two or three more bytes; NULL. 254: eight more bytes
+_FIRST_OF_TWO, _FIRST_OF_THREE, _NULL = 252, 253, 251
 _ERROR, _END, _LONGEST_END = 255, 254, 9
 
 Decoder = Callable[[bytes], Any]
@@ -31,7 +33,7 @@ _known: dict[Any, tuple[Any, ...]] = {}
 
 
 def connect(**options: object) -> connections.Connection:
-    """Return a connection of PyMySQL that reads results in this way.
+    """Return a connection of PyMySQL with the faster reading of results.
 
     :param options: see ``pymysql.connect``
     """

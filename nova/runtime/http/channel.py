@@ -19,7 +19,7 @@ from nova.runtime.http import tls_channel
 JOINED = 65536               # headers and a first piece up to this size are sent in one write
 UNSENDABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)            # errors of file systems without sendfile
 LEAST_FILE = 256 * 1024      # minimum size for sendfile: a smaller file is sent with its headers
-STEP = 1 << 20               # of such a file in one call
+STEP = 1 << 20               # maximum bytes of one sendfile call
 RATE_CHECK_INTERVAL_S = 1                   # between two checks of a slow client's rate
 
 
@@ -39,8 +39,9 @@ class Channel:
         self._secured = tls_channel.TlsConnection(sock, tls) if tls is not None else None
 
     def receive(self, size: int) -> bytes | None:
-        """Return received bytes, b'' at their end, None while there are none. Under TLS return all of them, as no event
-        reports bytes buffered in the TLS layer.
+        """Return received bytes; b'': the client has closed its side; None: nothing has arrived.
+
+        Under TLS return all of them, because poll() does not report bytes that are buffered in the TLS layer.
 
         :raises OSError: the connection broke
         """
@@ -50,7 +51,7 @@ class Channel:
             return None
 
     def send(self, data: bytes | memoryview) -> int:
-        """Return how many bytes were sent. The next call has to begin with the others."""
+        """Send bytes and return how many were sent. The next call must begin with the unsent ones."""
         try:
             return self._secured.send(data) if self._secured is not None else self.sock.send(data)
         except BlockingIOError:
@@ -62,7 +63,9 @@ class Channel:
         return self._secured is None
 
     def send_file(self, file: int, start: int, size: int) -> int | None:
-        """Send a part of a file; return the number of bytes, None: none now. 0 is the end of the file.
+        """Send a part of a file and return the number of bytes.
+
+        0 means the end of the file. None means that the kernel does not take any now.
 
         :param file: descriptor
         """
@@ -125,7 +128,10 @@ class MinimumRate:
 
 
 class OutputBuffer:
-    """Output buffer of data that the kernel does not take yet. Its end is sent after the worker has left."""
+    """Output buffer of data that the kernel does not take yet.
+
+    The end of a response may be sent after the worker thread has finished the request.
+    """
 
     def __init__(self, channel: Channel, limits: http_limits.Limits) -> None:
         self._channel, self._limits = channel, limits
@@ -142,7 +148,7 @@ class OutputBuffer:
 
         :raises Gone: the client has disconnected, or is too slow
         """
-        if self.holds:                   # the headers: the first piece follows immediately
+        if self.holds:                   # hold the headers back, to send them with the first piece of the body
             self._head, self.holds = data, False
             return
         if self._head:
@@ -159,7 +165,7 @@ class OutputBuffer:
             self.size += len(data) - sent
 
     def takes_file(self, size: int) -> bool:
-        """Return whether so many bytes of a file are sent with sendfile."""
+        """Return whether ``size`` bytes of a file are sent with sendfile."""
         return self._channel.plain and size >= LEAST_FILE
 
     def write_file(self, file: BinaryIO, start: int, size: int) -> None:
@@ -185,7 +191,7 @@ class OutputBuffer:
             self.write(_read(number, start, end - start))
 
     def finish(self) -> None:
-        """Send the pending headers: nothing more will be written."""
+        """Send the headers if they are still held back."""
         if self._head:
             head, self._head = self._head, b''
             self.write(head)

@@ -138,7 +138,7 @@ def test_passphrases_come_from_files_of_their_owner_and_are_long(tmp_path, monke
     path = tmp_path / 'passphrase'
     path.write_text(PASSPHRASE + '\nmore\n')
     path.chmod(0o644)
-    with pytest.raises(exception.InvalidInput, match='Others than its owner'):
+    with pytest.raises(exception.InvalidInput, match='Users other than its owner'):
         passphrases.read_file(str(path))
     path.chmod(0o600)
     assert passphrases.read_file(str(path)) == PASSPHRASE

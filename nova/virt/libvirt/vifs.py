@@ -13,8 +13,8 @@ Type               Before the guest starts                                   The
                    libvirt, with the port's MAC and VLAN
 =================  ========================================================  ==========================================
 
-os-vif's plugin runs without its own privileged process and global configuration. The privileged part of the compute
-service already calls it (nova.virt.libvirt.privileged.remote).
+os-vif's plugin runs in the privileged process of the compute service (nova.virt.libvirt.privileged.remote), so it
+starts no other privileged process. It gets a separate configuration instead of the global one.
 """
 import dataclasses
 import pathlib
@@ -134,7 +134,7 @@ class Plugs:
         self._do('unplug', uuid, given)
 
     def _do(self, step: str, uuid: str, given: Port) -> None:
-        with self._lock:                     # one connection; a call takes milliseconds
+        with self._lock:                     # calls share a connection to the database; each takes milliseconds
             plugin, objects = self._prepared()
             info = objects.instance_info.InstanceInfo(uuid=uuid, name=uuid)
             try:

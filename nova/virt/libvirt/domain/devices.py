@@ -69,7 +69,7 @@ def usb(devices: etree.Element, hardware: Hardware) -> None:
 
 
 def serial_ports(devices: etree.Element, hardware: Hardware) -> None:
-    """Add the requested serial ports that consoles have not added."""
+    """Add the requested serial ports. The devices may already have some for consoles, which count."""
     for number in range(len(devices.findall('serial')), hardware.serial_ports):
         add(add(devices, 'serial', type='pty'), 'target', port=number)
 
@@ -101,7 +101,7 @@ def virtio_attributes(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def complete_virtio(devices: Iterable[etree.Element], settings: Mapping[str, str]) -> None:
-    """Add the virtio attributes to these devices of a guest."""
+    """Add the virtio attributes to each of the devices that uses virtio."""
     found = virtio_attributes(settings)
     for device in devices if found else ():
         if is_virtio(device):

@@ -17,7 +17,7 @@ from nova.virt.libvirt.domain.tree import add
 
 TYPE = 'mdev_type'                       # tag with the type of a device
 _IDS = uuid.UUID('3f1a0c52-98f0-4c1d-8d0e-6a4f3c8b7e21')     # arbitrary namespace for id_of()
-_MAX_DEVICES = 256                              # maximum of a type on one device: an address has two digits for it
+_MAX_DEVICES = 256            # maximum of a type on one PCI device: the index has two hex digits in the address
 
 
 def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[etree.Element],
@@ -26,12 +26,12 @@ def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[
 
     :param parents: the host's PCI devices with libvirt's descriptions
     :param made: node devices (root elements) of mediated devices
-    :raises InvalidInput: two of the types get the same product id
+    :raises InvalidInput: two of the types get the same device addresses
     """
     digits = {kind: f'{zlib.crc32(kind.encode()) % 256:02x}' for kind in types}
     if len(set(digits.values())) < len(digits):
-        raise exception.InvalidInput('[devices] enabled_mdev_types: two of the types have the same short name here; '
-                                     'leave one out.')
+        raise exception.InvalidInput('[devices] enabled_mdev_types: two of the types get the same device addresses; '
+                                     'remove one of them.')
     there = collections.Counter((node.findtext('parent'), _type_of(node)) for node in made)
     found = []
     for parent, node in parents:

@@ -19,8 +19,9 @@ _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 
 
 def vcpu(count: int, cell_cpus: Iterable[int] | None = None, most: int = 0) -> etree.Element:
-    """Return the number of vCPUs and, for a guest without topology, their CPUs (usage.floating_cell).
+    """Return the number of vCPUs and the host CPUs on which all of them may run.
 
+    :param cell_cpus: these host CPUs (usage.floating_cell), for a guest without NUMA topology; None: any
     :param most: maximum with hot-plug
     """
     element = etree.Element('vcpu', placement='static')
@@ -83,7 +84,7 @@ def memory_backing(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.
     sizes: dict[Any, set[int]] = {}
     for number, cell in enumerate(guest.cells):
         smallest = min((pages.size_kb for pages in _on(host, cell).mempages), default=0)
-        size: Any = cell.pagesize                # KiB: the guest is placed
+        size: Any = cell.pagesize                # KiB, because the guest is placed (objects/numa.py)
         if size and size > smallest:
             sizes.setdefault(size, set()).add(number)
     if not sizes and not guest.realtime:
@@ -142,7 +143,11 @@ def _places(host: numa.HostTopology, guest: numa.GuestTopology) -> dict[int, fro
 
 
 def _emulator(host: numa.HostTopology, guest: numa.GuestTopology, places: dict[int, frozenset[int]]) -> frozenset[int]:
-    """Return the emulator's CPUs: its own, the host's shared ones, or those of the vCPUs without real-time."""
+    """Return the host CPUs of the emulator threads.
+
+    The policy "isolate" selects the CPUs reserved for them, and "share" the host's shared CPUs. Otherwise, or without
+    shared CPUs, they run on the CPUs of the vCPUs that are not real-time, or of all vCPUs if there are none.
+    """
     if guest.emulator_threads_policy == 'isolate':
         return frozenset().union(*(cell.reserved_cpus for cell in guest.cells))
     if guest.emulator_threads_policy == 'share':

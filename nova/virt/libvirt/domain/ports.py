@@ -100,16 +100,16 @@ def queues(settings: Settings, vcpus: int) -> int:
 
 
 def _refuse_what_no_socket_has(interface: Interface, settings: Settings) -> None:
-    """Refuse settings that vhost-user does not support: it requires virtio, and has no tap for traffic limits.
+    """Refuse settings that vhost-user does not support: models other than virtio, and traffic limits, which need a tap.
 
-    :raises VirtError: the guest's flavor or image requests either
+    :raises VirtError: the guest's image or flavor requests one of them
     """
     bounded = _is_bounded(settings)
     if bounded or interface.model != 'virtio':
         raise exception.VirtError(operation='plug a port', reason=(
             'it is of the type vhostuser: '
             + ('the limits quota:vif_* of the flavor are not supported' if bounded
-               else f'its device is virtio, and hw_vif_model of the image is {interface.model}')))
+               else f'it requires the model virtio, but hw_vif_model of the image is {interface.model}')))
 
 
 def _is_bounded(settings: Settings) -> bool:

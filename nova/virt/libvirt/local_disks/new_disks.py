@@ -49,7 +49,7 @@ def create(stored: Storage, context: RequestContext, instance: Instance,
     uuid, encrypted = instance.uuid, guest_options.encrypts(instance)
     stored.backends.new.check_new(uuid)
     stored.make_directory(uuid, exist_ok=True)         # exists in a rebuild that keeps some files
-    # The image's present kernel is unchecked; the server's row has the checked one
+    # The image may name another kernel now. The API has checked the one in the instance's row.
     paths = boot_files(stored, context, uuid, request.image, {
         part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
     bus = _bus(request.image.get('properties') if request.image else instance.image_properties, request.image)
@@ -69,7 +69,7 @@ def create(stored: Storage, context: RequestContext, instance: Instance,
 
 def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
                 target: Callable[[str], str], bus: str, report: progress.Report) -> Iterator[xml.Disk]:
-    """Yield the boot disks, the first one first.
+    """Yield the boot disks in boot order.
 
     An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image becomes
     the root disk, or a CD-ROM of the image size if the request selects one.
@@ -230,7 +230,9 @@ def _requested(block_devices: Iterable[BlockDevice]) -> Wanted:
 
 
 def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[[str], str]:
-    """Return function(bus) -> the next disk name on the bus whose letter no other new disk of the guest uses.
+    """Return a function(bus) that returns the next free disk name on a bus.
+
+    Two names from one function never have the same letter.
 
     :param letters: excluded letters
     :param names: excluded names
@@ -252,7 +254,7 @@ def _blanks(instance: Instance, wanted: Wanted) -> Iterator[tuple[str, int, Bloc
         if gib := instance.ephemeral_gb if row is None else row['volume_size']:
             yield f'disk.ephemeral{number}', gib * qemu_img.GIB, row
     swap, most = wanted.swap, flavor_sizes(instance)['disk.swap']
-    # the row may be older than a resize
+    # the row may have the size from before a resize to a flavor with less swap
     size = min(most, (swap and swap.get('volume_size') or 0) * disk_space.MIB or most)
     if size:
         yield 'disk.swap', size, swap
@@ -264,7 +266,7 @@ def _aligned(size: int) -> int:
 
 
 def volume_letters(block_devices: Iterable[BlockDevice]) -> set[str]:
-    """Return the last letters of the volumes' names among a server's block devices."""
+    """Return the last letter of the device name of each volume of a server, such as b for /dev/vdb."""
     return {(row.get('device_name') or ' ')[-1] for row in block_devices if row.get('destination_type') == 'volume'}
 
 

@@ -1,8 +1,9 @@
 """Transfer of the TPM state to another host with a guest that is off.
 
-Only root and swtpm can read libvirt's TPM state. So libvirt sends it at the source, over the channel of the disks. At
-the destination libvirt writes it over the state that it created for the new guest, which has the owner and permissions
-that swtpm needs. https://libvirt.org/formatdomain.html#tpm-device
+Only root and swtpm can read libvirt's TPM state. So the destination fetches it through the source's libvirt, as it
+fetches disks (disk_transfer.py). libvirt at the destination has created a state for the new guest, with the owner and
+permissions that swtpm needs. The fetched state replaces it and gets the same owner and permissions.
+https://libvirt.org/formatdomain.html#tpm-device
 """
 import io
 import os
@@ -52,7 +53,7 @@ def read(path: str) -> bytes:
 
 
 def put(connection: libvirt.virConnect, uuid: str, kind: str, state: bytes) -> None:
-    """Replace libvirt's TPM state of a guest that is off with a transferred state; through Host.run."""
+    """Replace libvirt's TPM state of a guest that is off with a transferred state. Call it with Host.run."""
     directory, name = STATES[kind]
     with disk_transfer.pool(connection, os.path.join(SWTPM_DIRECTORY, uuid, directory)) as pool:
         made = pool.storageVolLookupByName(name)
