@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 else:
     Table = sa.Table
 
-# a collection or mapping is a JSON document, or a set of allowed values of a column
+# a collection or mapping is a JSON document (a TypedDict too), or a set of allowed values of a column
 ColumnValue: TypeAlias = ('None | bool | int | float | str | bytes | datetime.datetime | Collection[ColumnValue] | '
-                          'Mapping[str, ColumnValue]')
+                          'Mapping[str, object]')
 ColumnValues: TypeAlias = Mapping[str, ColumnValue]
 Columns = ReadOnlyColumnCollection[str, sa.ColumnElement[Any]]           # columns of a table or subquery
 

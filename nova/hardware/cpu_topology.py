@@ -6,7 +6,6 @@ image may lower the limits and choose other preferences within them.
 """
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from nova import exception
 from nova.hardware import cpus
@@ -18,20 +17,20 @@ PARTS = ('sockets', 'cores', 'threads')
 NO_LIMIT = 65536
 
 
-def choose(flavor: Mapping[str, Any], properties: Mapping[str, str] | None,
+def choose(vcpus: int, specs: Mapping[str, str] | None, properties: Mapping[str, str] | None,
            topology: numa.GuestTopology | None = None) -> dict[str, int]:
     """Return {'sockets', 'cores', 'threads'}. Their product is the number of vCPUs, or its maximum with hot-plug.
 
     Within the limits, the order of choice is: most preferences, then most sockets, then most cores. The threads of a
     pinned guest match those of its CPUs, so that guest siblings are host siblings. A guest without pinning has one
     thread for each core unless more are requested.
-    :param flavor: {'vcpus', 'memory_mb', 'extra_specs'}
+    :param specs: extra specs of the flavor
     :param topology: the pinned GuestTopology, or None
     :raises InvalidInput: a value is malformed, the image exceeds the flavor's limits, or no such product exists
     """
-    requested = guest_request.Requested(flavor.get('extra_specs'), properties)
+    requested = guest_request.Requested(specs, properties)
     # the topology includes vCPUs that may be hot-plugged later
-    vcpus = max(flavor['vcpus'], growth.of_flavor(flavor)[0])
+    vcpus = max(vcpus, growth.of_specs(specs)[0])
     if vcpus > cpus.LIMIT:
         raise exception.InvalidInput(reason=f'{vcpus} vCPUs are more than {cpus.LIMIT}.')
     limits = {part: _limit(requested, part) for part in PARTS}

@@ -4,12 +4,12 @@
 """
 from collections.abc import Mapping
 import re
-from typing import Any
 
 from nova import exception
 from nova.hardware import guest_option_rows as rows
 from nova.objects import numa
 from nova.objects import pci
+from nova.objects.flavor import Flavor
 
 VCPUS, MEMORY = 'max_vcpus', 'max_mem_mb'
 # MiB: Linux adds memory in aligned blocks of this size (x86: SECTION_SIZE_BITS is 27)
@@ -23,8 +23,6 @@ LIMITS = 'quota:disk_'
 # flavor sizes that a running guest keeps
 _STAYS = ('root_gb', 'ephemeral_gb', 'swap')
 
-Flavor = Mapping[str, Any]
-
 
 def maximum(settings: Mapping[str, str]) -> tuple[int, int]:
     """Return the maximum (vCPUs, MiB of memory) of a running guest, 0 if not set.
@@ -34,10 +32,9 @@ def maximum(settings: Mapping[str, str]) -> tuple[int, int]:
     return int(settings.get(VCPUS) or 0), int(settings.get(MEMORY) or 0)
 
 
-def of_flavor(flavor: Flavor) -> tuple[int, int]:
-    """Return the maximum as ``maximum`` for a flavor."""
-    specs = flavor.get('extra_specs') or {}
-    return maximum({name: specs.get(f'hw:{name}', '0') for name in (VCPUS, MEMORY)})
+def of_specs(specs: Mapping[str, str] | None) -> tuple[int, int]:
+    """Return the maximum as ``maximum`` for the extra specs of a flavor."""
+    return maximum({name: (specs or {}).get(f'hw:{name}', '0') for name in (VCPUS, MEMORY)})
 
 
 def check(flavor: Flavor, properties: Mapping[str, str] | None, topology: numa.GuestTopology | None) -> None:
@@ -46,12 +43,12 @@ def check(flavor: Flavor, properties: Mapping[str, str] | None, topology: numa.G
     :param topology: the requested topology
     :raises InvalidInput: the maximum is not usable
     """
-    vcpus, memory_mb = of_flavor(flavor)
+    vcpus, memory_mb = of_specs(flavor.get('extra_specs'))
     if not vcpus and not memory_mb:
         return
     other = next((words for words, found in (
         ('a NUMA topology, pinned CPUs or a page size', topology is not None),
-        ('PCI devices', bool(pci.requested(dict(flavor)))),
+        ('PCI devices', bool(pci.requested(flavor))),
         ('encrypted memory', _encrypted(flavor, properties))) if found), None)
     if other:
         raise _refusal(f'hw:{VCPUS} and hw:{MEMORY} cannot be combined with {other}, which cannot change while the '
@@ -66,15 +63,15 @@ def check(flavor: Flavor, properties: Mapping[str, str] | None, topology: numa.G
 
 def while_running(old: Flavor, new: Flavor) -> bool:
     """Tell whether a running guest can be resized between these flavors; the new one is valid."""
-    vcpus, memory_mb = of_flavor(old)
-    if not vcpus and not memory_mb or pci.requested(dict(old)):
+    vcpus, memory_mb = of_specs(old.get('extra_specs'))
+    if not vcpus and not memory_mb or pci.requested(old):
         return False
     if _kept(old) != _kept(new):
         return False
     if any((old.get(name) or 0) != (new.get(name) or 0) for name in _STAYS):
         return False
-    return all(old[name] == new[name] or most and old[name] < new[name] <= most
-               for name, most in (('vcpus', vcpus), ('memory_mb', memory_mb)))
+    return all(before == after or most and before < after <= most for before, after, most in (
+        (old['vcpus'], new['vcpus'], vcpus), (old['memory_mb'], new['memory_mb'], memory_mb)))
 
 
 def _kept(flavor: Flavor) -> dict[str, str]:

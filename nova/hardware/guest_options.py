@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 import functools
 import itertools
 import re
-from typing import Any
 
 from nova import actions
 from nova import exception
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import machines
 from nova.objects import Instance
+from nova.objects.flavor import Flavor
 
 TRUE, FALSE = 'true', 'false'
 ONLY_UEFI = ('aarch64', 'arm64')         # architectures without other firmware
@@ -80,7 +80,7 @@ def check(specs: Specs, properties: Specs) -> None:
         why = next((why for pattern, why in row.refused.items() if re.fullmatch(pattern, value)), None)
         if why:
             raise _refusal(f'{whose} {key} ({value[:80]}) is not supported. {why}.')
-    if specs and any(key in specs for key in machines.COUNTED) and machines.wanted({'extra_specs': specs}) is None:
+    if specs and any(key in specs for key in machines.COUNTED) and machines.wanted(specs) is None:
         raise _refusal('the extra specs of the flavor reserve nothing on the host. Add the resource class of a bare '
                        'metal machine (resources:CUSTOM_… = 1), or remove them.')
     for key in specs or ():
@@ -144,18 +144,15 @@ def encrypts(server: Instance) -> bool:
     return encrypted(server.flavor, server.image_properties)
 
 
-def encrypted(flavor: Mapping[str, Any] | None, properties: Specs) -> bool:
-    """Return whether a flavor (with ``extra_specs``) and an image encrypt the local disks of a server."""
+def encrypted(flavor: Flavor | None, properties: Specs) -> bool:
+    """Return whether a flavor and an image encrypt the local disks of a server."""
     return any(row.name == 'ephemeral_encryption' and re.fullmatch(rows.TRUE, value)
-               for _whose, row, _key, value in _given((flavor or {}).get('extra_specs'), properties))
+               for _whose, row, _key, value in _given(flavor and flavor.get('extra_specs'), properties))
 
 
-def has_part(part: str, flavor: Mapping[str, Any] | None, properties: Specs) -> bool:
-    """Tell whether the guest of a server has a TPM (actions.TPM) or UEFI variables (actions.UEFI).
-
-    :param flavor: flavor with its ``extra_specs``
-    """
-    found = settings((flavor or {}).get('extra_specs'), properties)
+def has_part(part: str, flavor: Flavor | None, properties: Specs) -> bool:
+    """Tell whether the guest of a server has a TPM (actions.TPM) or UEFI variables (actions.UEFI)."""
+    found = settings(flavor and flavor.get('extra_specs'), properties)
     if part == actions.TPM:
         return 'tpm_version' in found
     named = (properties or {}).get('hw_architecture') or (properties or {}).get('architecture')

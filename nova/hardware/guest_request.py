@@ -7,11 +7,11 @@ name the key, because the API checks extra specs only since 2.86, and image prop
 """
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from nova import exception
 from nova.hardware import cpus
 from nova.objects import numa
+from nova.objects.flavor import Flavor
 
 CPU_POLICIES = ('dedicated', 'shared', 'mixed')
 THREAD_POLICIES = ('prefer', 'isolate', 'require')
@@ -80,11 +80,10 @@ def _invalid(reason: str) -> exception.InvalidInput:
     return exception.InvalidInput(reason=reason)
 
 
-def topology(flavor: Mapping[str, Any], properties: Mapping[str, str] | None) -> numa.GuestTopology | None:
+def topology(flavor: Flavor, properties: Mapping[str, str] | None) -> numa.GuestTopology | None:
     """Return the requested GuestTopology, not yet pinned, or None.
 
     A guest without nodes but with pinned CPUs, a page size or real-time CPUs gets one node.
-    :param flavor: {'vcpus', 'memory_mb', 'extra_specs'}
     :param properties: properties of the image
     :raises InvalidInput: values are malformed or contradict each other
     """
@@ -108,12 +107,12 @@ def topology(flavor: Mapping[str, Any], properties: Mapping[str, str] | None) ->
         cpu_policy=policy, cpu_thread_policy=threads, emulator_threads_policy=emulator, realtime=realtime)
 
 
-def concerns(flavor: Mapping[str, Any], properties: Mapping[str, str] | None) -> bool:
+def concerns(flavor: Flavor, properties: Mapping[str, str] | None) -> bool:
     """Tell cheaply whether topology() may be other than None; most servers request no topology."""
     return any(key.startswith(_KEYS) for key in (*(flavor.get('extra_specs') or ()), *(properties or ())))
 
 
-def _cpu_policy(requested: Requested, flavor: Mapping[str, Any]) -> str:
+def _cpu_policy(requested: Requested, flavor: Flavor) -> str:
     """Return the CPU policy; ``resources:PCPU`` in the flavor also requests the policy dedicated."""
     policy = requested.agreed('cpu_policy', CPU_POLICIES)
     dedicated = _text((flavor.get('extra_specs') or {}).get(DEDICATED))
@@ -141,7 +140,7 @@ def _page_size(requested: Requested) -> int | str | None:
     return image or flavor
 
 
-def pci_policy(flavor: Mapping[str, Any], properties: Mapping[str, str] | None) -> str | None:
+def pci_policy(flavor: Flavor, properties: Mapping[str, str] | None) -> str | None:
     """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES), or None for the aliases' policies."""
     return Requested(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
 

@@ -4,7 +4,6 @@ Such a server claims the whole node instead of vCPUs, memory and disk. A bare me
 """
 from collections.abc import Mapping
 import re
-from typing import Any
 
 HYPERVISOR = 'ironic'                    # hypervisor_type of these nodes
 PREFIX = 'resources:CUSTOM_'
@@ -12,9 +11,8 @@ COUNTED = ('resources:VCPU', 'resources:MEMORY_MB', 'resources:DISK_GB')
 _OTHERS = re.compile(r'[^A-Z0-9]')
 
 
-def wanted(flavor: Mapping[str, Any] | None) -> str | None:
-    """Return the resource class of the machine that a flavor (with ``extra_specs``) requests, or None."""
-    specs = (flavor or {}).get('extra_specs')
+def wanted(specs: Mapping[str, str] | None) -> str | None:
+    """Return the resource class of the machine that extra specs request, or None."""
     return next((key.removeprefix('resources:') for key, value in specs.items()
                  if key.startswith(PREFIX) and str(value).strip().lstrip('0') == '1'), None) if specs else None
 

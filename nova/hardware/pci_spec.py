@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from nova import exception
 from nova.hardware import guest_request
 from nova.objects import pci
+from nova.objects.flavor import Flavor
 
 Made = typing.TypeVar('Made')
 
@@ -111,7 +112,7 @@ def aliases(values: Iterable[str]) -> dict[str, Alias]:
     return found
 
 
-def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
+def requests(known: Mapping[str, Alias], flavor: Flavor,
              properties: Mapping[str, str] | None) -> list[pci.Request]:
     """Return [Request] of a flavor's ``pci_passthrough:alias`` (comma-separated ``name:count``) and ``resources:VGPU``.
 
@@ -133,7 +134,7 @@ def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
     return found
 
 
-def _graphics(specs: Mapping[str, typing.Any]) -> int:
+def _graphics(specs: Mapping[str, str]) -> int:
     """Return the number of virtual GPUs that a flavor requests."""
     text = str(specs.get(f'resources:{VGPU}', 0)).strip()
     if not re.fullmatch('[0-9]{1,3}', text):

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from nova import utils
+from nova.objects.flavor import Flavor
 
 AVAILABLE, CLAIMED, UNAVAILABLE, REMOVED = 'available', 'claimed', 'unavailable', 'removed'
 ASSIGNED = (CLAIMED, REMOVED)            # assigned to a guest
@@ -85,18 +86,19 @@ def load_requests(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Reques
     return [Request(**dict(value, spec=tuple(value['spec']))) for value in values]
 
 
-def requested(flavor: dict[str, Any]) -> tuple[Request, ...]:
+def requested(flavor: Flavor | None) -> tuple[Request, ...]:
     """Return the device requests in a server's stored flavor; aliases are as defined when the server got the flavor."""
-    return tuple(load_requests((flavor or {}).get('pci_requests') or ()))
+    return tuple(load_requests(flavor and flavor.get('pci_requests') or ()))
 
 
-def of_ports(flavor: dict[str, Any]) -> dict[str, Request]:
+def of_ports(flavor: Flavor) -> dict[str, Request]:
     """Return {port id: Request} of the requests that belong to ports."""
     return {request.request_id: request for request in requested(flavor) if request.request_id}
 
 
-def with_ports(flavor: dict[str, Any], requests: Collection[Request]) -> dict[str, Any]:
+def with_ports(flavor: Flavor, requests: Collection[Request]) -> Flavor:
     """Return the stored flavor, with these requests in place of all requests of ports."""
     kept = [*(request for request in requested(flavor) if not request.request_id), *requests]
-    others = {name: value for name, value in flavor.items() if name != 'pci_requests'}
+    others = flavor.copy()
+    others.pop('pci_requests', None)
     return {**others, 'pci_requests': dump(kept)} if kept else others

@@ -27,6 +27,7 @@ from nova.objects.image import Image
 from nova.objects.network_info import DeletedPort
 from nova.objects.network_info import Vif
 from nova.objects import pci
+from nova.objects.flavor import Flavor
 from nova.objects.instance import Instance
 from nova.runtime import privileges
 from nova.runtime import progress
@@ -538,7 +539,7 @@ class Resize(typing.Protocol):
     The source keeps the data for a revert until the move is confirmed.
     """
 
-    def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
+    def accept_guest(self, context: RequestContext, instance: Instance, flavor: Flavor) -> None:
         """Check that this host, the destination, can take the guest; raises VirtError if not."""
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
@@ -576,7 +577,7 @@ class Resize(typing.Protocol):
 class Growth(typing.Protocol):
     """Hot-plug of CPUs and memory, within the maximum of the flavor (nova/hardware/growth.py)."""
 
-    def grow(self, instance: Instance, flavor: dict[str, Any]) -> None:
+    def grow(self, instance: Instance, flavor: Flavor) -> None:
         """Increase a guest's vCPUs and memory to those of this flavor, which must not be smaller; idempotent.
 
         :raises VirtError: the guest keeps its previous CPUs and memory

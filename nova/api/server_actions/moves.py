@@ -26,6 +26,7 @@ from nova.db.tables.rows import InstancesRow
 from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.objects import pci
+from nova.objects.flavor import Flavor
 from nova.web import params
 
 ACTIONS = actions.ACTIONS
@@ -66,7 +67,7 @@ def resize(req: api_request.Request, id: str) -> None:
     _continue(req, cell, id)
 
 
-def _arguments(req: api_request.Request, row: InstancesRow, flavor: dict[str, Any]) -> dict[str, Any]:
+def _arguments(req: api_request.Request, row: InstancesRow, flavor: Flavor) -> dict[str, Any]:
     """Return the arguments of the move; a running server that only grows stays on its host."""
     if row['vm_state'] == states.ACTIVE and growth.while_running(row['flavor'], flavor):
         return {'in_place': True, 'host': row['host']}
@@ -88,22 +89,22 @@ def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> 
 
 
 def _flavor(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
-            flavor_id: str) -> api_request.Document:
+            flavor_id: str) -> Flavor:
     """Return the stored part of the requested flavor.
 
     :raises BadRequest: the flavor is unknown to the server's project, or is the server's present one
     """
     with exception.AsBadRequest(exception.FlavorNotFound):
-        found: api_request.Row = flavors_db.get(conn, flavor_id, req.context.sees)
+        found = flavors_db.get(conn, flavor_id, req.context.sees)
     if found['disabled']:
         raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': found['flavor_id']})
-    flavor = {name: found[name] for name in create_facts.FLAVOR}
+    flavor = flavors_db.stored(found)
     if flavor['flavor_id'] == row['flavor_id'] and flavor['id'] == row['flavor'].get('id', flavor['id']):
         raise exception.BadRequest('When resizing, instances must change flavor!')
     return flavor
 
 
-def _check_flavor(req: api_request.Request, row: InstancesRow, flavor: api_request.Document,
+def _check_flavor(req: api_request.Request, row: InstancesRow, flavor: Flavor,
                   image: api_request.Document | None) -> None:
     """Check the new flavor against the server's disks and image.
 
@@ -164,7 +165,7 @@ def _check_host(cell: db_cells.Cell, row: InstancesRow, host: str) -> None:
 
 
 def _begin_move(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, action: actions.Action,
-                kind: str, flavor: api_request.Document | None, arguments: dict[str, Any],
+                kind: str, flavor: Flavor | None, arguments: dict[str, Any],
                 values: dict[str, Any]) -> None:
     row = tasks.begin(conn, context, server_id, action, values=values, admin=context.is_admin)
     if flavor is not None and pci.of_ports(flavor) != pci.of_ports(row['flavor']):

@@ -143,7 +143,7 @@ def _check_image(row: api_request.Row, image: api_request.Document, backed: bool
     :raises BadRequest: the server cannot be rebuilt with it
     """
     flavor, properties = row['flavor'], image['properties']
-    server_spec.check_image(image, {**flavor, 'root_gb': 0} if backed else flavor)
+    server_spec.check_image(image, flavor, backed)
     guest_options.check(flavor.get('extra_specs'), properties)
     server_spec.check_same_topology(flavor, row['image_properties'], properties or {})
     if guest_options.encrypted(flavor, properties) != guest_options.encrypted(flavor, row['image_properties']):

@@ -17,15 +17,13 @@ from nova.db.projects import flavors as flavors_db
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
 from nova.objects import pci
+from nova.objects.flavor import Flavor
 from nova.web import formats
 
 Document = create_plan.Document
 
 ZERO_DISK = 'os_compute_api:servers:create:zero_disk_flavor'
 
-# stored fields of objects.Flavor
-FLAVOR = ('id', 'flavor_id', 'name', 'memory_mb', 'vcpus', 'root_gb', 'ephemeral_gb', 'swap', 'rxtx_factor',
-          'is_public', 'disabled', 'description', 'extra_specs')
 _IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 'container_format',
           'checksum', 'os_hash_algo', 'os_hash_value', 'owner', 'properties')
 
@@ -61,20 +59,20 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
 
 
 def _from_api_db(req: api_request.Request, server: Document, filled: set[str]
-                 ) -> tuple[Document, api_request.Row | None, quotas.Limits]:
+                 ) -> tuple[Flavor, api_request.Row | None, quotas.Limits]:
     """Return (flavor, key pair row or None, quota limits), read with one connection.
 
     :param filled: keys set by the category; its flavor may be private
     """
     with req.services.api_db.reader() as conn:
         with exception.AsBadRequest(exception.FlavorNotFound):
-            flavor: api_request.Row = flavors_db.get(conn, server['flavorRef'],
+            flavor = flavors_db.get(conn, server['flavorRef'],
                                     nova_context.ALL_PROJECTS if 'flavorRef' in filled else req.context.sees)
         if flavor['disabled']:
             raise exception.BadRequest(exception.FlavorNotFound.template % {'flavor_id': flavor['flavor_id']})
         key = find_key(conn, req.user_id, server.get('key_name'))
         limits = quotas.limits_of(conn, req.services.conf, req.project_id)
-    return {name: flavor[name] for name in FLAVOR}, key, limits
+    return flavors_db.stored(flavor), key, limits
 
 
 def _with_group_id(req: api_request.Request, hints: create_plan.Hints) -> create_plan.Hints:

@@ -21,6 +21,7 @@ from nova.hardware import guest_options
 from nova.hardware import pci_spec
 from nova.objects import numa
 from nova.objects import pci
+from nova.objects.flavor import Flavor
 
 Document = dict[str, typing.Any]
 Hints = dict[str, list[typing.Any]]         # scheduler hints, each value a list
@@ -86,7 +87,7 @@ class Facts:
     user_id: str
     category: str
     hints: Hints
-    flavor: Document
+    flavor: Flavor
     zero_disk: bool
     key: api_request.Row | None
     limits: quotas.Limits
@@ -159,14 +160,14 @@ def plan(request: Request, facts: Facts) -> Plan:
     return Plan(request.least, request.most, facts.limits, columns, spec, server)
 
 
-def check_flavor(image: Document | None, flavor: Document, volume_backed: bool, zero_disk: bool) -> None:
+def check_flavor(image: Document | None, flavor: Flavor, volume_backed: bool, zero_disk: bool) -> None:
     """Check image and flavor.
 
     :param zero_disk: whether the root disk may be unlimited
     :raises BadRequest, Forbidden: the image does not fit, or its root disk would be unlimited
     """
     if image:
-        server_spec.check_image(image, {**flavor, 'root_gb': 0} if volume_backed else flavor)
+        server_spec.check_image(image, flavor, volume_backed)
     if not volume_backed and not flavor['root_gb'] and not zero_disk:
         raise exception.Forbidden('Only volume-backed servers are allowed for flavors with zero disk.')
 

@@ -8,6 +8,7 @@ import typing
 from nova import exception
 from nova.api.servers import schemas as server_schemas
 from nova.hardware import disks
+from nova.objects.flavor import Flavor
 from nova.web import json_text
 
 Device = dict[str, typing.Any]               # row of block_device_mappings
@@ -21,7 +22,7 @@ ROOT = '/dev/vda'
 DEVICE_PATH = re.compile(r'/dev/x?[a-z]?d?[a-z]{1,8}[0-9]{0,3}\Z')
 
 
-def parse(server: dict[str, typing.Any], image: Image, flavor: dict[str, typing.Any], most_local: int = -1
+def parse(server: dict[str, typing.Any], image: Image, flavor: Flavor, most_local: int = -1
           ) -> list[Device]:
     """Return rows of block_device_mappings of one server: root disk, local disks, other volumes.
 
@@ -184,7 +185,7 @@ def _root(given: list[Device], image: Image) -> Device:
     return row('image', image_id=image['id'], boot_index=0, device_type='disk')
 
 
-def _local_disks(given: list[Device], flavor: dict[str, typing.Any]) -> list[Device]:
+def _local_disks(given: list[Device], flavor: Flavor) -> list[Device]:
     """Return ephemeral disks and swap: those of the request, or those of the flavor."""
     swaps = [device for device in given if device['guest_format'] == 'swap']
     others = [device for device in given if device['guest_format'] != 'swap']

@@ -20,6 +20,7 @@ from nova.hardware import pci_spec
 from nova.image import fields as image_fields
 from nova.objects import numa
 from nova.objects import pci
+from nova.objects.flavor import Flavor
 from nova.web import sizes
 
 Document = dict[str, typing.Any]
@@ -242,7 +243,7 @@ def check_metadata(metadata: dict[str, str], limits: dict[str, int]) -> None:
 _GIB = 1024 ** 3
 
 
-def check_image(image: Document, flavor: Document) -> None:
+def check_image(image: Document, flavor: Flavor, volume_backed: bool = False) -> None:
     """Check that an image can boot with a flavor.
 
     :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: the image cannot boot with the flavor
@@ -254,7 +255,7 @@ def check_image(image: Document, flavor: Document) -> None:
             raise exception.ImageUnacceptable(image_id=image['id'], reason=(
                 f'no host can boot the {name} {image[name]!r:.40}. Convert the image to one of: {", ".join(known)}'))
     checks = [('memory', flavor['memory_mb'], int(image.get('min_ram') or 0))]
-    if flavor['root_gb']:
+    if flavor['root_gb'] and not volume_backed:
         checks += [('disk', flavor['root_gb'], int(image.get('min_disk') or 0)),
                    ('disk', flavor['root_gb'] * _GIB, int(image.get('size') or 0))]
     for resource, have, need in checks:
@@ -262,20 +263,20 @@ def check_image(image: Document, flavor: Document) -> None:
             raise exception.FlavorTooSmall(resource=resource, have=have, need=need)
 
 
-def guest_topology(flavor: Document, properties: dict[str, str]) -> numa.GuestTopology | None:
+def guest_topology(flavor: Flavor, properties: dict[str, str]) -> numa.GuestTopology | None:
     """Return the objects.numa.GuestTopology requested by flavor and image properties, or None.
 
     :raises InvalidInput: the request is invalid or inconsistent; see also growth.check
     """
     topology = None
     if guest_request.concerns(flavor, properties):
-        cpu_topology.choose(flavor, properties)
+        cpu_topology.choose(flavor['vcpus'], flavor.get('extra_specs'), properties)
         topology = guest_request.topology(flavor, properties)
     growth.check(flavor, properties, topology)
     return topology
 
 
-def check_same_topology(flavor: Document, old: dict[str, str], new: dict[str, str]) -> None:
+def check_same_topology(flavor: Flavor, old: dict[str, str], new: dict[str, str]) -> None:
     """Check that a new image does not change the NUMA topology of a server.
 
     :param old, new: properties of the images
@@ -300,8 +301,8 @@ def trusted(certificates: list[str] | None, volume_backed: bool) -> dict[str, li
     return {'trusted_certs': certificates}
 
 
-def with_devices(flavor: Document, properties: dict[str, str] | None, aliases: dict[str, pci_spec.Alias],
-                 of_ports: collections.abc.Iterable[pci.Request] = ()) -> Document:
+def with_devices(flavor: Flavor, properties: dict[str, str] | None, aliases: dict[str, pci_spec.Alias],
+                 of_ports: collections.abc.Iterable[pci.Request] = ()) -> Flavor:
     """Return the stored flavor with the PCI devices that its aliases currently resolve to.
 
     :param properties: properties of the image

@@ -41,8 +41,9 @@ from nova.db.servers import instances
 from nova.db.servers import tasks
 from nova.db.tables import cell as t
 from nova.db.tables.rows import ComputeNodesRow, InstancesRow, MigrationsRow
-from nova.db.types import ColumnValues
+from nova.db.types import ColumnValue, ColumnValues
 from nova.objects import pci
+from nova.objects.flavor import Flavor
 
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)
@@ -54,7 +55,7 @@ _NOTHING = {'claimed_host': None, 'claimed_node': None, 'claimed_vcpus': 0, 'cla
 
 
 def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: InstancesRow, migration_type: str, status: str,
-           *, new_flavor: dict[str, Any] | None = None, arguments: JsonDocument | None = None,
+           *, new_flavor: Flavor | None = None, arguments: JsonDocument | None = None,
            **values: object) -> MigrationsRow:
     """Create a move of a server, given its instances row; return the migrations row, which holds no share yet.
 
@@ -310,7 +311,7 @@ def abandon(conn: sa.Connection, uuid: str) -> None:
         release(conn, move['id'], status='error')
 
 
-def flavor_values(flavor: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of an instances row that a flavor (fields of objects.Flavor) determines."""
-    return {'flavor': flavor, 'flavor_id': flavor['flavor_id'],
-            **{name: flavor[name] for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')}}
+def flavor_values(flavor: Flavor) -> dict[str, ColumnValue]:
+    """Return the columns of an instances row that a flavor determines."""
+    return {'flavor': flavor, 'flavor_id': flavor['flavor_id'], 'vcpus': flavor['vcpus'],
+            'memory_mb': flavor['memory_mb'], 'root_gb': flavor['root_gb'], 'ephemeral_gb': flavor['ephemeral_gb']}

@@ -36,9 +36,10 @@ def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
     :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots from a
         volume is not on the node. A bare metal server has the whole node. Pinned vCPUs are counted only by numa_claims.
     """
-    if machines.wanted(row['flavor']) is not None:
+    flavor = row['flavor'] or {}
+    if machines.wanted(flavor.get('extra_specs')) is not None:
         return dict.fromkeys(RESOURCES, 0)
-    swap_mb = (row['flavor'] or {}).get('swap') or 0
+    swap_mb = flavor.get('swap') or 0
     disk = (row['root_gb'] if row['image_id'] else 0) + row['ephemeral_gb'] + -(-swap_mb // 1024)
     shared = row['vcpus'] - numa_claims.pinned(row.get('numa_topology'))
     return {'vcpus': shared, 'memory_mb': row['memory_mb'], 'local_gb': disk}

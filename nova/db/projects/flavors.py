@@ -14,6 +14,7 @@ from nova.db.tables.api import flavor_projects
 from nova.db.tables.api import flavors
 from nova.db.tables.rows import FlavorsRow
 from nova.db.types import ColumnValues
+from nova.objects.flavor import Flavor
 
 # sort keys of the API -> columns
 SORT_KEYS = {
@@ -56,6 +57,14 @@ def get(conn: sa.Connection, flavor_id: str, project_id: nova_context.Projects |
     if row is None:
         raise exception.FlavorNotFound(flavor_id=flavor_id)
     return statements.to_dict(row)
+
+
+def stored(row: FlavorsRow) -> Flavor:
+    """Return the part of a flavor that servers keep."""
+    return {'id': row['id'], 'flavor_id': row['flavor_id'], 'name': row['name'], 'memory_mb': row['memory_mb'],
+            'vcpus': row['vcpus'], 'root_gb': row['root_gb'], 'ephemeral_gb': row['ephemeral_gb'], 'swap': row['swap'],
+            'rxtx_factor': row['rxtx_factor'], 'is_public': row['is_public'], 'disabled': row['disabled'],
+            'description': row['description'], 'extra_specs': row['extra_specs']}
 
 
 def page(conn: sa.Connection, *, project_id: nova_context.Projects | str, is_public: bool | None = None,
@@ -118,7 +127,7 @@ def _after(conn: sa.Connection, column: sa.Column[Any], descending: bool, marker
     return sa.or_(same, later)
 
 
-def create(conn: sa.Connection, values: dict[str, Any]) -> FlavorsRow:
+def create(conn: sa.Connection, values: ColumnValues) -> FlavorsRow:
     """Create a flavor; return its row.
 
     :param values: columns, with ``flavor_id`` and ``name``
@@ -131,7 +140,7 @@ def create(conn: sa.Connection, values: dict[str, Any]) -> FlavorsRow:
             flavors.c.flavor_id == row['flavor_id'])).first()
         attr, value = ('ID', row['flavor_id']) if taken else ('name', row['name'])
         raise exception.FlavorExists(attr=attr, value=value)
-    return get(conn, row['flavor_id'], nova_context.ALL_PROJECTS)
+    return get(conn, str(row['flavor_id']), nova_context.ALL_PROJECTS)
 
 
 def update(conn: sa.Connection, flavor_id: str, values: ColumnValues) -> FlavorsRow:

@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from nova import actions
 from nova import exception
 from nova.json_types import JsonDocument
+from nova.json_types import JsonObject
+from nova.objects.flavor import Flavor
 from nova import states
 from nova import utils
 from nova.context import RequestContext
@@ -239,8 +241,7 @@ _FLAVORS = sa.select(instances.c.uuid, instances.c.flavor, instance_actions.c.ar
     instances.c.uuid.in_(sa.bindparam('uuids', expanding=True))).order_by(instance_actions.c.id)
 
 
-def flavors_and_arguments(conn: sa.Connection, uuids: list[str],
-                          ) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:
+def flavors_and_arguments(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[Flavor, JsonObject | None]]:
     """Return {instance uuid: (its stored flavor, arguments of its newest open main action)} of the existing servers."""
     return {uuid: (flavor, arguments) for uuid, flavor, arguments in conn.execute(_FLAVORS, {'uuids': list(uuids)})}
 

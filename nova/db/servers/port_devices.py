@@ -5,7 +5,6 @@ begins an attachment adds the request and claims the device. The transaction tha
 ends the detachment, removes both.
 """
 from collections.abc import Iterable
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -23,6 +22,7 @@ from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
 from nova.objects import numa
 from nova.objects import pci
+from nova.objects.flavor import Flavor
 
 # (event that ends an action, whether it failed) after which the server has no such port
 _WITHOUT = {('compute_attach_interface', True), ('compute_detach_interface', False)}
@@ -82,7 +82,7 @@ def release_offloaded(conn: sa.Connection, uuid: str, port_id: str) -> None:
         release(conn, uuid, port_id)
 
 
-def release_unneeded(conn: sa.Connection, uuid: str, claimed: Iterable[pci.Request], flavor: dict[str, Any]) -> None:
+def release_unneeded(conn: sa.Connection, uuid: str, claimed: Iterable[pci.Request], flavor: Flavor) -> None:
     """Release devices that this transaction claimed for ports that were removed after the claim was requested.
 
     :param flavor: flavor in the locked row that holds the claim: the server's row or its migration's
@@ -91,7 +91,7 @@ def release_unneeded(conn: sa.Connection, uuid: str, claimed: Iterable[pci.Reque
         pci_devices.release_port(conn, uuid, port_id)
 
 
-def _without(flavor: dict[str, Any], port_id: str) -> dict[str, Any]:
+def _without(flavor: Flavor, port_id: str) -> Flavor:
     return pci.with_ports(flavor, [request for key, request in pci.of_ports(flavor).items() if key != port_id])
 
 

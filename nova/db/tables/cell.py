@@ -77,7 +77,7 @@ def _given_columns() -> list[sa.Column[Any]]:
         sa.Column('tags', sa.Text, nullable=False, default=''),   # ',a,b,'; a tag cannot contain a comma
         # the flavor at the time of creation or of the last resize
         sa.Column('flavor_id', text, nullable=False),        # the id in the API
-        sa.Column('flavor', types.Json, nullable=False),     # objects.Flavor's fields
+        sa.Column('flavor', types.Json, nullable=False),     # objects.flavor.Flavor
         sa.Column('vcpus', sa.Integer, nullable=False),
         sa.Column('memory_mb', sa.Integer, nullable=False),
         sa.Column('root_gb', sa.Integer, nullable=False),

@@ -53,7 +53,7 @@ class AggregateTypeAffinityFilter(base.CachedFilter):
     run_on_rebuild = False
 
     def key(self, request: Request) -> str | None:
-        return request_fields.flavor(request).get('name')
+        return request_fields.flavor_name(request)
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         name = self.key(request)

@@ -19,19 +19,19 @@ class MachineFilter(base.Filter):
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         of_metal, some = _machines(hosts)
-        wanted = machines.wanted(request_fields.flavor(request))
+        wanted = machines.wanted(request_fields.extra_specs(request))
         if wanted is None:
             return ~of_metal if some else hosts.all_pass
         return of_metal & _of_class(hosts, wanted) & (hosts.running_vms == 0)
 
     def has_limits(self, spec: objects.RequestSpec) -> bool:
-        return machines.wanted(spec.flavor) is not None
+        return machines.wanted(spec.flavor.get('extra_specs')) is not None
 
     def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]:
         return {'running_vms': 1}
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        wanted = machines.wanted(request_fields.flavor(request))
+        wanted = machines.wanted(request_fields.extra_specs(request))
         if wanted is None:
             return 'is|are bare metal, for which the flavor does not ask'
         if np.any(_of_class(hosts, wanted)[removed]):

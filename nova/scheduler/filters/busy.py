@@ -116,7 +116,7 @@ class TypeAffinityFilter(base.Filter):
         return mask
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return f'has|have a server of flavor {request_fields.flavor(request).get("name")} already'
+        return f'has|have a server of flavor {request_fields.flavor_name(request)} already'
 
 
 FILTERS = (NumInstancesFilter, IoOpsFilter, MetricsFilter, TypeAffinityFilter)

@@ -1,6 +1,4 @@
 """Fields of a request that filters read; they are empty if the request has no spec."""
-import typing
-
 from nova import objects
 from nova.json_types import Json
 from nova.scheduler.placement_request import Request
@@ -9,13 +7,13 @@ from nova.scheduler.placement_request import Request
 _OTHERS = {'hide_hypervisor_id', 'group_policy'}
 
 
-def flavor(request: Request) -> dict[str, typing.Any]:
-    return getattr(request.spec, 'flavor', None) or {}
+def flavor_name(request: Request) -> str | None:
+    return (getattr(request.spec, 'flavor', None) or {}).get('name')
 
 
 def extra_specs(request: Request) -> dict[str, str]:
     """Return the extra specs {key: text} of the flavor."""
-    return flavor(request).get('extra_specs') or {}
+    return (getattr(request.spec, 'flavor', None) or {}).get('extra_specs') or {}
 
 
 def image_id(request: Request) -> str | None:

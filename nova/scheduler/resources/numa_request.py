@@ -15,6 +15,8 @@ from nova.hardware import guest_request
 from nova.hardware import usage
 from nova.objects import numa as topologies
 from nova.objects import pci
+from nova.objects.flavor import Flavor
+from nova.objects.image import Image
 from nova.scheduler import host_view
 from nova.scheduler import placement_request
 from nova.scheduler.resources import numa
@@ -109,12 +111,12 @@ def without_pinned(resources: dict[str, int],
     return {**resources, 'vcpus': resources['vcpus'] - sum(len(cell.pcpuset) for cell in guest.cells)}
 
 
-def topology(flavor: dict[str, typing.Any], image: dict[str, typing.Any] | None) -> topologies.GuestTopology | None:
+def topology(flavor: Flavor, image: Image | None) -> topologies.GuestTopology | None:
     """Return the GuestTopology that a flavor and an image request, or None."""
-    properties = (image or {}).get('properties') or {}
+    properties = image and image.get('properties') or {}
     if not guest_request.concerns(flavor, properties):
         return None
-    return guest_request.topology({**flavor, 'extra_specs': flavor.get('extra_specs')}, properties)
+    return guest_request.topology(flavor, properties)
 
 
 def without_server(conn: engine.Connection, hosts: host_view.Hosts,

@@ -75,5 +75,5 @@ def test_guests_with_host_devices_cannot_grow():
 
 def test_supported_maximum_sizes_pass():
     assert spec.guest_topology(flavor(specs={**MOST, 'hw:cpu_policy': 'shared'}), {}) is None
-    assert cpu_topology.choose(flavor(), {}) == {'sockets': 4, 'cores': 1, 'threads': 1}
-    assert cpu_topology.choose(flavor(specs={**MOST, 'hw:cpu_max_sockets': '2'}), {})['cores'] == 2
+    assert cpu_topology.choose(2, MOST, {}) == {'sockets': 4, 'cores': 1, 'threads': 1}
+    assert cpu_topology.choose(2, {**MOST, 'hw:cpu_max_sockets': '2'}, {})['cores'] == 2

@@ -107,8 +107,8 @@ def test_partition_refuses_a_cpu_for_two_purposes():
 # ---- sockets, cores, threads -------------------------------------------------
 
 def choose(vcpus, specs=None, properties=None, topology=None):
-    flavor = {'vcpus': vcpus, 'memory_mb': 512, 'extra_specs': {f'hw:cpu_{k}': v for k, v in (specs or {}).items()}}
-    found = cpu_topology.choose(flavor, {f'hw_cpu_{k}': v for k, v in (properties or {}).items()}, topology)
+    found = cpu_topology.choose(vcpus, {f'hw:cpu_{k}': v for k, v in (specs or {}).items()},
+                                {f'hw_cpu_{k}': v for k, v in (properties or {}).items()}, topology)
     return found['sockets'], found['cores'], found['threads']
 
 

@@ -33,7 +33,7 @@ def test_resource_class_names_are_normalized(given, name):
     ({'resources:VCPU': '1'}, None), ({}, None), (None, None),
 ])
 def test_a_flavor_asks_for_a_machine(specs, wanted):
-    assert machines.wanted({'extra_specs': specs}) == wanted
+    assert machines.wanted(specs) == wanted
 
 
 def test_only_a_machine_is_taken_without_counting():

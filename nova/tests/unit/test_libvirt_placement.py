@@ -42,7 +42,7 @@ def placed(parted=True, vcpus=4, **specs):
     here = host(parted)
     guest = fit.fit(here, guest_request.topology(flavor, {})).topology
     assert guest is not None
-    return here, guest, cpu_topology.choose(flavor, {}, guest)
+    return here, guest, cpu_topology.choose(flavor['vcpus'], flavor['extra_specs'], {}, guest)
 
 
 def pins(here, guest):

@@ -50,7 +50,7 @@ def test_without_topology_the_guest_is_kept_on_the_third_node():
     assert guest_request.topology(asked, {}) is None
     cell = usage.floating_cell(numa_seed.host(), 1, 512)
     assert text(placement.vcpu(1, usage.shared_cpus(cell))) == '<vcpu placement="static" cpuset="6-7">1</vcpu>'
-    assert text(placement.cpu(cpu_topology.choose(asked, {}))) == (
+    assert text(placement.cpu(cpu_topology.choose(1, {}, {}))) == (
         '<cpu>\n  <topology sockets="1" cores="1" threads="1" />\n</cpu>')
 
 
@@ -68,7 +68,8 @@ def test_random_guests_with_topology_are_placed_as_recorded(nodes, expected, sto
     guest = fit.fit(host, guest_request.topology(asked, {}), limits, pack=pack).topology
     host = usage.claim(host, guest, limits)
     made = {'vcpu': placement.vcpu(4), 'cputune': placement.cputune(host, guest),
-            'cpu': placement.cpu(cpu_topology.choose(asked, {}, guest), guest), 'numatune': placement.numatune(guest)}
+            'cpu': placement.cpu(cpu_topology.choose(4, asked['extra_specs'], {}, guest), guest),
+            'numatune': placement.numatune(guest)}
     assert {name: text(element) for name, element in made.items()} == expected
     assert placement.memory_backing(host, guest) is None
     data = numa.dump_guest(guest)

@@ -1,7 +1,6 @@
 """Features of fake guests and of their host that only change the records of the machine."""
 from collections.abc import Callable
 import copy
-from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
@@ -16,6 +15,7 @@ from nova.objects.network_info import Vif
 from nova import states
 from nova.context import RequestContext
 from nova.objects.counters import Counters
+from nova.objects.flavor import Flavor
 from nova.objects.instance import Instance
 from nova.runtime import progress
 from nova.virt import driver
@@ -116,7 +116,7 @@ class Shares(machine.Feature):
 class Growth(machine.Feature):
     """Change the size of running guests."""
 
-    def grow(self, instance: Instance, flavor: dict[str, Any]) -> None:
+    def grow(self, instance: Instance, flavor: Flavor) -> None:
         with self.machine.change('grow'):
             self.machine.guest(instance).update(vcpus=flavor['vcpus'], memory_mb=flavor['memory_mb'])
 
@@ -185,7 +185,7 @@ class Images:
 class Resize(machine.Feature):
     """Cold migration of guests. The machine stores the state for a revert in a separate file."""
 
-    def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
+    def accept_guest(self, context: RequestContext, instance: Instance, flavor: Flavor) -> None:
         with self.machine.operation('accept_guest'):
             pass
 

@@ -63,8 +63,8 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
                                str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE, settings),
         cells.Resources(
             instance.vcpus, instance.memory_mb if topology else max(instance.memory_mb, MEMORY_MINIMUM),
-            cpu_topology.choose({'vcpus': instance.vcpus, 'extra_specs': flavor.get('extra_specs')},
-                                instance.image_properties, numa.load_guest(topology) if topology else None), topology),
+            cpu_topology.choose(instance.vcpus, flavor.get('extra_specs'), instance.image_properties,
+                                numa.load_guest(topology) if topology else None), topology),
         storage.path(instance.uuid, 'console.log'), machine_parts.Boot(nvram=storage.path(instance.uuid, NVRAM)),
         disks=disks, hostdevs=instance.devices())
     made.interfaces = interfaces(request.network_info, made)

@@ -7,13 +7,13 @@ fails, a guest can still release memory that it has not used.
 from collections.abc import Iterator
 import contextlib
 import time
-from typing import Any
 from xml.etree import ElementTree as etree
 
 import libvirt
 
 from nova import exception
 from nova.hardware import growth
+from nova.objects.flavor import Flavor
 from nova.objects.instance import Instance
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.domain import disks
@@ -34,7 +34,7 @@ class Growth:
     def __init__(self, guests: Guests) -> None:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
 
-    def grow(self, instance: Instance, flavor: dict[str, Any]) -> None:
+    def grow(self, instance: Instance, flavor: Flavor) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
             guest = self._guests.record(uuid)

@@ -7,13 +7,13 @@ The resized guest gets copies of the disks, so a revert finds the old disks unch
 import os
 import shutil
 import typing
-from typing import Any
 
 from nova import exception
 from nova.context import RequestContext
 from nova.hardware import guest_options
 from nova.json_types import JsonObject
 from nova.objects.block_device import BlockDevice
+from nova.objects.flavor import Flavor
 from nova.objects.instance import Instance
 from nova.virt import driver
 from nova.virt.libvirt import spec
@@ -42,7 +42,7 @@ class Resize:
         self._host, self._guests, self._storage, self._steps = host, guests, guests.storage, steps
         self._connections, self._cold_moves = connections, cold_moves
 
-    def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
+    def accept_guest(self, context: RequestContext, instance: Instance, flavor: Flavor) -> None:
         """Check the conditions that the resource claim does not cover. The claim has checked the flavor.
 
         :raises VirtError: the disks are in the pool and the record is on another host, or the disk reserve is used up
