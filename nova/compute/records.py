@@ -55,7 +55,7 @@ class Record:
         return self.disputed or generation is None or generation < self.generation
 
 
-FORMAT = versioned_records.RecordFormat(
+FORMAT = versioned_records.RecordFormat[dict[str, typing.Any]](
     name='record of a server', fields=versioned_records.fields_of(Record),
     required=frozenset({'generation', 'completed_tasks', 'has_left', 'disputed'}))
 

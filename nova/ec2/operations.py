@@ -179,7 +179,7 @@ class Filter(TypedDict, total=False):
 
 
 # Supported parameters of all operations. Those with Any have other types in operations on attributes.
-Given = TypedDict('Given', {        # noqa: UP013
+Given = TypedDict('Given', {
     'AllAvailabilityZones': bool, 'AllRegions': bool, 'AllocationId': str, 'AllocationIds': list[str],
     'AllowReassociation': bool, 'Architecture': str, 'AssociatePublicIpAddress': bool, 'AssociationId': str,
     'Attachment': Structure, 'AttachmentId': str, 'Attribute': str, 'AttributeNames': list[str],

@@ -4,6 +4,7 @@ from typing import NotRequired, TypedDict, final
 from nova.json_types import JsonObject
 
 PREFIX = 'tap'
+FloatingIp = dict[str, str | None]           # of the compute API: {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}
 
 
 class Address(TypedDict):
@@ -52,6 +53,15 @@ class PortRequest(TypedDict, total=False):
     fixed_ip: str | None
     tag: str | None
     granted: bool
+
+
+class HostFunction(TypedDict):
+    """The host's virtual function of a port. ``name``: its network interface, for a macvtap; ``vlan`` 0: none."""
+
+    address: str
+    vlan: int
+    macvtap: bool
+    name: NotRequired[str]
 
 
 @final

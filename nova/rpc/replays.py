@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 MAX_NUMBERS = 200_000         # numbers; about 30 MB of memory, and 8 MB in the files
 # id of the key, number, time of the message in seconds
-FLOORS = versioned_records.RecordFormat(name='record of the oldest message times', fields=None)
+FLOORS = versioned_records.RecordFormat[dict[str, int]](name='record of the oldest message times', fields=None)
 RECORD = struct.Struct('>20s12sQ')
 
 

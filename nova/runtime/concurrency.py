@@ -11,13 +11,14 @@ import os
 import threading
 import time
 import warnings
-from typing import Any, ParamSpec, TypeVar, TypeVarTuple
+from typing import Any, Generic, ParamSpec, TypeVar, TypeVarTuple
 
 MODELS = ('native', 'eventlet')
 DEFAULT_MODEL = 'native'     # measured: ADR 0001
 POLL_INTERVAL_S = 0.01                # polling interval of green threads that wait for the end of another one
 
 _model: str | None = None
+_Item = TypeVar('_Item')
 _Result = TypeVar('_Result')
 _Arguments = ParamSpec('_Arguments')
 _Positional = TypeVarTuple('_Positional')
@@ -115,20 +116,20 @@ def spawn_native(name: str, function: Callable[[*_Positional], object], *args: *
     return thread
 
 
-class Mailbox:
+class Mailbox(Generic[_Item]):
     """Queue from any thread, also from native to green ones, to one reader."""
 
     def __init__(self) -> None:
-        self._items: collections.deque[object] = collections.deque()
+        self._items: collections.deque[_Item] = collections.deque()
         self._reader, self._writer = os.pipe()
         if _model == 'eventlet':
             os.set_blocking(self._reader, False)     # the green read waits in the hub
 
-    def put(self, item: object) -> None:
+    def put(self, item: _Item) -> None:
         self._items.append(item)
         os.write(self._writer, b'.')
 
-    def get(self) -> object:
+    def get(self) -> _Item:
         """Return the oldest item; wait for one."""
         os.read(self._reader, 1)
         return self._items.popleft()

@@ -6,13 +6,14 @@ are ignored. Bytes already written are part of the file system's own figure and 
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 import contextlib
 import errno
 import fcntl
 import logging
 import os
 import time
+from typing import TypedDict
 import uuid
 
 from oslo_config import cfg
@@ -28,9 +29,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)         # errors of a full file
 STEP = 64 * MIB                  # claimed ahead for a writer with data that arrives at an unknown rate
 LEDGER = 'disk-space'
 LOCK = 'lock'
-FORMAT = versioned_records.RecordFormat(
-    name='claim of disk space', fields=frozenset({'device', 'size', 'targets'}),
-    required=frozenset({'device', 'size', 'targets'}))
+ClaimRecord = TypedDict('ClaimRecord', {'device': int, 'size': int, 'targets': Sequence[str]})
+FIELDS = frozenset(ClaimRecord.__annotations__)
+FORMAT = versioned_records.RecordFormat[ClaimRecord](name='claim of disk space', fields=FIELDS, required=FIELDS)
 LOCK_S = 10                      # timeout for a process that reads or writes claims
 MAX_CLAIMS = 10_000
 

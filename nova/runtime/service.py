@@ -12,6 +12,7 @@ import signal
 import socket
 import threading
 import time
+import types
 from typing import Protocol, TypeVar
 
 from oslo_config.cfg import ConfigOpts
@@ -296,7 +297,7 @@ class Process:
 
     def _catch_signals(self) -> None:
         """Turn signals into bytes of a socket: no work is done in a handler, under either thread model."""
-        def note(number: int, _frame: object) -> None:
+        def note(number: int, _frame: types.FrameType | None) -> None:
             self._stop_asked |= _SIGNALS[number] == 'stop'
         self._wakeup.setblocking(False)
         signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)

@@ -16,12 +16,12 @@ import dataclasses
 import json
 import logging
 import os
-from typing import Any, TypeVar
+from typing import Any, cast, Generic, TypeVar
 
 from nova import exception
 from nova import utils
 from nova.json_types import Json
-from nova.json_types import JsonDocument
+from nova.json_types import JsonObject
 from nova.runtime import durable_files
 
 LOG = logging.getLogger(__name__)
@@ -30,12 +30,12 @@ VERSION, READABLE_BY = 'version', 'readable_by'
 MAX_BYTES = 16 * 1024 * 1024             # of a record; larger files are not read
 _UNEXPECTED = (AttributeError, KeyError, TypeError, ValueError)
 
-Values = dict[str, Any]
+Values = TypeVar('Values', bound=Mapping[str, object])        # the fields of a record without its header
 Made = TypeVar('Made')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordFormat:
+class RecordFormat(Generic[Values]):
     """The format of one kind of record.
 
     name         noun phrase for messages
@@ -55,7 +55,7 @@ class RecordFormat:
     fields: frozenset[str] | None
     parts: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
     required: frozenset[str] = frozenset()
-    upgrades: Mapping[int, Callable[[Values], Values]] = dataclasses.field(default_factory=dict)
+    upgrades: Mapping[int, Callable[[JsonObject], JsonObject]] = dataclasses.field(default_factory=dict)
     mode: int = durable_files.PRIVATE
 
     def __post_init__(self) -> None:
@@ -84,10 +84,10 @@ class RecordFormat:
 
     # ---- values
 
-    def with_header(self, values: JsonDocument) -> Values:
+    def with_header(self, values: Values) -> Values:
         """Return the record with the header of this release."""
         header = {VERSION: self.version, READABLE_BY: self.readable_by}
-        return {**header, **values, **header}
+        return cast(Values, {**header, **values, **header})
 
     def checked(self, found: Json, source: durable_files.Path) -> Values:
         """Return a record without its header, in the version of this release. Unknown fields stay.
@@ -117,11 +117,11 @@ class RecordFormat:
         missing = self.required - values.keys()
         if missing:
             raise self._unreadable(source, f'it lacks {", ".join(sorted(missing))}')
-        return values
+        return cast(Values, values)
 
     # ---- text
 
-    def encode(self, values: JsonDocument) -> bytes:
+    def encode(self, values: Values) -> bytes:
         """Return the text of a record."""
         return json.dumps(self.with_header(values), indent=1).encode()
 
@@ -172,7 +172,7 @@ class RecordFormat:
         except _UNEXPECTED as error:
             raise self._unreadable(source, f'a field has an unexpected value ({error!r})') from None
 
-    def write(self, path: durable_files.Path, values: JsonDocument, owner: tuple[int, int] | None = None) -> None:
+    def write(self, path: durable_files.Path, values: Values, owner: tuple[int, int] | None = None) -> None:
         """Replace the record of a file.
 
         :param values: all fields, also unknown ones that the record had before

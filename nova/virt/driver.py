@@ -40,7 +40,6 @@ DEVICE_NAMES = 'device_names'
 SCREENSHOT_BYTES = 32 * 1024 * 1024      # a 3840 x 2160 image with three bytes a pixel has 24 MiB
 
 
-# Documents with keys of other services or of a single driver
 NetworkInfo = list[Vif]
 
 
@@ -69,6 +68,24 @@ MigrationFacts = typing.TypedDict('MigrationFacts', {
     'guest': dict[str, Any], 'domain': str, 'incremental': bool}, total=False)
 
 
+# Processor of a host. ``topology``: {'sockets', 'cores', 'threads'}.
+CpuInfo = typing.TypedDict('CpuInfo', {
+    'arch': str | None, 'model': str | None, 'vendor': str | None, 'topology': dict[str, int],
+    'features': list[str]}, total=False)
+
+# Interface that a guest reports. ``addresses`` are texts such as '192.0.2.3/24'.
+GuestInterface = typing.TypedDict('GuestInterface', {'name': str, 'mac_address': str, 'addresses': list[str]})
+
+# Resource usage of a guest with the names of the compute API's diagnostics (2.48). Unknown values are None.
+GuestDiagnostics = typing.TypedDict('GuestDiagnostics', {
+    'hypervisor': str, 'hypervisor_os': str, 'uptime': int | None,           # seconds
+    'cpu_details': list[dict[str, int | None]],            # {'id', 'time' (ns), 'utilisation' (%)}
+    'disk_details': list[dict[str, int | None]],           # the API's counters
+    'nic_details': list[dict[str, str | int | None]],      # 'mac_address' and the API's counters
+    'memory_details': dict[str, int],                      # {'maximum', 'used'} in MiB
+    'guest_interfaces': typing.NotRequired[list[GuestInterface]]})
+
+
 class Destination(typing.TypedDict):
     """Destination host of a migration: its name and, if known, the address to connect to."""
 
@@ -93,7 +110,7 @@ class NodeResources:
     hypervisor_type: str
     hypervisor_version: int
     host_ip: str | None = None
-    cpu_info: dict[str, Any] = dataclasses.field(default_factory=dict)
+    cpu_info: CpuInfo = dataclasses.field(default_factory=CpuInfo)
     disk_available_least: int | None = None
     supported_instances: list[list[str]] = dataclasses.field(default_factory=list)   # [[arch, type, vm mode]]
     uptime: str | None = None
@@ -487,14 +504,8 @@ class CrashDump(typing.Protocol):
 
 
 class Diagnostics(typing.Protocol):
-    def diagnostics(self, instance: Instance) -> dict[str, Any]:
-        """Return the resource usage of a running guest with all names of the compute API's diagnostics (2.48).
-
-        ``hypervisor``, ``hypervisor_os``, ``uptime`` (s); ``cpu_details`` [{'id', 'time' (ns), 'utilisation' (%)}];
-        ``disk_details`` and ``nic_details`` with the API's counters; ``memory_details`` {'maximum', 'used'} (MiB).
-        Unknown values are None. ``guest_interfaces`` is optional: the interfaces that the guest reports, [{'name',
-        'mac_address', 'addresses'}]. Raises GuestNotFound.
-        """
+    def diagnostics(self, instance: Instance) -> GuestDiagnostics:
+        """Return the resource usage of a running guest; raises GuestNotFound."""
 
 
 class Interfaces(typing.Protocol):

@@ -9,11 +9,13 @@ import ipaddress
 import json
 import re
 import secrets
-from typing import Any
+from typing import Any, TypeAlias
 
 from nova.objects.network_info import Subnet
 from nova.objects.network_info import Vif
 from nova import utils
+from nova.json_types import Encodable
+from nova.json_types import JsonDocument
 from nova.objects import device_addresses
 from nova.objects import numa
 from nova.objects.instance import Instance
@@ -28,6 +30,9 @@ DISKS = 'block-device-mapping'           # EC2's directory of the disks
 RANDOM_SEED_BYTES = 512
 _META_DATA = re.compile(r'openstack/[^/]+/meta_data\.json\Z')
 SECOND_METRIC = 1025         # of the second interface's default route; IPv6 routes without a metric have 1024
+# an entry of an EC2 tree: a leaf, or a directory
+Entry: TypeAlias = 'str | bytes | Mapping[str, Entry]'
+Tree: TypeAlias = Mapping[str, Entry]
 GROW = "#cloud-config\ngrowpart: {mode: auto, devices: ['/']}\nresize_rootfs: true\n"
 
 
@@ -52,11 +57,11 @@ def _floating(vif: Vif) -> dict[str, list[str]]:
     return found
 
 
-def _interface(instance: Instance, vif: Vif, index: int, domain: str) -> dict[str, Any]:
+def _interface(instance: Instance, vif: Vif, index: int, domain: str) -> dict[str, Entry]:
     """Return the directory of an interface below its MAC address."""
     subnets = [subnet for subnet in vif['network']['subnets'] if subnet['version'] == 4]
     floating = _floating(vif)
-    found: dict[str, Any] = {
+    found: dict[str, Entry] = {
         'device-number': str(index), 'interface-id': utils.ec2_id(vif['id'], 'eni') or '',
         'local-hostname': fqdn(instance, domain), 'local-ipv4s': '\n'.join(addresses([vif], 4)),
         'mac': vif['address'], 'owner-id': instance.project_id,
@@ -120,25 +125,26 @@ def block_device_mapping(instance: Instance, devices: Iterable[Mapping[str, Any]
 
 
 def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: Iterable[Mapping[str, Any]] = (),
-             ) -> dict[str, Any]:
-    """Return the tree under /latest: directories are dicts, leaves are strings.
+             ) -> dict[str, Entry]:
+    """Return the tree under /latest.
 
     :param region: region of the EC2 API; '' omits the entries that name it
     :param devices: the server's rows of block_device_mappings
     """
     fixed = (addresses(instance.network_info, 4) or [''])[0]
-    meta_data: dict[str, Any] = {
+    placement = {'availability-zone': instance.availability_zone or ''}
+    meta_data: dict[str, Entry] = {
         'ami-id': utils.ec2_id(instance.image_id, 'ami') or '',
         'ami-launch-index': str(instance.launch_index),
         'ami-manifest-path': '',             # images here have no manifest
         DISKS: block_device_mapping(instance, devices),
         'hostname': fqdn(instance, domain),
         'instance-action': 'none',
-        'instance-id': utils.ec2_id(instance.uuid),
+        'instance-id': utils.ec2_id(instance.uuid) or '',
         'instance-type': instance.flavor['name'],
         'local-hostname': fqdn(instance, domain),
         'local-ipv4': fixed,
-        'placement': {'availability-zone': instance.availability_zone or ''},
+        'placement': placement,
         'public-hostname': fqdn(instance, domain),
         'public-ipv4': next((each[0] for vif in instance.network_info for each in _floating(vif).values()), ''),
         'reservation-id': instance.reservation_id,
@@ -151,13 +157,13 @@ def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: It
     for key, prefix in (('kernel', 'aki'), ('ramdisk', 'ari')):
         ident = getattr(instance, key + '_id')
         if ident:
-            meta_data[key + '-id'] = utils.ec2_id(ident, prefix)
+            meta_data[key + '-id'] = utils.ec2_id(ident, prefix) or ''
     if instance.key_data and utils.key_type(instance.key_data) == 'ssh':      # EC2 has no form for certificates
         meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name or '', {
             'openssh-key': instance.key_data.strip() + '\n'})}
-    tree: dict[str, Any] = {'meta-data': meta_data}
+    tree: dict[str, Entry] = {'meta-data': meta_data}
     if region:
-        meta_data['placement']['region'] = region
+        placement['region'] = region
         tree['dynamic'] = {'instance-identity': {'document': identity_document(instance, region)}}
     if instance.user_data:
         tree['user-data'] = base64.b64decode(instance.user_data)
@@ -172,9 +178,9 @@ class _NamedDirectory(dict[str, str]):
         self.name = name
 
 
-def listing(directory: dict[str, Any]) -> str:
+def listing(directory: Tree) -> str:
     """Return a directory of the EC2 tree as text: one name a line, directories with a slash."""
-    def line(name: str, value: object) -> str:
+    def line(name: str, value: Entry) -> str:
         if isinstance(value, _NamedDirectory):
             return f'{name}={value.name}'
         return name + '/' if isinstance(value, dict) else name
@@ -182,13 +188,13 @@ def listing(directory: dict[str, Any]) -> str:
 
 
 def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_password: str | None = None,
-              domain: str = '', devices: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+              domain: str = '', devices: Iterable[Mapping[str, Any]] = ()) -> JsonDocument:
     """Return the content of ``openstack/*/meta_data.json``.
 
     :param injected_files: [(path, bytes)]; the bytes are offered under ``openstack/content/``
     :param devices: the server's rows of block_device_mappings
     """
-    document: dict[str, Any] = {
+    document: dict[str, Encodable] = {
         'uuid': instance.uuid,
         'name': instance.display_name,
         'hostname': fqdn(instance, domain),
@@ -204,7 +210,7 @@ def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_pa
     if instance.metadata:
         document['meta'] = instance.metadata
     if instance.key_data:
-        document['public_keys'] = {instance.key_name: instance.key_data}
+        document['public_keys'] = {instance.key_name or '': instance.key_data}
         document['keys'] = [{'name': instance.key_name, 'type': utils.key_type(instance.key_data),
                              'data': instance.key_data}]
     if admin_password:
@@ -347,10 +353,12 @@ def openstack_files(instance: Instance, injected_files: Collection[Any] = (), ad
 
 def ec2_document(instance: Instance, domain: str = '', devices: Iterable[Mapping[str, Any]] = ()) -> bytes:
     """Return the content of the config drive's ``ec2/*/meta-data.json``."""
-    def plain(directory: dict[str, Any]) -> dict[str, Any]:
-        index = {'_name': f'0={directory.name}'} if isinstance(directory, _NamedDirectory) else {}
-        return index | {name: plain(value) if isinstance(value, dict) else value for name, value in directory.items()}
-    return utils.dump_json(plain(ec2_tree(instance, domain, devices=devices)['meta-data'])).encode()
+    def plain(entry: Entry) -> Entry:
+        if not isinstance(entry, Mapping):
+            return entry
+        index = {'_name': f'0={entry.name}'} if isinstance(entry, _NamedDirectory) else {}
+        return {**index, **{name: plain(value) for name, value in entry.items()}}
+    return utils.encode_json(plain(ec2_tree(instance, domain, devices=devices)['meta-data']))
 
 
 def files(instance: Instance, network_info: list[Vif], injected_files: Collection[Any] = (),

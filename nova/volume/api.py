@@ -159,7 +159,7 @@ class BlockStorage:
         """Delete a volume; raises VolumeNotFound, InvalidVolume (in use)."""
         raise NotImplementedError
 
-    def check_type(self, ctx: RequestContext, name: str) -> object:
+    def check_type(self, ctx: RequestContext, name: str) -> None:
         """Check that a type with this name or id exists; raises VolumeTypeNotFound."""
         raise NotImplementedError
 

@@ -71,9 +71,9 @@ class CheckedVolumes(api.BlockStorage):
         self._check(ctx, 'volume:delete', t.volumes, volume_id)
         self._backend.delete(ctx, volume_id)
 
-    def check_type(self, ctx: RequestContext, name: str) -> object:
+    def check_type(self, ctx: RequestContext, name: str) -> None:
         self._check(ctx, 'volume_extension:type_get')
-        return self._backend.check_type(ctx, name)
+        self._backend.check_type(ctx, name)
 
     def check_reimage(self, ctx: RequestContext, volume_id: str) -> None:
         for rule in ('volume:reimage', 'volume:reimage_reserved'):

@@ -362,8 +362,8 @@ class EmbeddedVolumes(api.BlockStorage):
             raise exception.InvalidVolume(reason='it is not encrypted.')
         return self.keys.passphrase(key_id)
 
-    def check_type(self, ctx: nova_context.RequestContext, name: str | None) -> volume_types.Type:
-        return self.types.find(name, ctx.sees)
+    def check_type(self, ctx: nova_context.RequestContext, name: str | None) -> None:
+        self.types.find(name, ctx.sees)
 
     # ---- attachments
 

@@ -332,12 +332,12 @@ def _injected_files(spec: objects.RequestSpec | None) -> list[tuple[str, bytes]]
     return [(file['path'], base64.b64decode(file['contents'])) for file in (spec and spec.injected_files) or ()]
 
 
-def _walk(tree: dict[str, typing.Any] | str | bytes, parts: collections.abc.Iterable[str]) -> bytes:
+def _walk(tree: metadata.Entry, parts: collections.abc.Iterable[str]) -> bytes:
     """Return the leaf or the listing at a path of the EC2 tree."""
     for part in parts:
-        if not isinstance(tree, dict) or part not in tree:
+        if not isinstance(tree, collections.abc.Mapping) or part not in tree:
             raise exception.NotFound()
         tree = tree[part]
-    if isinstance(tree, dict):
+    if isinstance(tree, collections.abc.Mapping):
         return metadata.listing(tree).encode()
     return tree if isinstance(tree, bytes) else tree.encode()

@@ -6,9 +6,9 @@ minute, reads the expiry of renewed leases from dnsmasq's own file.
 from collections.abc import Iterable
 import pathlib
 import time
-from typing import Any
 
 from nova import exception
+from nova.json_types import JsonObject
 from nova.network.host.state import Lease
 from nova.network.linux import dhcpbridge
 from nova.network.linux import dnsmasq_files
@@ -16,17 +16,17 @@ from nova.runtime import programs
 from nova.runtime import versioned_records
 
 COMMAND = 'nova-dhcpbridge'
-FIELDS = ('mac', 'address', 'expires_at')
+FIELDS = frozenset(Lease.__annotations__)
 
 
-def _from_version_1(values: dict[str, Any]) -> dict[str, Any]:
+def _from_version_1(values: JsonObject) -> JsonObject:
     return {'expires_at' if name == 'until' else name: value for name, value in values.items()}
 
 
 # files of leases are not converted, so version 1 is read: its field ``until`` is the expiry
-FORMAT = versioned_records.RecordFormat(
+FORMAT = versioned_records.RecordFormat[Lease](
     name='record of a lease', version=dhcpbridge.VERSION, readable_by=dhcpbridge.VERSION,
-    upgrades={1: _from_version_1}, fields=frozenset(FIELDS), required=frozenset(FIELDS))
+    upgrades={1: _from_version_1}, fields=FIELDS, required=FIELDS)
 MAX = 65536                      # maximum of files that are read; dnsmasq allows no more leases
 
 
@@ -84,7 +84,7 @@ class Leases:
         return found
 
 
-def _lease(values: dict[str, Any]) -> Lease:
+def _lease(values: Lease) -> Lease:
     return {'mac': str(values['mac']), 'address': str(values['address']), 'expires_at': int(values['expires_at'])}
 
 

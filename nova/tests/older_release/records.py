@@ -21,7 +21,7 @@ def formats():
     """
     found = {}
     for path in sorted(ROOT.rglob('*.py')):
-        if 'tests' in path.relative_to(ROOT).parts or 'RecordFormat(' not in path.read_text():
+        if 'tests' in path.relative_to(ROOT).parts or 'RecordFormat[' not in path.read_text():
             continue
         module = importlib.import_module('.'.join(path.relative_to(ROOT.parent).with_suffix('').parts))
         for value in vars(module).values():

@@ -4,7 +4,6 @@ One process can have many hosts with one driver object each. Operations can be d
 file the guests outlive the process like real ones.
 """
 from collections.abc import Callable
-from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
@@ -72,7 +71,7 @@ class FakeDriver(driver.ComputeDriver):
         return self.machine.delays
 
     @property
-    def failures(self) -> dict[str, Any]:
+    def failures(self) -> machine.Failures:
         return self.machine.failures
 
     def watch(self, callback: Callable[[str, int], None]) -> None:

@@ -1,6 +1,7 @@
 """Features of fake guests and of their host that only change the records of the machine."""
 from collections.abc import Callable
 import copy
+import typing
 
 from oslo_config.cfg import ConfigOpts
 
@@ -69,7 +70,7 @@ class Rescue(machine.Feature):
         with self.machine.change('rescue'):
             self.machine.put(instance, states.RUNNING, network_info, 'booted from the rescue image')
             self.machine.guest(instance)['rescue'] = {'image': image['id'], 'volumes': sorted(
-                device['volume_id'] for device in block_devices if device.get('volume_id'))}
+                volume_id for device in block_devices if (volume_id := device.get('volume_id')))}
 
     def unrescue(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo) -> None:
         with self.machine.change('unrescue'):
@@ -78,7 +79,7 @@ class Rescue(machine.Feature):
 
 
 class Interfaces(machine.Feature):
-    """Record ports of guests in ``networks``: ids in the order of their plugging."""
+    """Record ports of guests in ``networks``."""
 
     def attach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
         with self.machine.change('attach_interface'):
@@ -96,7 +97,7 @@ class Interfaces(machine.Feature):
 
 
 class Shares(machine.Feature):
-    """Record shares of guests in ``shares``: {share id: tag}."""
+    """Record shares of guests in ``shares``."""
 
     def attach_share(self, context: RequestContext, instance: Instance, share: Share) -> None:
         access = share.get('access') or {}
@@ -118,7 +119,7 @@ class Growth(machine.Feature):
 
     def grow(self, instance: Instance, flavor: Flavor) -> None:
         with self.machine.change('grow'):
-            self.machine.guest(instance).update(vcpus=flavor['vcpus'], memory_mb=flavor['memory_mb'])
+            self.machine.guest(instance).update({'vcpus': flavor['vcpus'], 'memory_mb': flavor['memory_mb']})
 
 
 class Adoption(machine.Feature):
@@ -145,7 +146,7 @@ class HostControl(machine.Feature):
             if action in ('reboot', 'shutdown'):
                 for guest in self.machine.guests.values():
                     if guest['power_state'] == states.RUNNING:
-                        guest.update(power_state=states.SHUTDOWN, ran=True)
+                        guest.update({'power_state': states.SHUTDOWN, 'ran': True})
             if action in ('reboot', 'startup'):
                 for guest in self.machine.guests.values():
                     if guest.pop('ran', False):
@@ -199,14 +200,14 @@ class Resize(machine.Feature):
                 self.machine.save()
             if instance.uuid not in self.machine.kept:
                 raise exception.GuestNotFound(instance_id=instance.uuid)
-            return copy.deepcopy(self.machine.kept[instance.uuid])
+            return typing.cast(JsonObject, copy.deepcopy(self.machine.kept[instance.uuid]))
 
     def finish_migration(self, context: RequestContext, instance: Instance, guest: JsonObject,
                          request: driver.SpawnRequest, power_on: bool) -> None:
         with self.machine.lock:
             self.machine.set_incoming(instance.uuid, True)
         with self.machine.operation('finish_migration'), self.machine.lock:
-            self.machine.guests[instance.uuid] = copy.deepcopy(guest)
+            self.machine.guests[instance.uuid] = typing.cast(machine.Guest, copy.deepcopy(guest))
             self.machine.put(instance, states.RUNNING if power_on else states.SHUTDOWN, request.network_info, 'moved')
             self.machine.keep_volumes(instance, request.block_devices)
             self.machine.set_incoming(instance.uuid, False)

@@ -1,7 +1,6 @@
 """Operations on a running fake guest, and its observable state."""
 import hashlib
 import secrets
-from typing import Any
 import zlib
 
 from nova import states
@@ -46,7 +45,7 @@ class GuestOperations:
             guest['dumps'] = guest.get('dumps', 0) + 1
             self.machine.set_state(instance, guest['power_state'], 'kernel crashed, memory dumped')
 
-    def diagnostics(self, instance: Instance) -> dict[str, Any]:
+    def diagnostics(self, instance: Instance) -> driver.GuestDiagnostics:
         with self.machine.operation('diagnostics'):
             guest = self.machine.guest(instance)
             lines = len(guest['console'])

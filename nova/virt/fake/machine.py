@@ -10,8 +10,8 @@ import tempfile
 import threading
 import time
 import uuid as uuidlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypedDict
 
 import orjson
 
@@ -19,20 +19,36 @@ from nova import exception
 from nova.objects.block_device import BlockDevice
 from nova import states
 from nova.json_types import Json, JsonObject
-from nova.objects import instance as instance_object
 from nova.objects import pci
 from nova.objects.counters import Counters
 from nova.objects.instance import Instance
+from nova.objects.network_info import Vif
 from nova.runtime import progress
 from nova.runtime import versioned_records
 
 LOG = logging.getLogger(__name__)
 
-FORMAT = versioned_records.RecordFormat(
+
+Guest = TypedDict('Guest', {
+    'console': list[str], 'power_state': int, 'vcpus': int, 'memory_mb': int, 'disk_gb': int,
+    'networks': list[str],                       # ids of ports in the order of their plugging
+    'numa_topology': str | None, 'pci_devices': list[str], 'tpm': str, 'password': str, 'rests': bool,
+    'dumps': int,                                # number of its memory dumps
+    'ran': bool,                                 # the host was powered off while it ran
+    'ahead': str,                                # host at which it runs in post-copy
+    'rescue': dict[str, str | list[str]],        # {'image', 'volumes'}
+    'shares': dict[str, str],                    # {id of a share: tag}
+    'volumes': dict[str, str | None],            # {volume id: device name}
+    'sizes': dict[str, int],                     # {volume id: GiB}
+    'files': dict[str, list[str]],               # {volume id: [files, the active one last]}
+    'copies': list[list[str | bool]]             # [[volume id, file of its copy, whether the guest was quiesced]]
+}, total=False)
+FORMAT = versioned_records.RecordFormat[Guest](
     name='record of a simulated guest', required=frozenset({'console', 'power_state'}), fields=frozenset({
         'console', 'copies', 'disk_gb', 'dumps', 'memory_mb', 'networks', 'numa_topology', 'pci_devices', 'power_state',
         'ran', 'rests', 'shares', 'tpm', 'vcpus', 'volumes'}))
-INCOMING = versioned_records.RecordFormat(name='record of an incoming simulated guest', fields=frozenset())
+INCOMING = versioned_records.RecordFormat[JsonObject](name='record of an incoming simulated guest', fields=frozenset())
+Failures = dict[str, float | Exception]
 CONSOLE_LINES = 1000         # maximum of each guest
 HOST = 'host'                # key of its samples
 STEPS = 10                   # progress reports of an operation that takes time
@@ -45,7 +61,7 @@ class Machine:
     delays     {operation: seconds}; operations are names of methods of the driver
     failures   {operation: share of the calls that fail, or an exception to raise}
     lock       reentrant lock for reads and changes of guests
-    guests     {uuid: guest}, a dict for JSON
+    guests     {uuid: guest}
     kept       {uuid: former state} of guests that have moved away and may be reverted
     incoming   uuids of guests with an incomplete cold migration to this host
     foreign_guests  {uuid: power state} of guests of another program
@@ -61,10 +77,10 @@ class Machine:
 
     def __init__(self, host: str, directory: str | None, delays: dict[str, str], failures: dict[str, str]) -> None:
         self.delays = {name: float(seconds) for name, seconds in delays.items()}
-        self.failures: dict[str, Any] = {name: float(share) for name, share in failures.items()}
+        self.failures: Failures = {name: float(share) for name, share in failures.items()}
         self.lock = threading.RLock()
-        self.guests: dict[str, Any] = {}
-        self.kept: dict[str, Any] = {}
+        self.guests: dict[str, Guest] = {}
+        self.kept: dict[str, Guest] = {}
         self.incoming: set[str] = set()
         self.foreign_guests: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
@@ -78,7 +94,7 @@ class Machine:
         self.guests_file = self._directory and self._directory / f'{host}.json'
         self.kept_file = self._directory and self._directory / f'{host}.kept'
         self.incoming_file = self._directory and self._directory / f'{host}.incoming'
-        self._unreadable: dict[pathlib.Path, dict[str, Any]] = {}
+        self._unreadable: dict[pathlib.Path, JsonObject] = {}
         self._disks = f'snapshot-{host}-'        # prefix of the names of copied disks
 
     def load(self) -> None:
@@ -100,7 +116,7 @@ class Machine:
         if self.guests_file is not None:
             self._replace(self.guests_file, self.guests)
 
-    def _read(self, path: pathlib.Path) -> dict[str, Any]:
+    def _read(self, path: pathlib.Path) -> dict[str, Guest]:
         """Return {uuid: guest} of a file. An unreadable record is logged and preserved in the file."""
         found = {}
         loaded = _loaded(path)
@@ -112,7 +128,7 @@ class Machine:
                 self._unreadable.setdefault(path, {})[uuid] = guest
         return found
 
-    def _replace(self, path: pathlib.Path, guests: dict[str, Any]) -> None:
+    def _replace(self, path: pathlib.Path, guests: Mapping[str, Guest | JsonObject]) -> None:
         # no fsync, because simulated guests need not survive a power failure
         fresh = path.with_name(path.name + '.new')
         fresh.write_bytes(orjson.dumps({**self._unreadable.get(path, {}), **guests}))
@@ -150,7 +166,7 @@ class Machine:
         if failure and random.random() < failure:
             raise exception.VirtError(operation=name, reason='a failure was configured')
 
-    def guest(self, instance: instance_object.Instance) -> dict[str, Any]:
+    def guest(self, instance: Instance) -> Guest:
         """Return the guest of a server.
 
         :raises GuestNotFound: this host has none
@@ -160,7 +176,7 @@ class Machine:
                 raise exception.GuestNotFound(instance_id=instance.uuid)
             return self.guests[instance.uuid]
 
-    def put(self, instance: instance_object.Instance, power_state: int, network_info: list[Any], *lines: str) -> None:
+    def put(self, instance: Instance, power_state: int, network_info: list[Vif], *lines: str) -> None:
         """Create or recreate the guest of a server with these ports; add lines to its console."""
         with self.lock:
             devices = assigned_devices(instance, self.guests)
@@ -172,7 +188,7 @@ class Machine:
             guest['pci_devices'] = devices
             self.set_state(instance, power_state, *lines)
 
-    def set_state(self, instance: instance_object.Instance, power_state: int, *lines: str) -> None:
+    def set_state(self, instance: Instance, power_state: int, *lines: str) -> None:
         """Set the power state of a guest; add lines to its console."""
         with self.lock:
             guest = self.guest(instance)
@@ -210,18 +226,18 @@ class Machine:
             self.save()
         self.on_event(uuid, power_state)
 
-    def keep_volumes(self, instance: instance_object.Instance, devices: list[BlockDevice]) -> None:
+    def keep_volumes(self, instance: Instance, devices: list[BlockDevice]) -> None:
         """Set the initial volumes of a guest: block_device_mappings rows."""
         self.guests[instance.uuid]['volumes'] = {
-            device['volume_id']: device['device_name'] for device in devices
-            if device.get('destination_type') == 'volume'}
+            volume_id: device['device_name'] for device in devices
+            if device.get('destination_type') == 'volume' and (volume_id := device['volume_id'])}
 
-    def give_tpm(self, instance: instance_object.Instance, keep: bool) -> None:
+    def give_tpm(self, instance: Instance, keep: bool) -> None:
         """Give a guest its preserved TPM, or a new one with unique content."""
         kept = self.tpms.pop(instance.uuid, '')
         self.guests[instance.uuid]['tpm'] = kept if keep and kept else uuidlib.uuid4().hex
 
-    def keep(self, uuid: str, guest: dict[str, Any]) -> None:
+    def keep(self, uuid: str, guest: Guest) -> None:
         """Store the state of a guest for a revert."""
         self.kept[uuid] = guest
         self._save_kept()
@@ -273,8 +289,8 @@ def _loaded(path: pathlib.Path) -> JsonObject | list[Json]:
 _DEVICE_KEYS = ('address', 'vendor_id', 'product_id', 'dev_type', 'numa_node', 'parent_addr', 'devname')
 
 
-def configured_devices(values: list[Any], host: str) -> list[Any]:
-    """Return [pci.Device] of a host as described by [fake] pci_devices.
+def configured_devices(values: list[str], host: str) -> list[pci.Device]:
+    """Return the devices of a host as described by [fake] pci_devices.
 
     :raises InvalidInput: the description is malformed
     """
@@ -287,7 +303,7 @@ def configured_devices(values: list[Any], host: str) -> list[Any]:
         raise exception.InvalidInput(f'[fake] pci_devices: {error}') from None
 
 
-def assigned_devices(instance: Instance, guests: dict[str, dict[str, Any]]) -> list[Any]:
+def assigned_devices(instance: Instance, guests: dict[str, Guest]) -> list[str]:
     """Return the addresses of the instance's devices, or of the guest's devices if the instance has not loaded them.
 
     :param guests: {uuid: guest} of the host: a device belongs to one guest

@@ -14,7 +14,7 @@ from nova.virt.fake.machine import Feature, Machine
 
 
 class Volumes:
-    """Record volumes of guests in ``volumes``: {volume id: device name}.
+    """Record volumes of guests in ``volumes``.
 
     :param address: address of the host, for the volume connector
     """
@@ -57,7 +57,7 @@ class Volumes:
 
 
 class VolumeSnapshots(Feature):
-    """Record snapshots and copies in a guest's ``files``: {volume id: [files, the active one last]}, and ``copies``."""
+    """Record snapshots and copies in a guest's ``files`` and ``copies``."""
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
                                create_info: dict[str, str]) -> driver.VolumeFile:
@@ -95,7 +95,7 @@ class VolumeSnapshots(Feature):
 
 
 class ExtendVolume(Feature):
-    """Record new sizes in a guest's ``sizes``: {volume id: GiB}."""
+    """Record new sizes in a guest's ``sizes``."""
 
     def extend_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         with self.machine.change('extend_volume'):

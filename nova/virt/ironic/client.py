@@ -3,7 +3,7 @@ import collections
 from collections.abc import Callable, Iterator
 import json
 import time
-from typing import Any
+from typing import Any, TypedDict
 import urllib.parse
 
 from oslo_config.cfg import ConfigOpts
@@ -16,15 +16,22 @@ from nova.runtime import rest_client
 
 SERVICE_TYPE = 'baremetal'
 VERSION = '1.82'                         # microversion of the API that added shards
-FIELDS = ('uuid', 'name', 'resource_class', 'properties', 'traits', 'instance_uuid', 'instance_info', 'power_state',
-          'target_power_state', 'provision_state', 'target_provision_state', 'maintenance', 'last_error', 'driver_info',
-          'console_enabled')
 PAGE = 500                               # nodes in one response
 # A conductor locks a node while it works on the node; a refused request is retried after these seconds.
 LOCKED_PAUSES_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30)
 POLL_INTERVALS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # poll intervals of a changing node; the last one repeats
 
-Node = dict[str, Any]
+
+# a node with the fields that the driver reads
+Node = TypedDict('Node', {
+    'uuid': str, 'name': str | None, 'resource_class': str | None, 'properties': dict[str, str | int] | None,
+    'traits': list[str] | None, 'instance_uuid': str | None, 'instance_info': dict[str, str] | None,
+    'power_state': str | None, 'target_power_state': str | None, 'provision_state': str,
+    'target_provision_state': str | None, 'maintenance': bool, 'last_error': str | None, 'driver_info': JsonObject,
+    'console_enabled': bool})
+ConsoleInfo = TypedDict('ConsoleInfo', {'type': str, 'url': str}, total=False)
+Console = TypedDict('Console', {'console_enabled': bool, 'console_info': ConsoleInfo | None})
+FIELDS = tuple(Node.__annotations__)
 
 
 class Client:
@@ -47,7 +54,7 @@ class Client:
                 query[name] = self._options[name]
         return list(self._pages('look at the nodes', query))
 
-    def _pages(self, operation: str, query: dict[str, str], kind: str = 'nodes') -> Iterator[dict[str, Any]]:
+    def _pages(self, operation: str, query: dict[str, str], kind: str = 'nodes') -> Iterator[Any]:
         while True:
             found = self._call(operation, 'GET', f'/v1/{kind}?' + urllib.parse.urlencode(query)).json()[kind]
             yield from found
@@ -68,7 +75,7 @@ class Client:
     def find(self, uuid: str) -> Node | None:
         """Return a node with all fields, or None."""
         answer = self._call('look at a node', 'GET', f'/v1/nodes/{_segment(uuid)}', fine=(404,))
-        return dict(answer.json()) if answer.status_code != 404 else None
+        return answer.json() if answer.status_code != 404 else None
 
     def addresses(self, uuid: str | None = None) -> collections.defaultdict[str, list[str]]:
         """Return {uuid of a node: MAC addresses of its network cards} for this node, or for all nodes."""
@@ -124,9 +131,8 @@ class Client:
         return self._call('change the power', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/power', body=wanted,
                           fine=(400,)).status_code != 400
 
-    def console(self, uuid: str) -> dict[str, Any]:
-        """Return {'console_enabled', 'console_info': {'type', 'url'} or None} of a node."""
-        return dict(self._call('look at the console', 'GET', f'/v1/nodes/{_segment(uuid)}/states/console').json())
+    def console(self, uuid: str) -> Console:
+        return self._call('look at the console', 'GET', f'/v1/nodes/{_segment(uuid)}/states/console').json()
 
     def enable_console(self, uuid: str) -> None:
         self._call('open the console', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/console', body={'enabled': True})

@@ -75,7 +75,7 @@ class IronicDriver(driver.ComputeDriver):
 
     def _resources(self, node: ironic_client.Node) -> driver.NodeResources:
         properties = node['properties'] or {}
-        arch = properties.get('cpu_arch') or 'x86_64'
+        arch = str(properties.get('cpu_arch') or 'x86_64')
         return driver.NodeResources(
             node=node['uuid'], vcpus=_number(properties, 'cpus'), memory_mb=_number(properties, 'memory_mb'),
             local_gb=_number(properties, 'local_gb'), hypervisor_type=machines.HYPERVISOR,
@@ -90,7 +90,8 @@ class IronicDriver(driver.ComputeDriver):
         return [*(node['traits'] or ()), *own]
 
     def guests(self) -> dict[str, int]:
-        return {node['instance_uuid']: _power_state(node) for node in self._client.nodes() if self._nodes.is_ours(node)}
+        return {uuid: _power_state(node) for node in self._client.nodes()
+                if (uuid := node['instance_uuid']) and self._nodes.is_ours(node)}
 
     def power_state(self, instance: Instance) -> int:
         return _power_state(self._nodes.of(instance))
@@ -206,10 +207,10 @@ class IronicDriver(driver.ComputeDriver):
                                     'instead.')
 
 def _power_state(node: ironic_client.Node) -> int:
-    return POWER.get(node['power_state'], states.NOSTATE)
+    return POWER.get(node['power_state'] or '', states.NOSTATE)
 
 
-def _number(properties: dict[str, Any], name: str) -> int:
+def _number(properties: dict[str, str | int], name: str) -> int:
     """Return a number that inspection or an operator stored in the node's properties, possibly as text."""
     try:
         return max(0, int(properties.get(name) or 0))

@@ -9,6 +9,7 @@ from nova.objects.instance import Instance
 from nova.objects.network_info import Vif
 from nova.virt import driver
 from nova.virt.ironic.client import Client
+from nova.virt.ironic.client import ConsoleInfo
 from nova.virt.ironic.nodes import ACTIVE
 from nova.virt.ironic.nodes import Nodes
 from nova.virt.ironic.nodes import RESCUED
@@ -39,7 +40,7 @@ class Consoles:
                 'password': None}
 
 
-def console_address(info: dict[str, Any]) -> tuple[str, int] | None:
+def console_address(info: ConsoleInfo) -> tuple[str, int] | None:
     """Return (host, port) of a raw TCP serial console such as socat's, or None for other types."""
     if info.get('type') != 'socat':
         return None

@@ -4,11 +4,7 @@
 * ``add`` generates their XML
 * ``place`` reads the address of a console from the XML of a running guest
 
-A guest keeps its passwords for life, because saved or migrated memory contains them:
-
-    {'vnc': {'listen': address, 'password': text},
-     'spice': {'listen': address, 'password': text or None, 'tls': bool},
-     'serial': {'listen': address, 'ports': [number], 'tls': bool}   or   {'paths': [path of a socket]}}
+A guest keeps its passwords for life, because saved or migrated memory contains them.
 
 https://libvirt.org/formatdomain.html#graphical-framebuffers and #consoles-serial-parallel-channel-devices.
 """
@@ -17,7 +13,7 @@ import ipaddress
 import secrets
 import socket
 import string
-from typing import Any
+from typing import TypedDict
 from xml.etree import ElementTree as etree
 
 from oslo_config.cfg import ConfigOpts
@@ -29,7 +25,13 @@ VNC_PASSWORD = 8                        # characters: VNC's authentication ignor
 SPICE_PASSWORD = 32
 SOCKET = 'serial%d.sock'                # file name in the guest's directory
 _LETTERS = string.ascii_letters + string.digits
-Record = dict[str, dict[str, Any]]
+# One kind of console of a guest
+Console = TypedDict('Console', {
+    'listen': str, 'password': str | None,         # of vnc and spice; None: no password
+    'tls': bool,                                   # of spice and serial
+    'ports': list[int], 'paths': list[str],        # of serial: TCP ports, or paths of sockets
+}, total=False)
+Record = dict[str, Console]              # {'vnc', 'spice' or 'serial': the console}
 
 
 def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) -> None:
@@ -71,7 +73,9 @@ def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], s
                 secrets.choice(_LETTERS) for _ in range(length))
             made[kind] = {'listen': options.server_listen, 'password': password}
     if 'spice' in made:
-        made['spice'].update(tls=conf.spice.tls, **({} if conf.spice.password else {'password': None}))
+        made['spice']['tls'] = conf.spice.tls
+        if not conf.spice.password:
+            made['spice']['password'] = None
     options = conf.serial_console
     if options.enabled and options.server_listen:
         kept, taken = before.get('serial', {}).get('ports', []), set(used)
@@ -108,7 +112,7 @@ def add(devices: etree.Element, record: Record, log: str, usb: bool) -> None:
         etree.SubElement(devices, 'input', type='tablet', bus='usb' if usb else 'virtio')
 
 
-def _serial(devices: etree.Element, record: dict[str, Any] | None, log: str) -> None:
+def _serial(devices: etree.Element, record: Console | None, log: str) -> None:
     record = record or {}
     paths, ports = record.get('paths', ()), record.get('ports', ())
     for number in range(max(1, len(paths), len(ports))):
@@ -187,7 +191,7 @@ def read(text: str) -> Record:
     for kind in ('vnc', 'spice'):
         element = root.find(f"./devices/graphics[@type='{kind}']")
         if element is not None:
-            made[kind] = {'listen': element.get('listen'), 'password': element.get('passwd')}
+            made[kind] = {'listen': element.get('listen', ''), 'password': element.get('passwd')}
     if 'spice' in made:
         spice = root.find("./devices/graphics[@type='spice']")
         made['spice']['tls'] = spice is not None and spice.get('defaultMode') == 'secure'
@@ -195,10 +199,10 @@ def read(text: str) -> Record:
     sources = [source for source in (element.find('source') for element in serial) if source is not None]
     port = serial[0].get('type') if serial else None
     if port == 'tcp':
-        made['serial'] = {'listen': sources[0].get('host'), 'ports': [int(each.get('service', 0)) for each in sources],
-                          'tls': sources[0].get('tls') == 'yes'}
+        made['serial'] = {'listen': sources[0].get('host', ''), 'tls': sources[0].get('tls') == 'yes',
+                          'ports': [int(each.get('service', 0)) for each in sources]}
     elif port == 'unix':
-        made['serial'] = {'paths': [each.get('path') for each in sources]}
+        made['serial'] = {'paths': [each.get('path', '') for each in sources]}
     return made
 
 

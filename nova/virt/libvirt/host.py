@@ -1,6 +1,7 @@
 """Connection to libvirt: keepalive, reconnection after a restart of libvirtd, and events."""
 import contextlib
 import dataclasses
+import enum
 import errno
 import fcntl
 import logging
@@ -9,7 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
 from xml.etree import ElementTree as etree
 
 import libvirt
@@ -49,7 +50,7 @@ DISK_ERRORS = {libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE: 'there is no room for it'
 DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.VIR_ERR_AUTH_UNAVAILABLE,
           libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
 CONTAINER = 'exe'                        # libvirt's OS type of containers; their memory is never saved
-_CLOSED = object()
+_Signal = enum.Enum('_Signal', ('CLOSED', 'STOP'))
 # (event, detail): label of metrics.GUESTS_FAILED
 _FAILURES = {(libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED): 'crashed',
              (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED): 'failed',
@@ -58,13 +59,19 @@ FAILURE_TEXTS = {'crashed': 'ended: its QEMU is gone', 'failed': 'ended: its QEM
                  'paused': 'paused after a failed write to its disk'}
 
 
+# ``capabilities``: the root element
+Facts = TypedDict('Facts', {'version': int, 'vcpus': int, 'memory_mb': int, 'capabilities': etree.Element})
+
+
 @dataclasses.dataclass(frozen=True)
 class Failure:
     """Event of a guest failure without a request."""
 
     uuid: str
     how: str
-_STOP = object()
+
+
+Event = str | Failure | _Signal          # the uuid of a changed guest, a failure, or a change of this connection
 
 
 class _Attempt:
@@ -101,7 +108,7 @@ class Host:
         :raises HypervisorUnreachable: libvirt does not respond
         """
         start_loop()
-        self._mailbox = concurrency.Mailbox()
+        self._mailbox = concurrency.Mailbox[Event]()
         self._stopped = False
         self.run('connect to libvirt', lambda connection: connection.getVersion())
         concurrency.spawn('libvirt-events', self._listen)
@@ -109,7 +116,7 @@ class Host:
     def close(self) -> None:
         self._stopped = True
         if self._mailbox:
-            self._mailbox.put(_STOP)
+            self._mailbox.put(_Signal.STOP)
         with self._lock:
             connection, self._connection = self._connection, None
         if connection:
@@ -184,9 +191,9 @@ class Host:
     def _listen(self) -> None:
         while True:
             item = self._mailbox.get()
-            if item is _STOP or self._stopped:
+            if item is _Signal.STOP or self._stopped:
                 return
-            if item is _CLOSED:
+            if item is _Signal.CLOSED:
                 self._reconnect()
             elif isinstance(item, Failure):
                 metrics.GUESTS_FAILED.labels(item.how).inc()
@@ -253,8 +260,7 @@ class Host:
         """Run ``function(domain, *args)`` on the guest's domain; see ``run``."""
         return self.run(operation, lambda connection, uuid: function(_find(connection, uuid), *args, **kwargs), uuid)
 
-    def facts(self) -> dict[str, Any]:
-        """Return {'version', 'vcpus', 'memory_mb', 'capabilities'}, with the root element of the capabilities."""
+    def facts(self) -> Facts:
         return self.run('describe the host', _facts)
 
     def domain_capabilities(self, virt_type: str) -> list[etree.Element]:
@@ -312,7 +318,7 @@ def state_of(domain: libvirt.virDomain) -> int:
     return POWER_STATES.get(state, states.NOSTATE)
 
 
-def _open(uri: str, mailbox: concurrency.Mailbox) -> libvirt.virConnect:
+def _open(uri: str, mailbox: concurrency.Mailbox[Event]) -> libvirt.virConnect:
     connection = libvirt.open(uri)
     connection.setKeepAlive(KEEPALIVE_SECONDS, KEEPALIVE_COUNT)
     connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, _lifecycle, mailbox)
@@ -321,7 +327,7 @@ def _open(uri: str, mailbox: concurrency.Mailbox) -> libvirt.virConnect:
 
 
 def _lifecycle(_connection: libvirt.virConnect, domain: libvirt.virDomain, event: int, detail: int,
-               mailbox: concurrency.Mailbox) -> None:
+               mailbox: concurrency.Mailbox[Event]) -> None:
     """Forward an event to the mailbox. libvirt calls this on its native thread."""
     if (event, detail) in _FAILURES:
         mailbox.put(Failure(domain.UUIDString(), _FAILURES[event, detail]))
@@ -329,9 +335,9 @@ def _lifecycle(_connection: libvirt.virConnect, domain: libvirt.virDomain, event
         mailbox.put(domain.UUIDString())
 
 
-def _closed(_connection: libvirt.virConnect, reason: int, mailbox: concurrency.Mailbox) -> None:
+def _closed(_connection: libvirt.virConnect, reason: int, mailbox: concurrency.Mailbox[Event]) -> None:
     if reason != libvirt.VIR_CONNECT_CLOSE_REASON_CLIENT:
-        mailbox.put(_CLOSED)
+        mailbox.put(_Signal.CLOSED)
 
 
 def _close(connection: libvirt.virConnect) -> None:
@@ -402,7 +408,7 @@ def _descriptions(connection: libvirt.virConnect, kind: int) -> Iterator[str]:
             yield device.XMLDesc()
 
 
-def _facts(connection: libvirt.virConnect) -> dict[str, Any]:
+def _facts(connection: libvirt.virConnect) -> Facts:
     info = connection.getInfo()
     # libvirt sums the memory of NUMA cells and misses hot-plugged memory; the kernel includes it
     memory_mb = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2 ** 20

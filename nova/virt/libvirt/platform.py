@@ -1,7 +1,6 @@
 """Host properties for virtual machines: guest type, processor, topology, memory."""
 import pathlib
 from collections.abc import Iterable
-from typing import Any
 from xml.etree import ElementTree as etree
 
 from oslo_config import cfg
@@ -52,7 +51,7 @@ class Platform:
         self.processor = processors.choose(self._conf, described)
         return facts['capabilities'], described
 
-    def refresh(self, hypervisor: hosts.Host) -> dict[str, Any]:
+    def refresh(self, hypervisor: hosts.Host) -> hosts.Facts:
         """Read topology and traits again: firmware and swtpm may have been installed since. Return Host.facts()."""
         facts = hypervisor.facts()
         self._read_topology(facts)
@@ -79,7 +78,7 @@ class Platform:
     def _read_traits(self, described: Iterable[etree.Element]) -> None:
         self.traits = frozenset(offered.of(described, self.virt_type))
 
-    def _read_topology(self, facts: dict[str, Any]) -> None:
+    def _read_topology(self, facts: hosts.Facts) -> None:
         found = hardware_host.configured(capabilities.topology(facts['capabilities']), self._conf)
         self.topology = None if found is None else hardware_host.with_pages(
             found, () if self.memory_source == memory.FILE else _mounted_pages())

@@ -1,7 +1,7 @@
 """Convert between the objects of the compute service and the values of libvirt: pure functions."""
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, TypedDict
 from xml.etree import ElementTree as etree
 
 from nova import exception
@@ -23,8 +23,10 @@ from nova.virt.libvirt.local_disks.storage import Storage
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, next to the disks
 MACHINE = 'machine.json'                 # the machine of a guest that has no record during a rebuild
-MACHINE_FORMAT = versioned_records.RecordFormat(
-    name='record of a machine', fields=frozenset({'arch', 'settings'}), required=frozenset({'arch', 'settings'}))
+MachineRecord = TypedDict('MachineRecord', {'arch': str | None, 'settings': dict[str, str]})
+MACHINE_FORMAT = versioned_records.RecordFormat[MachineRecord](
+    name='record of a machine', fields=frozenset(MachineRecord.__annotations__),
+    required=frozenset(MachineRecord.__annotations__))
 MEMORY_MINIMUM = 16                      # MiB: QEMU's minimum
 TRUE = ('1', 'true', 'yes', 'on')
 
@@ -96,11 +98,8 @@ def machine_files(kept: bool) -> tuple[str, ...]:
     return (NVRAM, MACHINE) if kept else ()
 
 
-def has_same_machine(machine: dict[str, Any], instance: Instance, traits: Collection[str]) -> bool:
-    """Return whether an instance, possibly with a new image, can reuse the firmware variables and TPM of its guest.
-
-    :param machine: the values of MACHINE_FORMAT
-    """
+def has_same_machine(machine: MachineRecord, instance: Instance, traits: Collection[str]) -> bool:
+    """Return whether an instance, possibly with a new image, can reuse the firmware variables and TPM of its guest."""
     settings = guest_options.settings_of(instance)
     _decide_secure_boot(settings, traits)
     if _foreign(instance.image_properties):
@@ -152,8 +151,8 @@ def _known(image_id: str, properties: Mapping[str, str], name: str, default: str
     return value
 
 
-def cpu_info(capabilities: etree.Element) -> dict[str, Any]:
-    """Return {'arch', 'model', 'vendor', 'topology', 'features'} of the host's processor for hypervisor details."""
+def cpu_info(capabilities: etree.Element) -> driver.CpuInfo:
+    """Return the host's processor for hypervisor details."""
     cpu = capabilities.find('./host/cpu')
     if cpu is None:
         return {}

@@ -21,9 +21,9 @@ import pathlib
 import re
 import threading
 import types
-from typing import Any
 
 from nova import exception
+from nova.objects.network_info import HostFunction
 from nova.objects.network_info import Vif
 
 DATAPATH, HYBRID, SOCKET, SOCKET_MODE = 'datapath_type', 'ovs_hybrid_plug', 'vhostuser_socket', 'vhostuser_mode'
@@ -82,8 +82,8 @@ def port(vif: Vif, multiqueue: bool = False) -> Port | None:
     return check(made)
 
 
-def device(vif: Vif) -> dict[str, Any] | None:
-    """Return the virtual function of a VIF: {'address', 'vlan', 'macvtap'}; None for other types.
+def device(vif: Vif) -> HostFunction | None:
+    """Return the virtual function of a VIF without its name; None for other types.
 
     :raises VirtError: the binding names no function or an invalid VLAN
     """
@@ -93,7 +93,7 @@ def device(vif: Vif) -> dict[str, Any] | None:
     if not SLOT.match(vif.get('pci_slot') or '') or not vlan.isascii() or not vlan.isdigit() \
             or not 0 <= int(vlan) < 4095:
         raise exception.VirtError(operation='plug a port', reason='its binding names no device of the host, or no VLAN')
-    return {'address': vif['pci_slot'], 'vlan': int(vlan), 'macvtap': vif.get('vnic_type') == 'macvtap'}
+    return {'address': vif['pci_slot'] or '', 'vlan': int(vlan), 'macvtap': vif.get('vnic_type') == 'macvtap'}
 
 
 def check(given: Port) -> Port:

@@ -100,7 +100,7 @@ class Guest:
     consoles: graphics.Record = dataclasses.field(default_factory=dict)
     unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
-    def ports(self) -> list[dict[str, Any]]:
+    def ports(self) -> list[dict[str, str | int]]:
         """Return the values of vifs.Port of the interfaces with a plugged port."""
         return [interface.port for interface in self.interfaces if interface.port]
 

@@ -3,7 +3,7 @@
 Only a client with that host's certificate is accepted. The daemon outlives the process that started it; the next
 process finds it by its files. The directory contains:
 
-    host.json       {'host', 'port', 'certificate_expires_at'}: Unix time
+    host.json       its Record
     monitor         its socket
     pid             its process; written when the start is complete
     log             its output
@@ -27,9 +27,11 @@ from nova.volume.exports import qmp
 
 PROGRAM = 'qemu-storage-daemon'
 MONITOR, RECORD, LOG, PID = 'monitor', 'host.json', 'log', 'pid'
-FORMAT = versioned_records.RecordFormat(
-    name='record of an exporter', fields=frozenset({'host', 'port', 'certificate_expires_at'}),
-    required=frozenset({'host', 'port'}))
+# the expiry is Unix time, and missing before the first start
+Record = typing.TypedDict('Record', {
+    'host': str, 'port': int, 'certificate_expires_at': typing.NotRequired[float]})
+FORMAT = versioned_records.RecordFormat[Record](
+    name='record of an exporter', fields=frozenset(Record.__annotations__), required=Record.__required_keys__)
 COPY = 'c'                   # first letter of the names of block nodes for copies
 START_S, CLOSE_S, POLL_S = 20, 5, 0.02
 CONNECTIONS = 1024           # maximum concurrent connections of a host; each attached volume has one
@@ -49,7 +51,7 @@ class Daemon:
         self.directory = directory
         self._process: subprocess.Popen[bytes] | None = None
 
-    def record(self) -> dict[str, typing.Any] | None:
+    def record(self) -> Record | None:
         """The record of host.json, or None if there is no such daemon.
 
         :raises InvalidVolume: the record cannot be read
@@ -78,7 +80,9 @@ class Daemon:
         :param credentials: directory with ca-cert.pem, server-cert.pem and server-key.pem
         :raises InvalidVolume: it does not start; PortTaken is a subclass
         """
-        record = {**(self.record() or {}), 'certificate_expires_at': _expiry(credentials)}
+        record = self.record()
+        assert record is not None
+        record['certificate_expires_at'] = _expiry(credentials)
         FORMAT.write(os.path.join(self.directory, RECORD), record)
         files.remove(os.path.join(self.directory, PID))
         with _listening(address, record['port']) as listener, open(os.path.join(self.directory, LOG), 'wb') as log:

@@ -16,6 +16,7 @@ import time
 import typing
 
 from nova import exception
+from nova.json_types import Json
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import metrics
@@ -29,6 +30,9 @@ HOST = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z')      # host names that a
 POLL_S, RECONCILE_S, COPY_POLL_S = 1, 60, 0.1
 EXPIRY_WARNING_S = 30 * 86400    # warn this long before the certificate of a daemon expires
 PORTS = 1000                     # maximum number of hosts
+
+
+Export = dict[str, str | int]            # {'host', 'port', 'export'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Exporter:
     # ---- one attachment
 
     @staticmethod
-    def check(host: object) -> None:
+    def check(host: Json) -> None:
         """Check that volumes can be exported to a host; raises InvalidVolume."""
         if not isinstance(host, str) or not HOST.match(host):
             raise exception.InvalidVolume(reason=f'{str(host)[:80]!r} is not a valid host name in a certificate.')
@@ -74,8 +78,8 @@ class Exporter:
             raise exception.InvalidVolume(reason=f'host {host} has no access to the volume files, and '
                                                  f'{daemons.PROGRAM} is not installed on the volume host.')
 
-    def open(self, attachment_id: str, host: str) -> dict[str, typing.Any]:
-        """Export the volume of an attachment to its host: {'host', 'port', 'export'}.
+    def open(self, attachment_id: str, host: str) -> Export:
+        """Export the volume of an attachment to its host.
 
         :raises InvalidVolume: not possible, or no longer wanted
         :raises InsufficientStorage: no space for the daemon's files
@@ -93,7 +97,9 @@ class Exporter:
                     raise exception.InsufficientStorage() from error
                 raise exception.InvalidVolume(reason=f'cannot export it: {error.strerror}.') from error
             daemon.open(attachment_id, found[0].path, found[0].readonly)
-            return {'host': self._address, 'port': (daemon.record() or {})['port'], 'export': attachment_id}
+            record = daemon.record()
+            assert record is not None
+            return {'host': self._address, 'port': record['port'], 'export': attachment_id}
 
     def close(self, attachment_id: str, host: str) -> None:
         """Close the export; it is closed when this returns."""
@@ -132,7 +138,7 @@ class Exporter:
             except exception.NovaException as error:
                 LOG.error('Cannot complete the exports of host %s: %s', host, error)
 
-    def _records(self) -> list[dict[str, typing.Any]]:
+    def _records(self) -> list[daemons.Record]:
         names = os.listdir(self._directory) if os.path.isdir(self._directory) else ()
         found = []
         for name in names:

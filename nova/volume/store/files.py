@@ -88,7 +88,7 @@ class VolumeFiles:
             luks.header_bytes(part)
 
     @staticmethod
-    def room(source: str, size: int, encrypted: object) -> int:
+    def room(source: str, size: int, encrypted: str | bool | None) -> int:
         """Return the size of a copy of ``source`` with ``size`` bytes of data.
 
         :raises InvalidVolume: the source should be encrypted and is not

@@ -6,6 +6,7 @@ from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import guest_options
+from nova.objects.network_info import HostFunction
 from nova.virt.libvirt.domain import placement
 from nova.virt.libvirt.domain.tree import add
 
@@ -19,7 +20,7 @@ class Interface:
 
     bridge   bridge in which libvirt creates the tap; '' for types of vifs.py that need no bridge
     port     values of the plugged vifs.Port; None if nothing is plugged
-    device   the host's virtual function: the result of vifs.device and, for a macvtap, its ``name``
+    device   the host's virtual function
     """
 
     mac: str
@@ -27,8 +28,8 @@ class Interface:
     devname: str
     model: str = 'virtio'
     mtu: int | None = None
-    port: dict[str, Any] | None = None
-    device: dict[str, Any] | None = None
+    port: dict[str, str | int] | None = None
+    device: HostFunction | None = None
     unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
 
@@ -58,12 +59,12 @@ def port(devices: etree.Element, interface: Interface, settings: Settings, vcpus
     add(element, 'model', type=interface.model)
     if interface.mtu:
         add(element, 'mtu', size=interface.mtu)
-    _driver(element, interface.model, count, plugged['datapath'])
+    _driver(element, interface.model, count, str(plugged['datapath']))
     _bandwidth(element, settings)
     return element
 
 
-def _function(devices: etree.Element, interface: Interface, device: dict[str, Any], settings: Settings,
+def _function(devices: etree.Element, interface: Interface, device: HostFunction, settings: Settings,
               count: int) -> etree.Element:
     """Add a virtual function of the host as a passthrough device or through a macvtap.
 

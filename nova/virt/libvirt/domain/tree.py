@@ -5,7 +5,8 @@ from xml.etree import ElementTree as etree
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 
-def add(parent: etree.Element, tag: str, text: str | int | None = None, **attributes: object) -> etree.Element:
+def add(parent: etree.Element, tag: str, text: str | int | None = None,
+        **attributes: str | int | float | None) -> etree.Element:
     """Append an element.
 
     :param text: content of the element; None: empty
@@ -24,6 +25,6 @@ def child(parent: etree.Element, tag: str) -> etree.Element:
     return add(parent, tag) if found is None else found
 
 
-def clean(value: object) -> str:
+def clean(value: str | int | float) -> str:
     """Return text without the characters that XML cannot represent."""
     return _NOT_XML.sub('', str(value))

@@ -20,6 +20,7 @@ from nova.objects.instance import Instance
 from nova.runtime import durable_files
 from nova import states
 from nova.disk_files import files
+from nova.virt import driver
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.features import guest_network
 from nova.virt.libvirt.guests import Guests
@@ -77,10 +78,10 @@ class Agent:
         finally:
             self._thaw_if_marked(guest.uuid)
 
-    def network_facts(self, guest: xml.Guest) -> list[guest_network.Interface]:
+    def network_facts(self, guest: xml.Guest) -> list[driver.GuestInterface]:
         """Return the interfaces that the agent reports (guest_network.described), or [] if no agent responds."""
         operation = 'read the addresses'
-        found: list[guest_network.Interface] = []
+        found: list[driver.GuestInterface] = []
 
         def read(domain: libvirt.virDomain) -> None:
             found.extend(guest_network.described(domain.interfaceAddresses(_BY_AGENT)))

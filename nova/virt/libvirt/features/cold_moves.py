@@ -116,7 +116,7 @@ class ColdMoves:
         """
         uuid, directory = instance.uuid, self._storage.path(instance.uuid)
         # copies for another flavor are not resumed: a disk that has grown cannot shrink
-        move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}
+        move: transfer_progress.Move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}
         if self.is_arriving(uuid) and not pooled:
             found = transfer_progress.IncomingTransfer.interrupted(directory, move, self._host)
             if found is not None:

@@ -4,6 +4,7 @@ from typing import Any
 import libvirt
 
 from nova.objects.instance import Instance
+from nova.virt import driver
 from nova.virt.libvirt import calls
 from nova.virt.libvirt.features.agent import Agent
 from nova.virt.libvirt.guests import Guests
@@ -28,7 +29,7 @@ class Diagnostics:
     def trigger_crash_dump(self, instance: Instance) -> None:
         self._hypervisor.guest('interrupt the guest', instance.uuid, lambda domain: domain.injectNMI())
 
-    def diagnostics(self, instance: Instance) -> dict[str, Any]:
+    def diagnostics(self, instance: Instance) -> driver.GuestDiagnostics:
         stats = self._hypervisor.run('read the diagnostics', _stats, instance.uuid)
         guest = self._storage.load(instance.uuid)
         macs = {vif['devname']: vif['address'] for vif in instance.network_info}
@@ -49,5 +50,5 @@ def _stats(connection: libvirt.virConnect, uuid: str) -> dict[str, Any]:
     return stats
 
 
-def _named(stats: dict[str, Any], prefix: str, names: dict[str, str]) -> dict[str, Any]:
+def _named(stats: dict[str, Any], prefix: str, names: dict[str, str]) -> dict[str, int | None]:
     return {name: stats.get(f'{prefix}.{theirs}') for name, theirs in names.items()}

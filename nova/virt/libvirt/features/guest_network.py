@@ -3,22 +3,16 @@ import ipaddress
 import itertools
 import re
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any
+
+from nova.virt.driver import GuestInterface
 
 INTERFACES, ADDRESSES = 32, 16           # maximum of interfaces, and of addresses of each
 _NAME = re.compile(r'[0-9A-Za-z._:@-]{1,15}\Z')          # Linux's maximum length
 _MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 
 
-class Interface(TypedDict):
-    """Interface that a guest reports. ``addresses`` are texts such as '192.0.2.3/24'."""
-
-    name: str
-    mac_address: str
-    addresses: list[str]
-
-
-def described(found: object) -> list[Interface]:
+def described(found: object) -> list[GuestInterface]:
     """Return the interfaces without loopback and invalid entries.
 
     :param found: libvirt's answer, {name: {'hwaddr', 'addrs': [{'addr', 'prefix'}] or None}}
@@ -28,7 +22,7 @@ def described(found: object) -> list[Interface]:
     return [each for each in shown if each is not None][:INTERFACES]
 
 
-def _one(name: object, values: Mapping[str, Any]) -> Interface | None:
+def _one(name: object, values: Mapping[str, Any]) -> GuestInterface | None:
     mac = str(values.get('hwaddr') or '')[:17].lower()
     if not isinstance(name, str) or not _NAME.match(name) or not _MAC.match(mac) or mac == '00:00:00:00:00:00':
         return None

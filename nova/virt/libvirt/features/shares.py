@@ -7,7 +7,7 @@ and root can read both files.
 import contextlib
 import os
 import shutil
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from nova import exception
 from nova.objects.block_device import DetachedShare
@@ -25,9 +25,10 @@ from nova.virt.libvirt.guests import Guests
 
 PROGRAM = 'nova-virtiofsd'
 DIRECTORY_MODE = 0o711
-FORMAT = versioned_records.RecordFormat(
-    name='record of a share', version=virtiofsd.VERSION, fields=frozenset({'protocol', 'export_location', 'user'}),
-    required=frozenset({'protocol', 'export_location'}))
+ShareRecord = TypedDict('ShareRecord', {'protocol': str, 'export_location': str, 'user': NotRequired[str | None]})
+FORMAT = versioned_records.RecordFormat[ShareRecord](
+    name='record of a share', version=virtiofsd.VERSION, fields=frozenset(ShareRecord.__annotations__),
+    required=ShareRecord.__required_keys__)
 
 
 class Shares:
@@ -63,7 +64,7 @@ class Shares:
             if access:
                 durable_files.replace(directory + virtiofsd.KEY, access['key'].encode())
             FORMAT.write(directory + '.json', {
-                **{name: share[name] for name in ('protocol', 'export_location')}, 'user': access.get('user')})
+                'protocol': share['protocol'], 'export_location': share['export_location'], 'user': access.get('user')})
             guest.shares = [*_others(guest.shares, share), {
                 'share_id': share['share_id'], 'tag': share['tag'], 'directory': directory, 'program': program}]
             self._storage.save(guest)

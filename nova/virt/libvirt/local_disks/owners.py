@@ -16,6 +16,7 @@ import typing
 
 from nova import exception
 from nova import utils
+from nova.json_types import JsonObject
 from nova.runtime import durable_files
 from nova.runtime import versioned_records
 from nova.virt.libvirt import xml
@@ -54,12 +55,12 @@ class PoolRecord:
         return hashlib.sha256(json.dumps(utils.to_record(self), sort_keys=True).encode()).hexdigest()
 
 
-def _from_version_1(values: dict[str, typing.Any]) -> dict[str, typing.Any]:
+def _from_version_1(values: JsonObject) -> JsonObject:
     return {'previous_host' if name == 'before' else name: value for name, value in values.items()}
 
 
 # pools are not converted with the stored files, so version 1 is read: its field ``before`` is the previous host
-FORMAT = versioned_records.RecordFormat(
+FORMAT = versioned_records.RecordFormat[JsonObject](
     name='record of the owner of disks in the pool', version=2, readable_by=2, upgrades={1: _from_version_1},
     fields=frozenset({'host', 'previous_host', 'successor', 'guest'}),
     required=frozenset({'host', 'previous_host', 'successor', 'guest'}))

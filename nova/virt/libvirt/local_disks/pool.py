@@ -24,6 +24,10 @@ class Failed(exception.VirtError):
     code = 0
 
 
+# The used part of rbd's description of an image. The time is the host's local time: "Mon Nov 23 11:38:41 2026".
+ImageInfo = typing.TypedDict('ImageInfo', {'size': int, 'create_timestamp': str})
+
+
 class Pool:
     """Commands on a pool.
 
@@ -40,10 +44,10 @@ class Pool:
     def images(self) -> list[str]:
         return list(json.loads(self.rbd('list the disks', 'ls', '--format', 'json')))
 
-    def info(self, image: str) -> dict[str, typing.Any] | None:
+    def info(self, image: str) -> ImageInfo | None:
         """Return rbd's description of an image or snapshot (image@snapshot), or None if it does not exist."""
         found = self._existing('info', '--format', 'json', image)
-        return None if found is None else dict(json.loads(found))
+        return None if found is None else json.loads(found)
 
     def metadata(self, image: str, key: str) -> str | None:
         """Return a metadata value of an image, or None without the value or the image."""

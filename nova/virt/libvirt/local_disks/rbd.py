@@ -178,7 +178,7 @@ class Rbd(places.SharedPlace):
         found = self._pool.info(name_of(disk.file))
         if found is None:
             raise exception.VirtError(operation='look at a disk', reason='the pool does not have it')
-        return int(found['size'])
+        return found['size']
 
     def grow(self, disk: xml.Disk, size: int) -> None:
         if not disk.keeps_size and size > self.size(disk):
@@ -263,8 +263,8 @@ def name_of(path: str) -> str:
     return f'{os.path.basename(os.path.dirname(path))}_{os.path.basename(path)}'
 
 
-def made_at(info: dict[str, typing.Any]) -> float:
-    """Return seconds since 1970; rbd prints the host's local time, like "Mon Nov 23 11:38:41 2026"."""
+def made_at(info: pools.ImageInfo) -> float:
+    """Return seconds since 1970."""
     return datetime.datetime.strptime(info['create_timestamp'], '%a %b %d %H:%M:%S %Y').timestamp()
 
 

@@ -3,6 +3,7 @@ import os
 import re
 
 from nova import exception
+from nova.json_types import JsonObject
 from nova.objects import pci
 from nova.runtime import versioned_records
 from nova.virt.libvirt import vifs
@@ -13,7 +14,7 @@ from nova.virt.libvirt.domain import volume_disks
 RECORD = 'guest.json'
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
-FORMAT = versioned_records.RecordFormat(
+FORMAT = versioned_records.RecordFormat[JsonObject](
     name='record of a guest',
     fields=xml.FIELDS,
     required=frozenset({'uuid', 'name', 'owner', 'virt_type', 'vcpus', 'memory_mb', 'console_log', 'disks',

@@ -104,7 +104,7 @@ def _download(connection: libvirt.virConnect, volume: libvirt.virStorageVol, fil
     """Write a block of a volume at the file position; holes are skipped."""
     stream = connection.newStream(0)
 
-    def write(_stream: libvirt.virStream, data: bytes, _opaque: object) -> int:
+    def write(_stream: libvirt.virStream, data: bytes, _opaque: None) -> int:
         if time.monotonic() > deadline:
             raise TimeoutError(0, 'it took longer than [libvirt] qemu_img_timeout allows')
         if data == bytes(len(data)):     # zeros written by a guest become a hole
@@ -112,7 +112,7 @@ def _download(connection: libvirt.virConnect, volume: libvirt.virStorageVol, fil
             return len(data)
         return file.write(data)
 
-    def skip(_stream: libvirt.virStream, hole: int, _opaque: object) -> None:
+    def skip(_stream: libvirt.virStream, hole: int, _opaque: None) -> None:
         file.seek(hole, os.SEEK_CUR)
 
     volume.download(stream, offset, length, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)

@@ -6,7 +6,6 @@ https://libvirt.org/migration.html
 import os
 import threading
 import time
-from typing import Any
 
 import libvirt
 from oslo_config.cfg import ConfigOpts
@@ -18,6 +17,7 @@ from nova.virt.libvirt.host import Host
 from nova.virt.libvirt.moves import migration_xml
 
 OPERATION = 'migrate the guest'
+Parameters = dict[str, str | int | list[str]]            # of migrateToURI3
 GIB = 1 << 30
 _BASE = (libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_PERSIST_DEST
          | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE)
@@ -31,7 +31,7 @@ class Job:
         self.error: Exception | None = None
         self.begun = False
 
-    def run(self, hypervisor: Host, uuid: str, uri: str, parameters: dict[str, Any], flags: int) -> None:
+    def run(self, hypervisor: Host, uuid: str, uri: str, parameters: Parameters, flags: int) -> None:
         """Send the guest; runs on a separate thread."""
         try:
             hypervisor.guest(OPERATION, uuid, self._send, uri, parameters, flags)
@@ -40,7 +40,7 @@ class Job:
         finally:
             self.done.set()
 
-    def _send(self, domain: libvirt.virDomain, uri: str, parameters: dict[str, Any], flags: int) -> None:
+    def _send(self, domain: libvirt.virDomain, uri: str, parameters: Parameters, flags: int) -> None:
         if self.begun:       # repeated after a connection error: the caller looks up the result of the first call
             raise exception.VirtError(operation=OPERATION, reason='the connection to libvirt was lost')
         self.begun = True
@@ -94,7 +94,7 @@ def flags(options: ConfigOpts.GroupAttr, copied: bool, incremental: bool, tls: b
 
 
 def parameters(options: ConfigOpts.GroupAttr, running: str, there: str, address: str, copied: list[str],
-               tls: bool) -> dict[str, Any]:
+               tls: bool) -> Parameters:
     """Return the parameters of migrateToURI3.
 
     :param running: XML of the guest here
@@ -103,7 +103,7 @@ def parameters(options: ConfigOpts.GroupAttr, running: str, there: str, address:
     :param copied: targets of the copied disks; volumes are not copied
     """
     host = f'[{address}]' if ':' in address else address
-    found: dict[str, Any] = {
+    found: Parameters = {
         libvirt.VIR_MIGRATE_PARAM_DEST_XML: migration_xml.for_destination(running, there),
         libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: migration_xml.for_later(there, running),
         libvirt.VIR_MIGRATE_PARAM_URI: f'tcp://{host}',

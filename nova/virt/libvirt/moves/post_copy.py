@@ -8,13 +8,13 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
 import libvirt
 
 from nova.disk_files import files
 from nova import exception
 from nova import utils
+from nova.json_types import JsonObject
 from nova.runtime import concurrency
 from nova.runtime import versioned_records
 from nova.virt.libvirt.host import Host
@@ -33,11 +33,11 @@ class Call:
     """Arguments of migrateToURI3, storable as JSON."""
 
     uri: str
-    parameters: dict[str, Any]
+    parameters: outgoing.Parameters
     flags: int
 
 
-FORMAT = versioned_records.RecordFormat(
+FORMAT = versioned_records.RecordFormat[JsonObject](
     name='record of a migration with post-copy', fields=versioned_records.fields_of(Call),
     required=versioned_records.fields_of(Call))
 

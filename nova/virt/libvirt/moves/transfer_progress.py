@@ -8,16 +8,21 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from typing import Any
+from typing import TypedDict
 
 from nova import exception
 from nova.disk_files import files
 from nova.runtime import versioned_records
+from nova.virt.driver import GuestLocation
 
 NAME = 'transfer.json'
-FORMAT = versioned_records.RecordFormat(
-    name='record of the transfer of an incoming guest', fields=frozenset({'move', 'host', 'files'}),
-    parts={'files': frozenset({'size', 'written', 'offset'})}, required=frozenset({'move', 'files'}))
+FileRecord = TypedDict('FileRecord', {'size': int, 'written': str, 'offset': int})
+# the source, and the bytes of the disks by the names of their files
+Move = TypedDict('Move', {'source': GuestLocation, 'sizes': dict[str, int]})
+Record = TypedDict('Record', {'move': Move, 'host': str | None, 'files': dict[str, FileRecord]})
+FORMAT = versioned_records.RecordFormat[Record](
+    name='record of the transfer of an incoming guest', fields=frozenset(Record.__annotations__),
+    parts={'files': frozenset(FileRecord.__annotations__)}, required=frozenset({'move', 'files'}))
 PART = '.part'                           # suffix of an incomplete file
 
 
@@ -37,23 +42,23 @@ class IncomingTransfer:
     """Transfer of files into a directory.
 
     :param directory: where the files arrive
-    :param move: source and purpose; copies of another move are not resumed
+    :param move: copies of another move are not resumed
     :param host: destination host; others may share the directory of all guests
     """
 
-    def __init__(self, directory: str, move: dict[str, Any], host: str | None = None) -> None:
-        self._directory, self._move, self._host = directory, move, host
+    def __init__(self, directory: str, move: Move, host: str | None = None) -> None:
+        self._directory = directory
+        self._record: Record = {'move': move, 'host': host, 'files': {}}      # also fields of another release
         self._files: dict[str, tuple[FileVersion, int]] = {}
-        self._unknown: dict[str, Any] = {}               # fields that another release has in the record
 
     @classmethod
-    def interrupted(cls, directory: str, move: dict[str, Any], host: str | None = None) -> IncomingTransfer | None:
+    def interrupted(cls, directory: str, move: Move, host: str | None = None) -> IncomingTransfer | None:
         """Return the interrupted transfer of the same move, or None; files that it does not list are removed."""
-        def made(values: dict[str, Any]) -> IncomingTransfer | None:
+        def made(values: Record) -> IncomingTransfer | None:
             if values['move'] != move:
                 return None
             found = cls(directory, move, host)
-            found._unknown = {name: value for name, value in values.items() if name not in FORMAT.known}
+            found._record = {**values, 'host': host}
             found._files = {name: (FileVersion(row['size'], row['written']), row['offset'])
                             for name, row in values['files'].items()}
             return found
@@ -88,9 +93,8 @@ class IncomingTransfer:
 
     def begin(self) -> None:
         FORMAT.write(os.path.join(self._directory, NAME), {
-            **self._unknown, 'move': self._move, 'host': self._host,
-            'files': {name: {'size': stamp.size, 'written': stamp.written, 'offset': offset}
-                      for name, (stamp, offset) in self._files.items()}})
+            **self._record, 'files': {name: {'size': stamp.size, 'written': stamp.written, 'offset': offset}
+                                      for name, (stamp, offset) in self._files.items()}})
 
     def end(self) -> None:
         """Remove the record of the transfer, because the guest is recorded now."""
@@ -107,5 +111,5 @@ def host_of(directory: str) -> str | None:
 
     :raises RecordUnreadable: the record cannot be read
     """
-    values = FORMAT.read(os.path.join(directory, NAME)) or {}
-    return values.get('host')
+    values = FORMAT.read(os.path.join(directory, NAME))
+    return values and values.get('host')

@@ -75,10 +75,10 @@ class RemoteSteps:
     def let_read(self, path: str) -> None:
         self._helper.call('guest.let_read', path=path)
 
-    def plug(self, uuid: str, port: dict[str, typing.Any]) -> None:
+    def plug(self, uuid: str, port: dict[str, str | int]) -> None:
         self._helper.call('vif.plug', uuid=uuid, port=port)
 
-    def unplug(self, uuid: str, port: dict[str, typing.Any]) -> None:
+    def unplug(self, uuid: str, port: dict[str, str | int]) -> None:
         self._helper.call('vif.unplug', uuid=uuid, port=port)
 
     def unpack(self, uuid: str, archives: Sequence[str], size: int) -> None:
@@ -231,5 +231,5 @@ def _text_or_int(given: Json) -> str | int:
 _uuid, _size = v.text(UUID, 'the UUID of an instance'), v.number(0, (1 << 62) - 1)
 _format, _source_format = v.one_of(*FORMATS), v.one_of(*FORMATS, *qemu_img.FOREIGN)
 _key = v.maybe(v.text('[0-9a-f]{64}', 'the key of a disk', shown=0))
-_port: v.Validator[dict[str, typing.Any]] = v.record(
+_port: v.Validator[dict[str, str | int]] = v.record(
     dict, **{field.name: _text_or_int for field in dataclasses.fields(vifs.Port)})       # vifs.check checks the values

@@ -5,10 +5,10 @@ has dropped its privileges.
 """
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_config import cfg
 
+from nova import utils
 from nova.disk_files import qemu_img
 from nova.disk_files import sandbox
 from nova.virt.libvirt import isolation
@@ -40,12 +40,12 @@ class LocalSteps:
     def let_read(self, path: str) -> None:
         """Grant this process read access to a disk written by QEMU; root has it anyway."""
 
-    def plug(self, uuid: str, port: dict[str, Any]) -> None:
+    def plug(self, uuid: str, port: dict[str, str | int]) -> None:
         """Plug a port of a guest: the values of a vifs.Port."""
-        self._plugs.plug(uuid, vifs.check(vifs.Port(**port)))
+        self._plugs.plug(uuid, vifs.check(utils.from_known(vifs.Port, port)))
 
-    def unplug(self, uuid: str, port: dict[str, Any]) -> None:
-        self._plugs.unplug(uuid, vifs.check(vifs.Port(**port)))
+    def unplug(self, uuid: str, port: dict[str, str | int]) -> None:
+        self._plugs.unplug(uuid, vifs.check(utils.from_known(vifs.Port, port)))
 
     def unpack(self, uuid: str, archives: Sequence[str], size: int) -> None:
         """Create the file system of a container: see unpack.unpack."""
