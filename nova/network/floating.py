@@ -1,6 +1,6 @@
 """Floating addresses of the embedded network service for the deprecated compute API calls."""
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oslo_config.cfg import ConfigOpts
 
@@ -17,13 +17,13 @@ from nova.network import ipam
 from nova.network.rest import floating_ips as operations
 from nova.network.rest.request import Deps
 from nova.network.rest.values import FloatingipValues
+from nova.objects.network_info import FloatingIp
 
-Document = dict[str, Any]
 Found = TypeVar('Found')
 
 
 class FloatingIps:
-    """Operations of one caller. A floating IP is {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}."""
+    """Operations of one caller."""
 
     def __init__(self, api_db: Database, conf: ConfigOpts, context: RequestContext,
                  rules: caller_rules.CallerRules) -> None:
@@ -34,14 +34,14 @@ class FloatingIps:
         with self._api_db.reader() as conn:
             return sorted(self._outside(conn).values())
 
-    def all(self) -> list[Document]:
+    def all(self) -> list[FloatingIp]:
         """Return the floating IPs of the caller's project."""
         with self._api_db.reader() as conn:
             rows = self._rules.readable(conn, self._context, 'get_floatingip', networks.many(
                 conn, t.floating_ips, [self._context.project_id], 'project_id'))
             return self._shown(conn, sorted(rows, key=lambda row: (row['floating_ip_address'], row['id'])))
 
-    def show(self, ident: str) -> Document:
+    def show(self, ident: str) -> FloatingIp:
         """Return one floating IP; raises NotFound (the caller has none with this id)."""
         with self._api_db.reader() as conn:
             row = self._row(conn, ident)
@@ -49,13 +49,13 @@ class FloatingIps:
                 raise _missing(ident)
             return self._shown(conn, [row])[0]
 
-    def create(self, pool: str | None) -> Document:
+    def create(self, pool: str | None) -> FloatingIp:
         """Allocate a floating IP.
 
         :param pool: name or id of a pool; None: the only one
         :raises NotFound: no such pool, or no free address
         """
-        def make(conn: Connection) -> Document:
+        def make(conn: Connection) -> FloatingIp:
             outside = self._outside(conn)
             fits = [ident for ident, name in outside.items() if pool in (None, ident, name)]
             if len(fits) != 1:
@@ -65,7 +65,7 @@ class FloatingIps:
             ident = operations.create(conn, self._deps, self._context, {
                 'floating_network_id': fits[0], 'floating_ip_address': None, 'subnet_id': None, 'port_id': None,
                 'fixed_ip_address': None, 'description': None})
-            return self._shown(conn, [networks.get(conn, t.floating_ips, ident)])[0]
+            return self._shown(conn, [self._row(conn, ident)])[0]
         try:
             return self._run(make)
         except exception.NoMoreFixedIps as error:
@@ -130,7 +130,7 @@ class FloatingIps:
                 return row
         raise _missing(address)
 
-    def _shown(self, conn: Connection, rows: list[Any]) -> list[Document]:
+    def _shown(self, conn: Connection, rows: list[FloatingIpsRow]) -> list[FloatingIp]:
         names = self._outside(conn) if rows else {}
         held = ports.seen(conn, self._context, {row['port_id'] for row in rows if row['port_id']})
         return [{'id': row['id'], 'ip': row['floating_ip_address'],

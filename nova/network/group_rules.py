@@ -21,6 +21,10 @@ class Rule(TypedDict):
     remote_group_id: str | None
 
 
+# a rule of the compute API, for incoming packets
+NewRule = TypedDict('NewRule', {
+    'security_group_id': str, 'ethertype': str, 'protocol': str | None, 'port_range_min': int | None,
+    'port_range_max': int | None, 'remote_ip_prefix': str | None, 'remote_group_id': str | None})
 PROTOCOLS = {
     'ah': 51, 'dccp': 33, 'egp': 8, 'esp': 50, 'gre': 47, 'icmp': 1, 'icmpv6': 58, 'igmp': 2, 'ipip': 4, 'ospf': 89,
     'pgm': 113, 'rsvp': 46, 'sctp': 132, 'tcp': 6, 'udp': 17, 'udplite': 136, 'vrrp': 112,

@@ -96,11 +96,9 @@ class Groups:
             raise exception.BadRequest('Security group default cannot be deleted.')
         security_groups.remove(conn, ident)
 
-    def add_rule(self, project_id: str, rule: dict[str, Any]) -> tuple[dict[str, Any], builtins.list[str]]:
+    def add_rule(self, project_id: str, rule: group_rules.NewRule) -> tuple[dict[str, Any], builtins.list[str]]:
         """Add a rule for incoming packets. Return its row and the hosts with changed filters.
 
-        :param rule: {'security_group_id', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
-            'remote_ip_prefix', 'remote_group_id'}
         :raises SecurityGroupNotFound, InvalidInput, BadRequest, QuotaExceeded:
         """
         return self.api_db.run(self._add_rule, project_id, {**rule, 'direction': 'ingress'})

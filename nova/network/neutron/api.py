@@ -167,11 +167,12 @@ class API:
 
     # ---- security groups of servers
 
-    def security_groups_for(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[Document]]:
+    def security_groups_for(self, context: RequestContext,
+                            instance_uuids: list[str]) -> dict[str, list[documents.Group]]:
         ports = self.neutron.list(context, documents.PORTS, device_id=instance_uuids)
         idents = {ident for port in ports for ident in port.get('security_groups') or ()}
         known = {row['id']: row for row in self.neutron.list(context, documents.GROUPS, id=idents)}
-        found: dict[str, dict[str, Document]] = {}
+        found: dict[str, dict[str, documents.Group]] = {}
         for port in ports:
             found.setdefault(port['device_id'], {}).update(
                 {ident: known[ident] for ident in port.get('security_groups') or () if ident in known})
@@ -223,13 +224,13 @@ class API:
                                     exception.PortNotFound(port_id=port['id']))
         return count
 
-    def security_group_rules(self, context: RequestContext, group_ids: list[str]) -> dict[str, list[Document]]:
-        found: dict[str, list[Document]] = {ident: [] for ident in group_ids}
+    def security_group_rules(self, context: RequestContext, group_ids: list[str]) -> dict[str, list[documents.Rule]]:
+        found: dict[str, list[documents.Rule]] = {ident: [] for ident in group_ids}
         for rule in self.neutron.list(context, documents.RULES, security_group_id=group_ids):
             found[rule['security_group_id']].append(rule)
         return found
 
-    def security_groups_by_id(self, context: RequestContext, group_ids: set[str]) -> dict[str, Document]:
+    def security_groups_by_id(self, context: RequestContext, group_ids: set[str]) -> dict[str, documents.Group]:
         return {row['id']: row for row in self.neutron.list(context, documents.GROUPS, id=group_ids)}
 
     # ---- networks and ports

@@ -1,12 +1,9 @@
 """SR-IOV ports: device requests and binding profiles."""
-from typing import Any
 
 from nova import exception
 from nova.network.neutron.documents import Network
 from nova.network.neutron.documents import Port
 from nova.objects import pci
-
-Document = dict[str, Any]
 
 # vnic_type -> type of the device; it has a tag with the port's physical network ([pci] device_spec)
 TYPES = {'direct': pci.VIRTUAL, 'macvtap': pci.VIRTUAL}
@@ -36,7 +33,7 @@ def request(port: Port, network: Network) -> pci.Request | None:
                        None, port['id'])
 
 
-def profile(port: Port, devices: list[pci.Device], host: str) -> Document:
+def profile(port: Port, devices: list[pci.Device], host: str) -> dict[str, str | None]:
     """Return the binding profile keys of a port's device, or {} for other vnic_types.
 
     :param devices: the server's devices on its host

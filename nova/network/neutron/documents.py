@@ -33,7 +33,13 @@ Binding = TypedDict('Binding', {
     'host': str, 'status': str, 'vif_type': str | None, 'vif_details': dict[str, Any] | None, 'vnic_type': str | None,
     'profile': dict[str, Any]}, total=False)
 FloatingIp = TypedDict('FloatingIp', {
-    'id': str, 'port_id': str, 'fixed_ip_address': str, 'floating_ip_address': str}, total=False)
+    'id': str, 'project_id': str, 'floating_network_id': str, 'floating_ip_address': str, 'port_id': str,
+    'fixed_ip_address': str}, total=False)
+Group = TypedDict('Group', {'id': str, 'project_id': str, 'name': str, 'description': str}, total=False)
+Rule = TypedDict('Rule', {
+    'id': str, 'project_id': str, 'security_group_id': str, 'direction': str, 'ethertype': str, 'protocol': str | None,
+    'port_range_min': int | None, 'port_range_max': int | None, 'remote_ip_prefix': str | None,
+    'remote_group_id': str | None, 'remote_address_group_id': str | None}, total=False)
 Policy = TypedDict('Policy', {'object_id': str})             # permission to use a network
 
 
@@ -51,7 +57,6 @@ PORTS: Kind[Port] = Kind('ports')
 NETWORKS: Kind[Network] = Kind('networks')
 SUBNETS: Kind[Subnet] = Kind('subnets')
 FLOATING_IPS: Kind[FloatingIp] = Kind('floatingips')
-# documents that the compute API shows
-GROUPS: Kind[dict[str, Any]] = Kind('security-groups')
-RULES: Kind[dict[str, Any]] = Kind('security-group-rules')
+GROUPS: Kind[Group] = Kind('security-groups')
+RULES: Kind[Rule] = Kind('security-group-rules')
 POLICIES: Kind[Policy] = Kind('rbac-policies')

@@ -1,14 +1,13 @@
 """Neutron floating IPs for the deprecated compute API calls; see nova.network.floating."""
-from typing import Any
 import ipaddress
 
 from nova import exception
 from nova.context import RequestContext
 from nova.network.neutron import client
 from nova.network.neutron import documents
+from nova.objects.network_info import FloatingIp
 
-Document = dict[str, Any]
-KIND: documents.Kind[Document] = documents.Kind('floatingips')
+KIND = documents.FLOATING_IPS
 
 
 class FloatingIps:
@@ -28,14 +27,14 @@ class FloatingIps:
     def pools(self) -> list[str]:
         return sorted(self._outside().values())
 
-    def all(self) -> list[Document]:
+    def all(self) -> list[FloatingIp]:
         rows = self._neutron.list(self._context, KIND, project_id=self._context.project_id)
         return self._shown(sorted(rows, key=lambda row: (row['floating_ip_address'], row['id'])))
 
-    def show(self, ident: str) -> Document:
+    def show(self, ident: str) -> FloatingIp:
         return self._shown([self._row(ident)])[0]
 
-    def create(self, pool: str | None) -> Document:
+    def create(self, pool: str | None) -> FloatingIp:
         wanted, outside = pool or self._default, self._outside()
         fits = [ident for ident, name in outside.items() if wanted in (ident, name)]
         if len(fits) != 1:
@@ -69,25 +68,25 @@ class FloatingIps:
             raise exception.Conflict(f'Floating IP {address} is not associated with the server.')
         self._change(row, {'port_id': None})
 
-    def _change(self, row: Document, values: Document) -> None:
+    def _change(self, row: documents.FloatingIp, values: FloatingIp) -> None:
         try:
             self._neutron.update(self._context, KIND, row['id'], values, _missing(row['id']))
         except (exception.NetworkConflict, exception.NetworkRequestInvalid) as error:
             raise exception.BadRequest(error.message) from None
 
-    def _row(self, ident: str) -> Document:
+    def _row(self, ident: str) -> documents.FloatingIp:
         row = self._neutron.show(self._context, KIND, ident, _missing(ident))
         if row['project_id'] != self._context.project_id and not self._context.is_admin:
             raise _missing(ident)
         return row
 
-    def _of_address(self, address: str) -> Document:
+    def _of_address(self, address: str) -> documents.FloatingIp:
         for row in self._neutron.list(self._context, KIND, floating_ip_address=address):
             if row['project_id'] == self._context.project_id or self._context.is_admin:
                 return row
         raise _missing(address)
 
-    def _shown(self, rows: list[Document]) -> list[Document]:
+    def _shown(self, rows: list[documents.FloatingIp]) -> list[FloatingIp]:
         names = self._outside() if rows else {}
         ports = {port['id']: port for port in self._neutron.list(
             self._context, documents.PORTS, id={row['port_id'] for row in rows if row.get('port_id')})}

@@ -1,15 +1,16 @@
 """Neutron security groups for the deprecated compute API calls; see nova.network.groups."""
 from collections.abc import Iterator
 import contextlib
-from typing import Any
+from typing import cast
 
 from nova import context as nova_context
 from nova import exception
 from nova.context import RequestContext
+from nova.json_types import JsonObject
+from nova.network.group_rules import NewRule
 from nova.network.neutron import client
 from nova.network.neutron import documents
 
-Document = dict[str, Any]
 Hosts = list[str]
 KIND, RULES = documents.GROUPS, documents.RULES
 
@@ -23,23 +24,24 @@ class Groups:
     def __init__(self, neutron: client.Neutron, context: RequestContext) -> None:
         self._neutron, self._context = neutron, context
 
-    def list(self, project_id: nova_context.Projects | str) -> list[Document]:
+    def list(self, project_id: nova_context.Projects | str) -> list[documents.Group]:
         one = project_id if nova_context.one_project(project_id) else None
         rows = self._neutron.list(self._context, KIND, project_id=one)
         return sorted(map(_row, rows), key=lambda row: (row['name'], row['id']))
 
-    def show(self, project_id: nova_context.Projects | str, ident: str) -> Document:
+    def show(self, project_id: nova_context.Projects | str, ident: str) -> documents.Group:
         row = self._neutron.show(self._context, KIND, ident, _missing(ident))
         if not nova_context.covers(project_id, row['project_id']):
             raise _missing(ident)
         return _row(row)
 
-    def create(self, project_id: str, name: str, description: str) -> Document:
+    def create(self, project_id: str, name: str, description: str) -> documents.Group:
         values = {'project_id': project_id, 'name': name, 'description': description}
         with _refused():
             return _row(self._neutron.create(self._context, KIND, values))
 
-    def update(self, project_id: nova_context.Projects | str, ident: str, name: str, description: str) -> Document:
+    def update(self, project_id: nova_context.Projects | str, ident: str, name: str,
+               description: str) -> documents.Group:
         self.show(project_id, ident)
         with _refused():
             return _row(self._neutron.update(self._context, KIND, ident, {'name': name, 'description': description},
@@ -50,10 +52,10 @@ class Groups:
         with _refused():
             self._neutron.delete(self._context, KIND, ident, _missing(ident))
 
-    def add_rule(self, project_id: nova_context.Projects | str, rule: Document) -> tuple[Document, Hosts]:
+    def add_rule(self, project_id: nova_context.Projects | str, rule: NewRule) -> tuple[documents.Rule, Hosts]:
         """Create a rule and return (rule, hosts to notify). There are none, because Neutron's agents apply the rule."""
         self.show(project_id, rule['security_group_id'])
-        values = {name: value for name, value in rule.items() if value is not None}
+        values = {name: value for name, value in cast(JsonObject, rule).items() if value is not None}
         with _refused():
             return self._neutron.create(self._context, RULES, {**values, 'direction': 'ingress'},
                                         _missing(str(rule['remote_group_id']))), []
@@ -80,5 +82,5 @@ def _missing(ident: str) -> exception.NovaException:
     return exception.SecurityGroupNotFound(security_group_id=ident[:80])
 
 
-def _row(group: Document) -> Document:
+def _row(group: documents.Group) -> documents.Group:
     return {**group, 'description': group.get('description') or ''}

@@ -11,6 +11,7 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova.json_types import JsonObject
 from nova.network.neutron import documents
 from nova.network.neutron.documents import Network
 from nova.network.neutron.documents import Port
@@ -243,7 +244,7 @@ class NeutronManager:
         self.report_host(context, host, '', False)
 
     def host_state(self, context: nova_context.RequestContext, host: str, physical_networks: dict[str, str],
-                   address: str, applied_state: Document | None = None) -> None:
+                   address: str, applied_state: JsonObject | None = None) -> None:
         """Refuse; see report_host.
 
         :raises InvalidInput: always

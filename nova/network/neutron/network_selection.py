@@ -123,13 +123,14 @@ def groups_are_used(network: Network, names: Collection[str]) -> bool:
     return security.check_used(network['id'], bool(network.get('port_security_enabled', True)), names)
 
 
-def groups(neutron: client.Neutron, ctx: RequestContext, project_id: str, names: Collection[str]) -> list[Document]:
+def groups(neutron: client.Neutron, ctx: RequestContext, project_id: str, names: Collection[str]
+           ) -> list[documents.Group]:
     """Return the project's security groups for names or ids, in order without duplicates.
 
     :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
     """
     rows = neutron.list(ctx, documents.GROUPS, project_id=project_id) if names else []
-    found: dict[str, Document] = {}
+    found: dict[str, documents.Group] = {}
     for name in names:
         fits = [row for row in rows if row['id'] == name] or [row for row in rows if row['name'] == name]
         if not fits:

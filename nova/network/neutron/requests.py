@@ -4,12 +4,12 @@ The extension port-resource-request has one group, ``{'required', 'resources'}``
 several, ``{'request_groups': [{'id', 'required', 'resources'}], 'same_subtree': [ids]}``.
 """
 from collections.abc import Iterable
-from typing import Any
 
 from nova.network.neutron import documents
 from nova.network.neutron.documents import Port
 
 Query = list[tuple[str, str]]
+Allocation = dict[str, dict[str, int]]          # {'resources': {class: amount}}
 Providers = str | dict[str, str]      # id of the provider that serves a port, or {group: id}
 
 ONE = 'port'                          # id of the only group of a request without ids
@@ -55,8 +55,8 @@ def allocation(port: Port, mappings: dict[str, list[str]]) -> Providers:
     return found[ONE] if ONE in found else found
 
 
-def allocation_value(port: Port, allocations: dict[str, Any]) -> Providers | None:
-    """Return the value of ``allocation`` for existing allocations {provider: {'resources': {class: amount}}}.
+def allocation_value(port: Port, allocations: dict[str, Allocation]) -> Providers | None:
+    """Return the value of ``allocation`` for existing allocations {provider: allocation}.
 
     The groups of a port have different resource classes, which identify them.
     """

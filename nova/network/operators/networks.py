@@ -1,7 +1,7 @@
 """Operator tasks of the embedded network service: nova-manage, and the deprecated os-networks API."""
 from collections.abc import Mapping
 import ipaddress
-from typing import Any
+from typing import Any, TypedDict
 
 from oslo_config.cfg import ConfigOpts
 
@@ -58,8 +58,12 @@ def reserve(api_db: Database, address: str, reserved: bool) -> None:
     api_db.run(ipam.retry_on_duplicate(change))
 
 
-def show_fixed(api_db: Database, address: str) -> dict[str, Any]:
-    """Return {'address', 'cidr', 'reserved', 'host', 'instance_id'} of an address of a flat network.
+FixedAddress = TypedDict('FixedAddress', {
+    'address': str, 'cidr': str, 'reserved': bool, 'host': str | None, 'instance_id': str | None})
+
+
+def show_fixed(api_db: Database, address: str) -> FixedAddress:
+    """Return an address of a flat network.
 
     :raises InvalidInput, NotFound:
     """
