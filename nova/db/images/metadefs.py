@@ -1,27 +1,27 @@
 """Queries for metadata definitions: namespaces and their items, as dicts."""
 from collections.abc import Collection
-from typing import Any
 
 import sqlalchemy as sa
 
 from nova.db import statements
 from nova.db.tables import image as t
-from nova.db.types import ColumnValues
+from nova.db.tables.rows import MetadefItemsRow
+from nova.db.tables.rows import MetadefNamespacesRow
 
 _NAMESPACES, _ITEMS = t.metadef_namespaces, t.metadef_items
 
 
-def find(conn: sa.Connection, namespace: str, lock: bool = False) -> dict[str, Any] | None:
+def find(conn: sa.Connection, namespace: str, lock: bool = False) -> MetadefNamespacesRow | None:
     """Return a namespace by its name, or None.
 
     :param lock: lock the row until the transaction ends
     """
     query = sa.select(_NAMESPACES).where(_NAMESPACES.c.namespace == namespace)
     row = conn.execute(query.with_for_update() if lock else query).mappings().first()
-    return dict(row) if row else None
+    return statements.to_dict(row) if row else None
 
 
-def namespaces(conn: sa.Connection, project_id: str | None, **match: str) -> list[dict[str, Any]]:
+def namespaces(conn: sa.Connection, project_id: str | None, **match: str) -> list[MetadefNamespacesRow]:
     """Return namespaces whose columns equal ``match``, oldest first.
 
     :param project_id: its own and public ones; None: all
@@ -36,12 +36,12 @@ def count(conn: sa.Connection) -> int:
     return conn.execute(sa.select(sa.func.count()).select_from(_NAMESPACES)).scalar_one()
 
 
-def insert(conn: sa.Connection, values: ColumnValues) -> None:
+def insert(conn: sa.Connection, values: MetadefNamespacesRow) -> None:
     conn.execute(_NAMESPACES.insert().values(**values))
 
 
-def update(conn: sa.Connection, namespace_id: str, values: ColumnValues) -> None:
-    conn.execute(_NAMESPACES.update().where(_NAMESPACES.c.id == namespace_id).values(**values))
+def update(conn: sa.Connection, row: MetadefNamespacesRow) -> None:
+    conn.execute(_NAMESPACES.update().where(_NAMESPACES.c.id == row['id']).values(**row))
 
 
 def delete(conn: sa.Connection, namespace_id: str) -> None:
@@ -50,18 +50,20 @@ def delete(conn: sa.Connection, namespace_id: str) -> None:
     statements.delete(conn, _NAMESPACES, id=namespace_id)
 
 
-def items(conn: sa.Connection, namespace_ids: Collection[str], **match: str) -> list[dict[str, Any]]:
+def items(conn: sa.Connection, namespace_ids: Collection[str], **match: str) -> list[MetadefItemsRow]:
     """Return the items of namespaces whose columns equal ``match``, oldest first."""
     query = sa.select(_ITEMS).where(_ITEMS.c.namespace_id.in_(sorted(namespace_ids))).filter_by(**match)
     return statements.dicts(conn.execute(query.order_by(_ITEMS.c.created_at, _ITEMS.c.name)))
 
 
-def insert_item(conn: sa.Connection, values: ColumnValues) -> None:
+def insert_item(conn: sa.Connection, values: MetadefItemsRow) -> None:
     conn.execute(_ITEMS.insert().values(**values))
 
 
-def update_item(conn: sa.Connection, namespace_id: str, kind: str, name: str, values: ColumnValues) -> None:
-    conn.execute(_ITEMS.update().filter_by(namespace_id=namespace_id, kind=kind, name=name).values(**values))
+def update_item(conn: sa.Connection, name: str, row: MetadefItemsRow) -> None:
+    """Replace the item that has had this name."""
+    conn.execute(_ITEMS.update().filter_by(
+        namespace_id=row['namespace_id'], kind=row['kind'], name=name).values(**row))
 
 
 def delete_items(conn: sa.Connection, namespace_id: str, **match: str) -> int:

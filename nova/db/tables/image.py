@@ -5,6 +5,8 @@ from nova.db import types
 from nova.db.tables.api import table
 from nova.db.tables.rows import ImageMembersRow
 from nova.db.tables.rows import ImageTasksRow
+from nova.db.tables.rows import MetadefItemsRow
+from nova.db.tables.rows import MetadefNamespacesRow
 
 images = table(
     'images',
@@ -89,7 +91,7 @@ image_tombstones = table(
 )
 
 # metadata definitions: descriptions of properties that images, flavors and other resources may have
-metadef_namespaces = table(
+metadef_namespaces: types.Table[MetadefNamespacesRow] = table(
     'metadef_namespaces',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('namespace', sa.String(80), nullable=False, unique=True),
@@ -102,7 +104,7 @@ metadef_namespaces = table(
     sa.Column('updated_at', types.DateTime, nullable=False),
 )
 
-metadef_items = table(
+metadef_items: types.Table[MetadefItemsRow] = table(
     'metadef_items',
     sa.Column('namespace_id', sa.String(36), primary_key=True),
     sa.Column('kind', sa.String(16), primary_key=True),          # object, property, tag, resource_type

@@ -155,6 +155,14 @@ KeySecretsRow = TypedDict('KeySecretsRow', {
     'project_access': bool, 'acl_created_at': datetime.datetime | None, 'acl_updated_at': datetime.datetime | None,
     'created_at': datetime.datetime, 'updated_at': datetime.datetime})
 
+MetadefItemsRow = TypedDict('MetadefItemsRow', {
+    'namespace_id': str, 'kind': str, 'name': str, 'document': Any, 'created_at': datetime.datetime,
+    'updated_at': datetime.datetime})
+
+MetadefNamespacesRow = TypedDict('MetadefNamespacesRow', {
+    'id': str, 'namespace': str, 'display_name': str | None, 'description': str | None, 'visibility': str,
+    'protected': bool, 'owner': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime})
+
 MigrationsRow = TypedDict('MigrationsRow', {
     'id': int, 'uuid': str, 'instance_uuid': str, 'project_id': str, 'user_id': str, 'migration_type': str,
     'status': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'request_id': str | None,

@@ -6,7 +6,8 @@ namespaces and those of their project.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+import datetime
+from typing import TypedDict, TypeVar
 import uuid
 
 from oslo_db import exception as db_exc
@@ -18,17 +19,28 @@ from nova.context import RequestContext
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.images import metadefs as queries
+from nova.db.tables.rows import MetadefItemsRow
+from nova.db.tables.rows import MetadefNamespacesRow
 from nova.json_types import JsonObject
 
-Row = dict[str, Any]
 _Result = TypeVar('_Result')
-Rows = list[Row]
+Rows = list[MetadefItemsRow]
 Items = Mapping[str, Sequence[JsonObject]]             # {kind of items: documents, each with a name}
 
 OBJECT, PROPERTY, TAG, RESOURCE_TYPE = 'object', 'property', 'tag', 'resource_type'
 MAX_NAMESPACES = 1000
 MAX_ITEMS = 1000              # items of one kind in a namespace
 MAX_DOCUMENT = 65536          # bytes of an item
+# values of a new or changed namespace
+NamespaceValues = TypedDict('NamespaceValues', {
+    'namespace': str, 'display_name': str | None, 'description': str | None, 'visibility': str, 'protected': bool,
+    'owner': str}, total=False)
+
+
+class Namespace(MetadefNamespacesRow):
+    """A namespace with its items."""
+
+    items: Rows
 
 
 class Metadefs:
@@ -43,48 +55,48 @@ class Metadefs:
 
     # ---- namespaces
 
-    def visible(self, ctx: RequestContext, **match: str) -> Rows:
-        """Return the namespaces that the caller sees, oldest first, with ``items`` of the kind RESOURCE_TYPE."""
+    def visible(self, ctx: RequestContext, **match: str) -> list[Namespace]:
+        """Return the namespaces that the caller sees, oldest first, with items of the kind RESOURCE_TYPE."""
         with self._db.reader() as conn:
             found = queries.namespaces(conn, None if _is_admin(ctx) else ctx.project_id or '', **match)
             items = queries.items(conn, [row['id'] for row in found], kind=RESOURCE_TYPE)
-        return [row | {'items': [item for item in items if item['namespace_id'] == row['id']]} for row in found]
+        return [{**row, 'items': [item for item in items if item['namespace_id'] == row['id']]} for row in found]
 
-    def show(self, ctx: RequestContext, name: str) -> Row:
-        """Return a namespace with its ``items``."""
+    def show(self, ctx: RequestContext, name: str) -> Namespace:
         with self._db.reader() as conn:
             row = self._namespace(conn, ctx, name, 'get_metadef_namespace')
-            return row | {'items': queries.items(conn, [row['id']])}
+            return {**row, 'items': queries.items(conn, [row['id']])}
 
-    def create(self, ctx: RequestContext, values: JsonObject, items: Items) -> Row:
+    def create(self, ctx: RequestContext, values: NamespaceValues, items: Items) -> Namespace:
         """Create a namespace with items and return it.
 
         :raises Conflict: its name is in use
         :raises Forbidden: there are too many
         """
         now = utils.utcnow()
-        row: Row = {'display_name': None, 'description': None, 'visibility': 'private', 'protected': False, **values,
-                    'owner': values.get('owner') or ctx.project_id, 'id': str(uuid.uuid4()), 'created_at': now,
-                    'updated_at': now}
+        row: MetadefNamespacesRow = {
+            'display_name': None, 'description': None, 'visibility': 'private', 'protected': False, **values,
+            'namespace': values['namespace'], 'owner': values.get('owner') or ctx.project_id or '',
+            'id': str(uuid.uuid4()), 'created_at': now, 'updated_at': now}
 
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> Namespace:
             if queries.count(conn) >= MAX_NAMESPACES:
                 raise exception.Forbidden(f'There can be {MAX_NAMESPACES} namespaces of metadata definitions.')
             queries.insert(conn, row)
-            return row | {'items': [item for kind, documents in items.items()
-                                    for item in _insert(conn, row, kind, documents)]}
+            return {**row, 'items': [item for kind, documents in items.items()
+                                     for item in _insert(conn, row, kind, documents)]}
         return self._write(write, row['namespace'])
 
-    def update(self, ctx: RequestContext, name: str, values: JsonObject) -> Row:
+    def update(self, ctx: RequestContext, name: str, values: NamespaceValues) -> Namespace:
         """Change fields of a namespace and return it.
 
         :raises Conflict: its new name is in use
         """
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> Namespace:
             row = self._namespace(conn, ctx, name, 'modify_metadef_namespace', lock=True)
-            changed = {**values, 'updated_at': utils.utcnow()}
-            queries.update(conn, row['id'], changed)
-            return row | changed | {'items': queries.items(conn, [row['id']])}
+            row = {**row, **values, 'updated_at': utils.utcnow()}
+            queries.update(conn, row)
+            return {**row, 'items': queries.items(conn, [row['id']])}
         return self._write(write, str(values.get('namespace')))
 
     def delete(self, ctx: RequestContext, name: str) -> None:
@@ -123,17 +135,18 @@ class Metadefs:
             return _insert(conn, row, kind, documents)
         return self._write(write, ', '.join(str(document['name']) for document in documents)[:255])
 
-    def replace(self, ctx: RequestContext, name: str, kind: str, item: str, document: JsonObject, rule: str) -> Row:
+    def replace(self, ctx: RequestContext, name: str, kind: str, item: str, document: JsonObject, rule: str
+                ) -> MetadefItemsRow:
         """Replace an item, which may get another name, and return it.
 
         :raises Conflict: the new name is in use
         """
-        def write(conn: Connection) -> Row:
+        def write(conn: Connection) -> MetadefItemsRow:
             namespace_id = self._namespace(conn, ctx, name, rule, lock=True)['id']
             row = _item(conn, namespace_id, kind, item)
-            changed = {**_columns({'name': item, **document}), 'updated_at': utils.utcnow()}
-            queries.update_item(conn, namespace_id, kind, row['name'], changed)
-            return row | changed
+            changed = _row(namespace_id, kind, {'name': item, **document}, row['created_at'])
+            queries.update_item(conn, row['name'], changed)
+            return changed
         return self._write(write, str(document.get('name')))
 
     def remove(self, ctx: RequestContext, name: str, kind: str, rule: str, item: str | None = None) -> None:
@@ -150,7 +163,8 @@ class Metadefs:
 
     # ---- checks
 
-    def _namespace(self, conn: Connection, ctx: RequestContext, name: str, rule: str, lock: bool = False) -> Row:
+    def _namespace(self, conn: Connection, ctx: RequestContext, name: str, rule: str, lock: bool = False
+                   ) -> MetadefNamespacesRow:
         row = queries.find(conn, name, lock)
         if row is None or not (_is_admin(ctx) or row['visibility'] == 'public' or row['owner'] == ctx.project_id):
             raise exception.NotFound(f'There is no namespace {name[:80]} of metadata definitions.')
@@ -158,7 +172,7 @@ class Metadefs:
                                           'visibility': row['visibility']})
         return row
 
-    def _deletable(self, conn: Connection, ctx: RequestContext, name: str, rule: str) -> Row:
+    def _deletable(self, conn: Connection, ctx: RequestContext, name: str, rule: str) -> MetadefNamespacesRow:
         row = self._namespace(conn, ctx, name, rule, lock=True)
         if row['protected']:
             raise exception.Forbidden(f'The namespace {row["namespace"]} of metadata definitions is protected.')
@@ -175,30 +189,31 @@ def _is_admin(ctx: RequestContext) -> bool:
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 
-def _item(conn: Connection, namespace_id: str, kind: str, name: str) -> Row:
+def _item(conn: Connection, namespace_id: str, kind: str, name: str) -> MetadefItemsRow:
     found = queries.items(conn, [namespace_id], kind=kind, name=name)
     if not found:
         raise exception.NotFound(f'There is no {kind.replace("_", " ")} {name[:80]} in the namespace.')
     return found[0]
 
 
-def _insert(conn: Connection, namespace: Row, kind: str, documents: Sequence[JsonObject]) -> Rows:
+def _insert(conn: Connection, namespace: MetadefNamespacesRow, kind: str, documents: Sequence[JsonObject]) -> Rows:
     if len(queries.items(conn, [namespace['id']], kind=kind)) + len(documents) > MAX_ITEMS:
         raise exception.Forbidden(f'A namespace can have {MAX_ITEMS} of the kind {kind.replace("_", " ")}.')
-    now, made = utils.utcnow(), []
-    for document in documents:
-        made.append({'namespace_id': namespace['id'], 'kind': kind, **_columns(document), 'created_at': now,
-                     'updated_at': now})
-        queries.insert_item(conn, made[-1])
+    made = [_row(namespace['id'], kind, document) for document in documents]
+    for row in made:
+        queries.insert_item(conn, row)
     return made
 
 
-def _columns(document: JsonObject) -> Row:
-    """Return the columns of an item: its name, and the other fields.
+def _row(namespace_id: str, kind: str, document: JsonObject, created_at: datetime.datetime | None = None
+         ) -> MetadefItemsRow:
+    """Return the row of an item.
 
-    :raises TooLarge: the fields are too long
+    :raises TooLarge: its fields are too long
     """
     rest = {key: value for key, value in document.items() if key != 'name'}
     if len(utils.encode_json(rest)) > MAX_DOCUMENT:
         raise exception.TooLarge(f'A metadata definition can have {MAX_DOCUMENT} bytes.')
-    return {'name': document['name'], 'document': rest}
+    now = utils.utcnow()
+    return {'namespace_id': namespace_id, 'kind': kind, 'name': str(document['name']), 'document': rest,
+            'created_at': created_at or now, 'updated_at': now}

@@ -4,7 +4,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Any, TYPE_CHECKING
+import operator
+from typing import Any, cast, TYPE_CHECKING
 import urllib.parse
 
 from nova import exception
@@ -152,7 +153,8 @@ def list_metadef_namespaces(req: ImageRequest) -> JsonObject:
     wanted = set(query['resource_types'].split(',')) if query.get('resource_types') else None
     rows = [row for row in req.metadefs.visible(req.context, **match)
             if wanted is None or wanted & {item['name'] for item in row['items']}]
-    rows.sort(key=lambda row: (row[query.get('sort_key', SORTED_BY[0])] or '', row['namespace']),
+    sorted_by = operator.itemgetter(query.get('sort_key', SORTED_BY[0]))
+    rows.sort(key=lambda row: (sorted_by(row) or '', row['namespace']),
               reverse=query.get('sort_dir', 'desc') == 'desc')
     names = [row['namespace'] for row in rows]
     if query.get('marker'):
@@ -172,6 +174,11 @@ def _query(values: Mapping[str, str]) -> str:
     return ROOT + ('?' + urllib.parse.urlencode(values) if values else '')
 
 
+def _values(body: dict[str, Any]) -> metadefs.NamespaceValues:
+    """Return the fields of a namespace in a checked body."""
+    return cast(metadefs.NamespaceValues, {name: body[name] for name in _FIELDS if name in body})
+
+
 def create_metadef_namespace(req: ImageRequest) -> Response:
     body: dict[str, Any] = req.body
     items: dict[str, list[JsonObject]] = {}
@@ -179,7 +186,7 @@ def create_metadef_namespace(req: ImageRequest) -> Response:
         given = body.get(kind.key) or ()
         items[kind.name] = [{'name': name, **document} for name, document in given.items()] if isinstance(
             given, dict) else list(given)
-    row = req.metadefs.create(req.context, {name: body[name] for name in _FIELDS if name in body}, items)
+    row = req.metadefs.create(req.context, _values(body), items)
     return _created(req, _namespace(row), _url(row['namespace']))
 
 
@@ -192,8 +199,7 @@ def show_metadef_namespace(req: ImageRequest, namespace: str) -> JsonObject:
 
 
 def update_metadef_namespace(req: ImageRequest, namespace: str) -> JsonObject:
-    values = {name: value for name, value in req.body.items() if name in _FIELDS}
-    return _namespace(req.metadefs.update(req.context, namespace, values))
+    return _namespace(req.metadefs.update(req.context, namespace, _values(req.body)))
 
 
 def delete_metadef_namespace(req: ImageRequest, namespace: str) -> None:
