@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from nova.db.tables.rows import ComputeNodesRow
 from nova.db.tables.rows import ServicesRow
@@ -99,14 +99,18 @@ LIST = Query(Param('limit', params.LIMIT, since=33), Param('marker', params.STRI
 ONE = Query(_WITH_SERVERS, closed=UUID_SINCE, single=UUID_SINCE)
 
 
+T = TypeVar('T')
+Servers = dict[str, list[dict[str, str]]]            # {node: [{uuid, name}]}
+
+
 class _View:
     """Argument of the getters: the request and data of the listed nodes.
 
-    servers    {node: [{uuid, name}]}, None if not requested
+    servers    None if not requested
     workloads  {node: servers with a task in progress}
     """
 
-    def __init__(self, req: api_request.Request, servers: dict[str, Any] | None = None,
+    def __init__(self, req: api_request.Request, servers: Servers | None = None,
                  workloads: dict[str, int] | None = None) -> None:
         self.req, self.servers, self.workloads = req, servers, workloads or {}
 
@@ -160,7 +164,7 @@ def _id(req: api_request.Request, id: str) -> str:
         raise exception.BadRequest(f'Invalid uuid {id[:40]}') from None
 
 
-def _servers_of(req: api_request.Request, rows: list[api_request.Document]) -> dict[str, Any]:
+def _servers_of(req: api_request.Request, rows: list[api_request.Document]) -> Servers:
     nodes = [row['node'] for row in rows]
     return _by_node(req, lambda conn: hosts.servers(conn, nodes))
 
@@ -169,7 +173,7 @@ def _workloads(req: api_request.Request) -> dict[str, int]:
     return _by_node(req, hosts.workloads)
 
 
-def _by_node(req: api_request.Request, function: Callable[[engine.Connection], dict[str, Any]]) -> dict[str, Any]:
+def _by_node(req: api_request.Request, function: Callable[[engine.Connection], dict[str, T]]) -> dict[str, T]:
     """Merge the dictionaries by node that ``function(conn)`` returns in all cells."""
     return {node: value for _cell, here in cell_queries.ask(req, function)[0] for node, value in here.items()}
 
@@ -253,7 +257,7 @@ def servers(req: api_request.Request, id: str) -> JsonDocument:
 
 
 def _matching(req: api_request.Request, pattern: str,
-              find_servers: Callable[..., dict[str, Any]] | None) -> JsonDocument:
+              find_servers: Callable[..., Servers] | None) -> JsonDocument:
     rows = _nodes(req, pattern)
     if not rows:
         raise exception.NotFound(f"No hypervisor matching '{pattern[:80]}' could be found.")

@@ -76,7 +76,7 @@ def reason(aggregate_id: int) -> str:
     return f'Maintenance, its servers go to aggregate {aggregate_id}.'
 
 
-def start(req: api_request.Request, id: str) -> api_request.Document:
+def start(req: api_request.Request, id: str) -> JsonDocument:
     host = req.body[_START]['host']
     aggregate = _member(req, id, host)
     return _do(req, id, host, maintenance.start, req.context, host, aggregate['id'], reason(aggregate['id']))

@@ -19,6 +19,7 @@ from nova.db.placement import aggregates
 from nova.db.placement import hosts
 from nova.db.services import message_keys
 from nova.db.services import services
+from nova.db.tables.rows import ServicesRow
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -29,15 +30,15 @@ REASON = params.string(1, 255)
 Change = tuple[dict[str, Any], dict[str, Any]]        # (columns, changed part of the response)
 
 
-def state(row: api_request.Row, req: api_request.Request) -> str:
+def state(row: ServicesRow, req: api_request.Request) -> str:
     return 'up' if services.is_up(row, req.services.conf.service_down_time, utils.utcnow()) else 'down'
 
 
-def status(row: api_request.Row, req: api_request.Request) -> str:
+def status(row: ServicesRow, req: api_request.Request) -> str:
     return 'disabled' if row['disabled'] else 'enabled'
 
 
-def seen(row: api_request.Row, req: api_request.Request) -> str | None:
+def seen(row: ServicesRow, req: api_request.Request) -> str | None:
     """Return the time of the last heartbeat or change."""
     times = [moment for moment in (row['last_seen_at'], row['updated_at']) if moment is not None]
     return utils.exact_time(max(times, default=None))

@@ -4,7 +4,6 @@ from __future__ import annotations
 import datetime
 import heapq
 import operator
-from typing import Any
 
 from nova import context as nova_context
 from nova import exception
@@ -47,7 +46,7 @@ class Usage:
         self.begin, self.end, self.now = begin, end, now
         self.projects: dict[str, api_request.Document] = {}
 
-    def add(self, row: api_request.Row, detailed: bool) -> None:
+    def add(self, row: usage.ServerUsage, detailed: bool) -> None:
         project = self.projects.get(row['project_id']) or self.start(row['project_id'])
         hours = self.hours(row)
         local_gb = row['root_gb'] + row['ephemeral_gb']
@@ -76,13 +75,13 @@ class Usage:
             'server_usages': []}
         return found
 
-    def hours(self, row: api_request.Row) -> float:
+    def hours(self, row: usage.ServerUsage) -> float:
         """Return the hours that a server existed within the period."""
         begin = max(row['launched_at'], self.begin)
         end = min(row['terminated_at'] or self.now, self.end, self.now)
         return max(0.0, (end - begin).total_seconds() / 3600)
 
-    def server(self, row: api_request.Row, hours: float, local_gb: int) -> JsonDocument:
+    def server(self, row: usage.ServerUsage, hours: float, local_gb: int) -> JsonDocument:
         ended, state = row['terminated_at'], row['vm_state']
         uptime = ((ended or self.now) - row['launched_at']).total_seconds()
         return {'instance_id': row['uuid'], 'name': row['display_name'], 'tenant_id': row['project_id'],
@@ -135,7 +134,7 @@ def _add_page(req: api_request.Request, found: Usage, project_id: str | nova_con
     if marker is not None and not formats.is_uuid(marker):
         raise exception.InvalidMarker(marker=marker[:80])
 
-    def ask(conn: engine.Connection) -> tuple[bool, list[Any]]:
+    def ask(conn: engine.Connection) -> tuple[bool, list[usage.ServerUsage]]:
         return (marker is None or usage.is_known(conn, marker, project_id),
                 usage.page(conn, found.begin, found.end, limit + 1, project_id, marker, category))
     answered, down = cell_queries.ask(req, ask)

@@ -1,7 +1,6 @@
 """Guest operations: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics, screenshot, stored password,
 NUMA topology.
 """
-from typing import Any
 
 from nova import actions
 from nova.api import request as api_request
@@ -14,6 +13,7 @@ from nova.db.servers import instances
 from nova.json_types import JsonDocument
 from nova.objects import numa
 from nova.objects.instance import POSTED_PASSWORD
+from nova.virt import driver
 from nova.web import fields
 from nova.web.params import Object
 from nova.web.params import Param
@@ -52,9 +52,10 @@ def diagnostics(req: api_request.Request, server_id: str) -> JsonDocument:
             'num_disks': len(facts['disk_details']), 'num_nics': len(facts['nic_details'])}
 
 
-def free_form(facts: dict[str, Any]) -> JsonDocument:
+def free_form(facts: driver.GuestDiagnostics) -> JsonDocument:
     """Return the format before 2.48, with the names of libvirt's driver."""
-    shown = {f"cpu{number}_time": cpu['time'] for number, cpu in enumerate(facts['cpu_details'])}
+    shown: dict[str, str | int | None] = {
+        f'cpu{number}_time': cpu['time'] for number, cpu in enumerate(facts['cpu_details'])}
     for number, disk in enumerate(facts['disk_details']):
         name = 'vd' + chr(ord('a') + number % 26)
         shown.update({f'{name}_read': disk['read_bytes'], f'{name}_read_req': disk['read_requests'],

@@ -9,6 +9,7 @@ from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import create_facts
 from nova.api.servers import lookup as server_lookup
+from nova.api.servers.spec import Placement
 from nova.api.servers import schemas as server_schemas
 from nova.db.cells import cells as db_cells
 from nova.db.placement import zones
@@ -65,7 +66,8 @@ def _check_place(req: api_request.Request, cell: db_cells.Cell, named: str | Non
     """
     if '' in (named, host):
         raise exception.BadRequest('The name of an availability zone or host must not be empty.')
-    place = {'force_host': None, 'requested_host': host, 'force_node': None, 'requested_node': None}
+    place: Placement = {'availability_zone': named, 'force_host': None, 'requested_host': host, 'force_node': None,
+                        'requested_node': None}
     create_facts.check_place(req, {'availability_zone': named}, place, cell)
     if host and zone:
         with cell.db.reader() as conn:

@@ -3,6 +3,7 @@
 Regular servers belong to users. Servers of other categories are administrative: only administrators see them. A policy
 rule may let users delete or reboot them in requests that name the category, for services that manage them for users.
 """
+from typing import Final, TypedDict
 
 from oslo_config import cfg
 
@@ -19,17 +20,20 @@ from nova.volume.api import Volume
 
 Row = api_request.Row
 
-KEY = server_schemas.CATEGORY
+KEY: Final = server_schemas.CATEGORY
 CREATE = 'nova:servers:create:category'
 DELETE, REBOOT = 'nova:servers:delete:category', 'nova:servers:reboot:category'
 
 
+# the columns of a server that decide who sees it
+Owned = TypedDict('Owned', {'uuid': str, 'category': str, 'project_id': str, 'user_id': str})
+
+
 # ---- existing servers ----------------------------------------------------------
 
-def check_visible(req: api_request.Request, row: Row, rule: str | None = None) -> None:
+def check_visible(req: api_request.Request, row: Owned, rule: str | None = None) -> None:
     """Hide an administrative server from callers who are not administrators.
 
-    :param row: has at least 'uuid', 'category', 'project_id', 'user_id'
     :param rule: policy rule for requests that name the category; None: such requests are refused too
     :raises InstanceNotFound: the server is hidden from the caller
     :raises PolicyDenied: the request names the category, but the rule denies it
@@ -150,7 +154,7 @@ def visible_members(group: Group, req: api_request.Request) -> list[str]:
 
 # ---- new servers ---------------------------------------------------------------
 
-def of_new(req: api_request.Request, server: api_request.Document) -> tuple[str, set[str]]:
+def of_new(req: api_request.Request, server: server_schemas.ServerValues) -> tuple[str, set[str]]:
     """Return (category of a new server, set of keys that the category filled in).
 
     Missing image and flavor references are taken from the category.
@@ -170,11 +174,11 @@ def of_new(req: api_request.Request, server: api_request.Document) -> tuple[str,
     return name, filled
 
 
-def _is_vpn(conf: cfg.ConfigOpts, server: Row) -> bool:
+def _is_vpn(conf: cfg.ConfigOpts, server: server_schemas.ServerValues) -> bool:
     return bool(conf.vpn_image_id) and (server.get('imageRef') or '').lower() == conf.vpn_image_id.lower()
 
 
-def _fill(req: api_request.Request, name: str, server: api_request.Document) -> set[str]:
+def _fill(req: api_request.Request, name: str, server: server_schemas.ServerValues) -> set[str]:
     with req.services.api_db.reader() as conn:
         row = categories.find(conn, name)
     if row is None:
@@ -189,7 +193,7 @@ def _fill(req: api_request.Request, name: str, server: api_request.Document) -> 
     return filled
 
 
-def _boots_from_volume(server: Row) -> bool:
+def _boots_from_volume(server: server_schemas.ServerValues) -> bool:
     return bool(server.get('block_device_mapping')) or any(
         device.get('boot_index') == 0 for device in server.get('block_device_mapping_v2') or ())
 

@@ -98,7 +98,8 @@ def create(req: api_request.Request) -> Document | Response:
     return representation.added(_accepted(req, uuids[0], plan.columns, password, spec['security_groups']), shown)
 
 
-def _begun_before(req: api_request.Request, names: list[str], server: Document) -> Document | Response | None:
+def _begun_before(req: api_request.Request, names: list[str], server: server_schemas.ServerValues
+                  ) -> Document | Response | None:
     """Return the response of an interrupted request if its servers were stored, else None.
 
     In the latter case rows in the API database are removed, so that the request can be repeated.

@@ -8,6 +8,7 @@ from nova.api.servers import device_sources
 from nova.api.servers import devices as server_devices
 from nova.api.servers import image_references
 from nova.api.servers import spec as server_spec
+from nova.api.servers.schemas import ServerValues
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.placement import compute_nodes
@@ -16,6 +17,7 @@ from nova.db.placement import zones
 from nova.db.projects import flavors as flavors_db
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
+from nova.db.tables.rows import KeyPairsRow
 from nova.objects import pci
 from nova.objects.flavor import Flavor
 from nova.web import formats
@@ -58,7 +60,7 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
         written=not backed and conf.libvirt.inject_partition != server_spec.NOT_WRITTEN)
 
 
-def _from_api_db(req: api_request.Request, server: Document, filled: set[str]
+def _from_api_db(req: api_request.Request, server: ServerValues, filled: set[str]
                  ) -> tuple[Flavor, api_request.Row | None, quotas.Limits]:
     """Return (flavor, key pair row or None, quota limits), read with one connection.
 
@@ -92,7 +94,7 @@ def _with_group_id(req: api_request.Request, hints: create_plan.Hints) -> create
     return {**hints, 'group': found}
 
 
-def find_key(conn: engine.Connection, user_id: str, name: str | None) -> api_request.Row | None:
+def find_key(conn: engine.Connection, user_id: str, name: str | None) -> KeyPairsRow | None:
     """Return the key pair's row, or None if no name is given.
 
     :raises BadRequest: the key pair does not exist
@@ -120,7 +122,7 @@ def find_image(req: api_request.Request, image_id: str | None, context: nova_con
     return {name: image.get(name) for name in _IMAGE}
 
 
-def check_place(req: api_request.Request, server: Document, place: Document,
+def check_place(req: api_request.Request, server: ServerValues, place: server_spec.Placement,
                 cell: db_cells.Cell | None = None) -> None:
     """Check the requested zone and host.
 

@@ -14,6 +14,8 @@ from nova.api import request as api_request
 from nova.api.servers import device_sources
 from nova.api.servers import devices as server_devices
 from nova.api.servers import spec as server_spec
+from nova.api.servers.schemas import CreateBody
+from nova.api.servers.schemas import ServerValues
 from nova.db.projects import quotas
 from nova.db.servers import block_devices
 from nova.hardware import disks
@@ -33,27 +35,26 @@ class Request:
 
     server        content of ``server`` in the body, with the defaults of the category
     least, most   minimum and maximum number of servers
-    place         {'availability_zone', 'force_host', 'force_node', 'requested_host', 'requested_node'}
     hints         scheduler hints, each a list
     networks      value of RequestSpec.requested_networks
     groups        names of the security groups
     """
 
-    server: Document
+    server: ServerValues
     least: int
     most: int
-    place: Document
+    place: server_spec.Placement
     hints: Hints
     networks: list[Document] | str | None
     groups: list[str]
 
     @classmethod
-    def of(cls, body: Document, default_zone: str | None) -> typing.Self:
+    def of(cls, body: CreateBody, default_zone: str | None) -> typing.Self:
         """Parse the body.
 
         :raises BadRequest: the request is inconsistent
         """
-        server = dict(body['server'])
+        server = body['server'].copy()
         least, most = server_spec.counts(server)
         return cls(server, least, most, server_spec.placement(server, default_zone), server_spec.hints(body),
                    server_spec.requested_networks(server.get('networks'), most),
@@ -118,7 +119,7 @@ class Plan:
     limits: quotas.Limits
     columns: Document
     spec: Document
-    server: Document
+    server: ServerValues
 
     def rows(self, uuids: collections.abc.Sequence[str], reservation_id: str, now: datetime.datetime) -> list[Document]:
         """Return the rows of these servers, in their order."""

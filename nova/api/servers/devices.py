@@ -22,7 +22,7 @@ ROOT = '/dev/vda'
 DEVICE_PATH = re.compile(r'/dev/x?[a-z]?d?[a-z]{1,8}[0-9]{0,3}\Z')
 
 
-def parse(server: dict[str, typing.Any], image: Image, flavor: Flavor, most_local: int = -1
+def parse(server: server_schemas.ServerValues, image: Image, flavor: Flavor, most_local: int = -1
           ) -> list[Device]:
     """Return rows of block_device_mappings of one server: root disk, local disks, other volumes.
 

@@ -4,7 +4,7 @@ import datetime
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from nova import exception
 from nova import states
@@ -17,12 +17,13 @@ from nova.db import engine
 from nova.db.placement.categories import REGULAR
 from nova.db.servers import listing
 from nova.db.services import services as services_db
+from nova.db.tables.rows import InstancesRow
 from nova.json_types import JsonDocument
 from nova.objects import faults
 from nova.web import fields
 
 LOG = logging.getLogger(__name__)
-Row = api_request.Row
+Row = InstancesRow
 
 ABSENT = fields.ABSENT
 Field = fields.Field
@@ -35,7 +36,8 @@ HOST_STATUS = _SHOW + ':host_status'
 HOST_UNKNOWN = HOST_STATUS + ':unknown-only'
 
 _PROGRESSES = frozenset({'ACTIVE', 'BUILD', 'REBUILD', 'RESIZE', 'VERIFY_RESIZE', 'MIGRATING'})
-_STATUS = {(vm_state, None): default for vm_state, (default, _) in states.STATUS.items()}
+_STATUS: dict[tuple[str, str | None], str] = {
+    (vm_state, None): default for vm_state, (default, _) in states.STATUS.items()}
 
 
 class View:
@@ -73,9 +75,12 @@ class View:
         return found
 
 
+Identified = TypedDict('Identified', {'uuid': str})
+
+
 # ---- getters -----------------------------------------------------------------
 
-def links(row: Row, view: View) -> list[dict[str, str]]:
+def links(row: Identified, view: View) -> list[dict[str, str]]:
     uuid = row['uuid']
     return [{'rel': 'self', 'href': view.servers + uuid},
             {'rel': 'bookmark', 'href': view.server_marks + uuid}]

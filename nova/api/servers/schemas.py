@@ -3,9 +3,10 @@ import ipaddress
 import re
 from collections.abc import Callable
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.web import params
 
 VersionedType = tuple[params.Typed | params.Schema, int, int | None]      # a type, and its first and last minor version
@@ -165,6 +166,18 @@ SERVER = _Server(
     *_HOSTNAME,
     params.Param(CATEGORY, params.string(1, 255)),
 )
+# content of ``server`` in a request
+ServerValues = TypedDict('ServerValues', {
+    'name': str, 'imageRef': str, 'flavorRef': str, 'adminPass': str, 'metadata': dict[str, str],
+    'networks': list[dict[str, str | None]] | str, 'OS-DCF:diskConfig': str, 'accessIPv4': str, 'accessIPv6': str,
+    'personality': list[dict[str, str]], 'availability_zone': str | None,
+    'block_device_mapping': list[dict[str, Any]],
+    'block_device_mapping_v2': list[dict[str, Any]], 'config_drive': bool, 'key_name': str, 'min_count': int,
+    'max_count': int, 'return_reservation_id': bool, 'security_groups': list[dict[str, str]], 'user_data': str,
+    'description': str | None, 'tags': list[str], 'trusted_image_certificates': list[str] | None, 'host': str,
+    'hypervisor_hostname': str, 'hostname': str, 'os-instance-categories:category': str}, total=False)
+CreateBody = TypedDict('CreateBody', {
+    'server': ServerValues, 'os:scheduler_hints': JsonObject, 'OS-SCH-HNT:scheduler_hints': JsonObject}, total=False)
 CREATE = params.Object(params.Param('server', SERVER, required=True),
                        *(params.Param(name, HINTS) for name in ('os:scheduler_hints', 'OS-SCH-HNT:scheduler_hints')))
 

@@ -12,6 +12,8 @@ from oslo_config import cfg
 from nova import exception
 from nova.json_types import JsonObject
 from nova import utils
+from nova.api.servers.schemas import CreateBody
+from nova.api.servers.schemas import ServerValues
 from nova.hardware import cpu_topology
 from nova.hardware import disks
 from nova.hardware import growth
@@ -33,7 +35,7 @@ PASSWORD_LENGTH = 12
 _PASSWORD_LETTERS = '23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 
 
-def counts(server: Document) -> tuple[int, int]:
+def counts(server: ServerValues) -> tuple[int, int]:
     """Return (min_count, max_count)."""
     least: int = server.get('min_count', 1)
     most: int = server.get('max_count', least)
@@ -82,25 +84,30 @@ def numbered(name: str, number: int, total: int) -> str:
 
 # ---- placement ---------------------------------------------------------------
 
-def placement(server: Document, default_zone: str | None) -> Document:
-    """Return {'availability_zone', 'force_host', 'force_node', 'requested_host', 'requested_node'}.
+Placement = typing.TypedDict('Placement', {
+    'availability_zone': str | None, 'force_host': str | None, 'force_node': str | None, 'requested_host': str | None,
+    'requested_node': str | None})
 
-    ``zone:host:node`` (host or node may be empty) forces a host; only administrators may use it.
+
+def placement(server: ServerValues, default_zone: str | None) -> Placement:
+    """Return the requested placement. ``zone:host:node`` (host or node may be empty) forces a host.
+
+    Only administrators may force one.
     """
     zone, _, rest = (server.get('availability_zone') or '').partition(':')
     host, _, node = rest.partition(':')
     if ':' in node:
         raise exception.BadRequest(
             'Unable to parse availability_zone: it must be zone, zone:host or zone:host:node.')
-    requested = {'requested_host': server.get('host'), 'requested_node': server.get('hypervisor_hostname')}
-    if (host or node) and any(requested.values()):
+    requested_host, requested_node = server.get('host'), server.get('hypervisor_hostname')
+    if (host or node) and (requested_host or requested_node):
         raise exception.BadRequest('A requested destination and a forced host in availability_zone exclude '
                                    'each other.')
     return {'availability_zone': zone or default_zone, 'force_host': host or None, 'force_node': node or None,
-            **requested}
+            'requested_host': requested_host, 'requested_node': requested_node}
 
 
-def hints(body: Document) -> dict[str, list[typing.Any]]:
+def hints(body: CreateBody) -> dict[str, list[typing.Any]]:
     """Return the scheduler hints, each value a list."""
     given = body.get('os:scheduler_hints') or body.get('OS-SCH-HNT:scheduler_hints') or {}
     found = {}
@@ -132,7 +139,7 @@ def joined_tags(tags: collections.abc.Iterable[str]) -> str:
 
 # ---- networks ----------------------------------------------------------------
 
-def requested_networks(given: list[Document] | str | None, count: int) -> list[Document] | str | None:
+def requested_networks(given: list[dict[str, str | None]] | str | None, count: int) -> list[Document] | str | None:
     """Return the value of RequestSpec.requested_networks: None, 'none', or a list of dicts.
 
     :param given: ``networks`` of the body; None, a list, 'auto' or 'none'
@@ -171,7 +178,7 @@ def requested_networks(given: list[Document] | str | None, count: int) -> list[D
     return found
 
 
-def security_groups(given: list[Document] | None) -> list[str]:
+def security_groups(given: list[dict[str, str]] | None) -> list[str]:
     """Return unique group names in their order; default: the group 'default'."""
     return list(dict.fromkeys(group['name'] for group in given or () if group.get('name'))) or ['default']
 

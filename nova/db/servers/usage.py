@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import sqlalchemy as sa
 
@@ -15,8 +15,12 @@ from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
 from nova.db.tables.rows import InstancesRow
 
-COLUMNS = ('uuid', 'project_id', 'host', 'display_name', 'vm_state', 'launched_at', 'terminated_at', 'memory_mb',
-           'vcpus', 'root_gb', 'ephemeral_gb')
+# the columns of a server that its usage needs
+ServerUsage = TypedDict('ServerUsage', {
+    'uuid': str, 'project_id': str, 'host': str | None, 'display_name': str, 'vm_state': str, 'launched_at': datetime,
+    'terminated_at': datetime | None, 'memory_mb': int, 'vcpus': int, 'root_gb': int, 'ephemeral_gb': int,
+    'flavor': NotRequired[Any]})
+COLUMNS = tuple(name for name in ServerUsage.__annotations__ if name != 'flavor')
 FETCH = 1000             # rows in memory at a time
 _Condition = Callable[[types.Columns], sa.ColumnElement[bool]]
 
@@ -34,7 +38,7 @@ def _between(begin: datetime, end: datetime, *conditions: _Condition,
 
 
 def servers(conn: sa.Connection, begin: datetime, end: datetime, project_id: nova_context.Projects | str,
-            flavor: bool = True, category: str | None = None) -> Iterator[dict[str, Any]]:
+            flavor: bool = True, category: str | None = None) -> Iterator[ServerUsage]:
     """Stream the rows of the servers that ran in a period.
 
     :param project_id: only this project, or ALL_PROJECTS
@@ -54,13 +58,13 @@ def _of(project_id: nova_context.Projects | str, category: str | None) -> list[_
 
 
 def page(conn: sa.Connection, begin: datetime, end: datetime, limit: int, project_id: nova_context.Projects | str,
-         marker: str | None = None, category: str | None = None) -> list[sa.RowMapping]:
+         marker: str | None = None, category: str | None = None) -> list[ServerUsage]:
     """Return one page of the rows of ``servers``, by server id: the first ``limit`` rows after the id ``marker``."""
     conditions = _of(project_id, category)
     if marker is not None:
         conditions.append(lambda c: c.uuid > marker)
     statement = _between(begin, end, *conditions, columns=(*COLUMNS, 'flavor')).order_by('uuid').limit(limit)
-    return list(conn.execute(statement).mappings())
+    return statements.dicts(conn.execute(statement))
 
 
 def is_known(conn: sa.Connection, uuid: str, project_id: nova_context.Projects | str) -> bool:
