@@ -400,10 +400,16 @@ def checked_volumes(conf: cfg.ConfigOpts, storage: BlockStorage, rules: Policies
 
 def identity(conf: cfg.ConfigOpts, api_db: Database, base_url: str) -> IdentityService:
     """Return the embedded identity service."""
+    from nova.db.projects import storage_quotas
     from nova.identity.embedded import catalog
     from nova.identity.embedded import service as identity_service
+
+    def image_limits() -> dict[str, int]:
+        with api_db.reader() as conn:
+            return storage_quotas.registered(conn, conf)
     return identity_service.IdentityService(conf, api_db, os.path.join(host_identity.state_path(conf), 'keys'),
-                                            catalog.for_base(base_url, catalog.served(conf)))
+                                            catalog.for_base(base_url, catalog.served(conf)),
+                                            image_limits=image_limits if conf.image.backend == 'embedded' else None)
 
 
 def networks(conf: cfg.ConfigOpts, api_db: Database, rules: Policies | None = None

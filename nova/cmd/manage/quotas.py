@@ -33,23 +33,20 @@ def show(conf: cfg.ConfigOpts, project: str) -> None:
 
 def set_limit(conf: cfg.ConfigOpts, project: str, resource: str, limit: int) -> None:
     """Set a quota of a project's images, volumes or snapshots. Existing resources stay."""
-    from nova.db.projects import quotas
     from nova.db.projects import storage_quotas
     api_db = _api_db(conf)
     if not -1 <= limit < 2 ** 31:
         raise exception.InvalidInput(f'{limit} is not a limit: it must be -1 (no limit) to {2 ** 31 - 1}.')
     if resource not in (*storage_quotas.IMAGES, *storage_quotas.VOLUMES):
         raise exception.InvalidInput(f'{resource} is none of {", ".join(storage_quotas.configured(conf))}.')
-    api_db.run(quotas.set_limits, known_projects.find(conf, api_db, project), {resource: limit})
+    api_db.run(storage_quotas.set_limit, known_projects.find(conf, api_db, project), resource, limit)
 
 
 def reset(conf: cfg.ConfigOpts, project: str) -> None:
     """Reset the quotas of images, volumes and snapshots of a project to the defaults."""
-    from nova.db.projects import quotas
     from nova.db.projects import storage_quotas
     api_db = _api_db(conf)
-    api_db.run(quotas.delete_limits, known_projects.find(conf, api_db, project),
-               resources=storage_quotas.IMAGES + storage_quotas.VOLUMES)
+    api_db.run(storage_quotas.reset, known_projects.find(conf, api_db, project))
 
 
 def _api_db(conf: cfg.ConfigOpts) -> engine.Database:

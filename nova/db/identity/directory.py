@@ -8,9 +8,11 @@ from collections.abc import Collection
 from collections.abc import Mapping
 import datetime
 from typing import Any, TYPE_CHECKING
+import uuid
 
 import sqlalchemy as sa
 
+from nova import utils
 from nova.db import engine
 from nova.db import statements
 from nova.db.identity import assignments
@@ -112,6 +114,28 @@ def delete_project(conn: sa.Connection, project_id: str) -> bool:
     # the other credentials are for the login of their users, who keep them without the project
     conn.execute(others.update().where(others.c.project_id == project_id).values(project_id=None))
     return delete(conn, 'project', project_id)
+
+
+def project_limits(conn: sa.Connection, project_id: str, registered_ids: Collection[str]) -> dict[str, int]:
+    """Return {id of a registered limit: limit} of a project, for those of the given ones that it has own limits for."""
+    table = tables.identity_limits
+    return {row.registered_limit_id: row.resource_limit for row in conn.execute(
+        sa.select(table.c.registered_limit_id, table.c.resource_limit).where(
+            table.c.project_id == project_id, table.c.registered_limit_id.in_(registered_ids)))}
+
+
+def set_project_limit(conn: sa.Connection, project_id: str, registered_id: str, limit: int) -> None:
+    """Store the limit of a project for a registered limit."""
+    table = tables.identity_limits
+    mine = sa.and_(table.c.project_id == project_id, table.c.registered_limit_id == registered_id)
+    if not conn.execute(table.update().where(mine).values(resource_limit=limit)).rowcount:
+        engine.insert_ignore(conn, table, {
+            'id': uuid.uuid4().hex, 'registered_limit_id': registered_id, 'project_id': project_id, 'domain_id': '',
+            'resource_limit': limit, 'created_at': utils.utcnow()})
+
+
+def delete_project_limit(conn: sa.Connection, project_id: str, registered_id: str) -> None:
+    statements.delete(conn, tables.identity_limits, project_id=project_id, registered_limit_id=registered_id)
 
 
 def project_endpoints(conn: sa.Connection, **match: str) -> list[dict[str, Any]]:

@@ -1,4 +1,8 @@
-"""Storage quotas: the embedded images and volumes of a project. Limits are in the tables of server quotas.
+"""Storage quotas: the embedded images and volumes of a project.
+
+Limits of images are unified limits of the identity service. Their registered limits are options; the ids of these are
+the names of the resources. Limits of volumes are in the tables of server quotas, and so are limits of images that an
+older release stored.
 
 Usage is counted from the rows of images, volumes and snapshots under the lock of the project's row.
 """
@@ -8,6 +12,7 @@ from oslo_config.cfg import ConfigOpts
 from sqlalchemy import Connection
 
 from nova import exception
+from nova.db.identity import directory
 from nova.db.projects import quotas
 
 MIB = 2 ** 20
@@ -34,7 +39,32 @@ def defaults(conn: Connection, conf: ConfigOpts) -> dict[str, int]:
 
 def of_project(conn: Connection, conf: ConfigOpts, project_id: str) -> dict[str, int]:
     """Return {resource: limit} of a project in the units of UNITS; -1 is unlimited."""
-    return defaults(conn, conf) | quotas.own_limits(conn, project_id, (*IMAGES, *VOLUMES))
+    return defaults(conn, conf) | quotas.own_limits(conn, project_id, (*IMAGES, *VOLUMES)) | directory.project_limits(
+        conn, project_id, IMAGES)
+
+
+def set_limit(conn: Connection, project_id: str, resource: str, limit: int) -> None:
+    """Store a limit of a project.
+
+    :param resource: one of IMAGES and VOLUMES
+    """
+    if resource in IMAGES:
+        directory.set_project_limit(conn, project_id, resource, limit)
+    else:
+        quotas.set_limits(conn, project_id, {resource: limit})
+
+
+def reset(conn: Connection, project_id: str) -> None:
+    """Delete the limits of a project for images, volumes and snapshots."""
+    quotas.delete_limits(conn, project_id, resources=(*IMAGES, *VOLUMES))
+    for resource in IMAGES:
+        directory.delete_project_limit(conn, project_id, resource)
+
+
+def registered(conn: Connection, conf: ConfigOpts) -> dict[str, int]:
+    """Return {resource: limit} of IMAGES for projects without own limits, in the units of UNITS."""
+    limits = defaults(conn, conf)
+    return {name: limits[name] for name in IMAGES}
 
 
 def of_type(noun: str, type_id: str) -> str:

@@ -17,6 +17,7 @@ from nova import utils
 from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
+from nova.db.projects import storage_quotas
 from nova.identity.embedded import catalog as catalogs
 from nova.identity.embedded import domains
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Rows = list[Row]
 BuiltIn = Callable[[], catalogs.Catalog]
+ImageLimits = Callable[[], Mapping[str, int]]
 
 _PLACEHOLDER = re.compile(r'[$%]\(([^)]*)\)s')
 PLACEHOLDERS = frozenset(('project_id', 'tenant_id', 'user_id'))
@@ -96,14 +98,14 @@ class Resources:
 
         :raises BadRequest: unknown id
         """
-        if queries.get(conn, self.noun, id=row_id) is None and not self._is_built_in(row_id):
+        if queries.get(conn, self.noun, id=row_id) is None and not self.is_built_in(row_id):
             raise exception.BadRequest(f'Could not find {self.noun}: {row_id}.')
 
-    def _is_built_in(self, row_id: str) -> bool:
+    def is_built_in(self, row_id: str) -> bool:
         return any(row['id'] == row_id for row in self.built_in())
 
     def _refuse_built_in(self, row_id: str) -> None:
-        if self._is_built_in(row_id):
+        if self.is_built_in(row_id):
             raise exception.Forbidden(f'The {self.noun} {row_id} is part of the configuration and cannot be changed.')
 
     def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
@@ -257,9 +259,36 @@ class Endpoints(OfService):
 
 
 class RegisteredLimits(OfService):
+    """The defaults of the embedded image service are part of the configuration; their ids are names of resources.
+
+    :param image_limits: function() -> {resource: limit} of the embedded image service; None: images are elsewhere
+    """
+
     noun = 'registered_limit'
 
+    def __init__(self, directory: Directory, built_in: BuiltIn, image_limits: ImageLimits | None = None) -> None:
+        super().__init__(directory, built_in)
+        self._image_limits = image_limits
+
+    def built_in(self) -> Rows:
+        service_id = self._images()
+        if service_id is None or self._image_limits is None:
+            return []
+        return [{'id': name, 'service_id': service_id, 'region_id': '', 'resource_name': name, 'default_limit': limit,
+                 'description': ''} for name, limit in self._image_limits().items()]
+
+    def is_built_in(self, row_id: str) -> bool:
+        return row_id in storage_quotas.IMAGES and self._images() is not None
+
+    def _images(self) -> str | None:
+        """Return the id of the embedded image service."""
+        found = [row['id'] for row in self.catalog() if row['type'] == 'image']
+        return found[0] if found and self._image_limits is not None else None
+
     def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+        if row['service_id'] == self._images():
+            raise exception.Forbidden('The registered limits of the image service are part of the configuration. '
+                                      'Create a limit without a region for a project.')
         self.services.expect(conn, row['service_id'])
         if row['region_id']:
             self.regions.expect(conn, row['region_id'])
@@ -284,26 +313,30 @@ class Limits(Resources):
     noun = 'limit'
     most = 10000
 
+    def __init__(self, directory: Directory, built_in: BuiltIn, registered: RegisteredLimits) -> None:
+        super().__init__(directory, built_in)
+        self._registered = registered
+
     def list(self, **match: Any) -> Rows:
-        registered = {row['id']: row for row in self.directory.list('registered_limit')}
-        return [row for row in (_with_names(row, registered) for row in self.directory.list(self.noun))
+        registered = {row['id']: row for row in self._registered.list()}
+        return [row for row in (_with_names(row, registered) for row in self.directory.list(self.noun)
+                                if row['registered_limit_id'] in registered)     # else of images that are elsewhere now
                 if all(row[name] == value for name, value in match.items())]
 
     def get(self, row_id: str) -> Row:
         row = self.directory.get(self.noun, row_id)
-        return _with_names(row, {row['registered_limit_id']: self.directory.get(
-            'registered_limit', row['registered_limit_id'])})
+        return _with_names(row, {row['registered_limit_id']: self._registered.get(row['registered_limit_id'])})
 
     def create(self, given: Sequence[Row]) -> Rows:
         rows = []
         for values in given:
             wanted = {name: values[name] for name in LIMIT_KEY}
-            registered = self.directory.find('registered_limit', **wanted)
-            if registered is None:
+            registered = self._registered.list(**wanted)
+            if not registered:
                 raise exception.BadRequest('There is no registered limit for this service, region and resource: '
                                            f'{wanted["resource_name"]}.')
             rows.append({**{name: value for name, value in values.items() if name not in LIMIT_KEY},
-                         'registered_limit_id': registered['id']})
+                         'registered_limit_id': registered[0]['id']})
         return [self.get(row['id']) for row in super().create(rows)]
 
     def update(self, row_id: str, values: Row) -> Row:
@@ -320,7 +353,10 @@ class Limits(Resources):
             raise exception.BadRequest(f'Could not find domain: {row["domain_id"]}.')
         if row['project_id'] and not queries.lock(conn, 'project', row['project_id']):
             raise exception.BadRequest(f'Could not find project: {row["project_id"]}.')
-        if not queries.lock(conn, 'registered_limit', row['registered_limit_id']):
+        if self._registered.is_built_in(row['registered_limit_id']):
+            if row['domain_id']:
+                raise exception.BadRequest('A limit of the image service is for a project, not for a domain.')
+        elif not queries.lock(conn, 'registered_limit', row['registered_limit_id']):
             raise exception.BadRequest('The registered limit was deleted.')
         if queries.get(conn, 'limit', **{name: row[name] for name in (
                 'registered_limit_id', 'project_id', 'domain_id')}):
@@ -332,16 +368,17 @@ def _with_names(row: Row, registered: Mapping[str, Row]) -> Row:
     return row | {name: found[name] for name in LIMIT_KEY}
 
 
-KINDS = (Domains, Policies, Groups, Regions, Services, Endpoints, RegisteredLimits, Limits)
+KINDS = (Domains, Policies, Groups, Regions, Services, Endpoints)
 
 
-def of(directory: Directory, built_in: BuiltIn) -> dict[str, Resources]:
-    """Return {noun: Resources}."""
-    d = directory
+def of(directory: Directory, built_in: BuiltIn, image_limits: ImageLimits | None = None) -> dict[str, Resources]:
+    """Return {noun: Resources}; the parameters are those of RegisteredLimits."""
+    d, registered = directory, RegisteredLimits(directory, built_in, image_limits)
     managed = (Managed(d, 'project', d.create_project, d.update_project, d.delete_project),
                Managed(d, 'user', d.create_user, d.update_user, d.delete_user),
                Managed(d, 'role', d.create_role, d.update_role, d.delete_role))
-    return {kind.noun: kind for kind in (*managed, *(kind(d, built_in) for kind in KINDS))}
+    return {kind.noun: kind for kind in (*managed, *(kind(d, built_in) for kind in KINDS), registered,
+                                         Limits(d, built_in, registered))}
 
 
 def catalog(conn: engine.Connection, built_in: catalogs.Catalog, values: Mapping[str, str | None]) -> catalogs.Catalog:

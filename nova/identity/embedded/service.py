@@ -38,11 +38,13 @@ class IdentityService(directory.Directory):
     :param catalog: callable(project_id) -> service catalog, see ``catalog.for_base``
     :param clock: of one-time codes: seconds since the epoch
     :param elapsed: of the delays after failed logins: monotonic seconds
+    :param image_limits: see resources.RegisteredLimits
     """
 
     def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, keys_dir: str,
                  catalog: Callable[[str | None], Any], clock: Callable[[], float] = time.time,
-                 elapsed: Callable[[], float] = time.monotonic) -> None:
+                 elapsed: Callable[[], float] = time.monotonic,
+                 image_limits: resources.ImageLimits | None = None) -> None:
         options = conf.identity
         # Number of threads that may wait for a hash, so that others stay free. The HTTP server admits fewer
         # concurrent logins (cloud/http_server.py), so a burst is queued there instead of refused.
@@ -60,7 +62,7 @@ class IdentityService(directory.Directory):
         self.grants, self.trusts = grants.Grants(self), trusts.Trusts(self)
         self.logins = logins.Logins(self, self.keys, self.tokens, self.credentials, self.trusts, self.checks, lifetime,
                                     clock)
-        self.resources = resources.of(self, lambda: self.built_in(None)) | {
+        self.resources = resources.of(self, lambda: self.built_in(None), image_limits) | {
             endpoint_filters.GROUP: endpoint_filters.EndpointGroups(self, list)}
         self.endpoint_filters = endpoint_filters.EndpointFilters(self, self.resources)
         self.signed = signed_requests.SignedRequests(self.credentials, self.tokens, self.checks, lifetime,

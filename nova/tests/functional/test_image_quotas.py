@@ -226,3 +226,37 @@ def test_a_full_disk_stops_uploads_and_snapshots_and_nothing_else(tmp_path):
         assert user.get(f'/image/v2/images/{image_id}/file').status_code == 200
         assert user.delete(f'/servers/{server["id"]}').status_code == 204
         user.wait_for(server['id'], 'DELETED')
+
+
+def test_limits_of_keystone_apply_to_images(cloud, user):
+    admin = cloud.admin()
+    service = admin.get('/identity/v3/services?type=image').json()['services'][0]['id']
+    registered = admin.get(f'/identity/v3/registered_limits?service_id={service}').json()['registered_limits']
+    assert {row['resource_name']: row['default_limit'] for row in registered} == {
+        'image_size_total': 3, 'image_count_total': 5, 'image_count_uploading': 2}
+    limit = {'service_id': service, 'resource_name': 'image_size_total', 'resource_limit': 1}
+
+    def create(**more):
+        return admin.post('/identity/v3/limits', {'limits': [{**limit, **more}]})
+    made = create(project_id=user.project_id)
+    assert made.status_code == 201, made.text
+    path = f'/identity/v3/limits/{made.json()["limits"][0]["id"]}'
+    try:
+        assert usage(user)['image_size_total']['limit'] == usage(user)['image_stage_total']['limit'] == 1
+        refused = send(user, queued(user), b'x' * (MIB + 1))
+        assert refused.status_code == 413 and 'image_size_total' in refused.json()['message']
+        assert create(project_id=user.project_id).status_code == 409
+        for wrong in ({'domain_id': 'default'}, {'project_id': user.project_id, 'resource_name': 'image_stage_total'},
+                      {'project_id': user.project_id, 'region_id': 'RegionOne'}):
+            assert create(**wrong).status_code == 400
+        assert admin.request('PATCH', path, {'limit': {'resource_limit': 2}}).status_code == 200
+        assert send(user, queued(user), b'x' * (MIB + 1)).status_code == 204
+        assert user.get('/identity/v3/limits').json()['limits'][0]['resource_limit'] == 2
+    finally:
+        assert admin.delete(path).status_code == 204
+    assert usage(user)['image_size_total']['limit'] == 3
+    given = {'service_id': service, 'region_id': 'RegionOne', 'resource_name': 'image_size_total', 'default_limit': 1}
+    assert admin.post('/identity/v3/registered_limits', {'registered_limits': [given]}).status_code == 403
+    one = '/identity/v3/registered_limits/image_size_total'
+    assert admin.request('PATCH', one, {'registered_limit': {'default_limit': 1}}).status_code == 403
+    assert admin.delete(one).status_code == 403 and admin.get(one).json()['registered_limit'] == registered[0]

@@ -525,14 +525,22 @@ def test_quotas_of_every_service_are_set(admin, cloud, demo, modules):
     admin.one("//dialog[@open]//summary[normalize-space()='More']").click()
     admin.type('Volumes', '44')
     admin.type('Routers', '7')
+    admin.type('Image storage (MiB)', '3')
     admin.press('Show as command')
     admin.says('--instances 33 --volumes 44 --routers 7')
+    admin.says('--resource-limit 3 image_size_total')
     confirm(admin, 'Set quota')
     admin.says('Quota of demo set')
     boss, project = cloud.admin(), demo.project_id
     assert boss.get(f'/os-quota-sets/{project}').json()['quota_set']['instances'] == 33
     assert boss.get(f'/volume/v3/os-quota-sets/{project}').json()['quota_set']['volumes'] == 44
     assert boss.get(f'/network/v2.0/quotas/{project}').json()['quota']['router'] == 7
+    assert demo.get('/image/v2/info/usage').json()['usage']['image_size_total']['limit'] == 3
+    admin.press('Set quota')
+    admin.one("//dialog[@open]//summary[normalize-space()='More']").click()
+    admin.type('Image storage (MiB)', '4')
+    confirm(admin, 'Set quota')
+    admin.until(lambda: demo.get('/image/v2/info/usage').json()['usage']['image_size_total']['limit'] == 4, 'not set')
     sound(admin, modules)
 
 

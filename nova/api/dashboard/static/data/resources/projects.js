@@ -1,6 +1,6 @@
 // Projects, and what each may use.
 import {html} from '../../core/html.js';
-import {call, has} from '../../core/api.js';
+import {all, call, has} from '../../core/api.js';
 import {openstack} from '../../core/command.js';
 import {terraform} from '../../core/terraform.js';
 import {number, t} from '../../core/text.js';
@@ -8,7 +8,7 @@ import {offered} from '../../parts/actions.js';
 import {Badge, Card, Meter} from '../../parts/basics.js';
 
 /** @typedef {import('../../core/api.js').Service} Service */
-/** Quotas: service, name, label, option of the command. @type {[Service, string, string, string][]} */
+/** Quotas: service, name, label, option of the command, or the resource of a unified limit. @type {[Service, string, string, string][]} */
 const QUOTAS = [
   ['compute', 'instances', t('Servers'), '--instances'],
   ['compute', 'cores', t('Virtual CPUs'), '--cores'],
@@ -21,6 +21,9 @@ const QUOTAS = [
   ['volume', 'gigabytes', t('Volumes (GiB)'), '--gigabytes'],
   ['volume', 'snapshots', t('Snapshots'), '--snapshots'],
   ['volume', 'backups', t('Backups'), '--backups'],
+  ['image', 'image_size_total', t('Image storage (MiB)'), ''],
+  ['image', 'image_count_total', t('Images'), ''],
+  ['image', 'image_count_uploading', t('Uploads at a time'), ''],
   ['network', 'network', t('Networks'), '--networks'],
   ['network', 'subnet', t('Subnets'), '--subnets'],
   ['network', 'port', t('Ports'), '--ports'],
@@ -30,18 +33,51 @@ const QUOTAS = [
   ['network', 'security_group_rule', t('Rules'), '--secgroup-rules'],
 ];
 const field = (/** @type {Service} */ service, /** @type {string} */ name) => `${service}-${name}`;
-/** The three documents of a project: {service: {name: {used, limit}}}. @param {string} id */
+/**
+ * Quotas of images are unified limits of the identity service: {name: {limit, used, id, registered}}. The id is that of the
+ * project's own limit.
+ * @param {string} id
+ */
+async function imageQuotas(id) {
+  const service = (await call('identity', '/services', {query: {type: 'image'}})).services[0]?.id;
+  if (!service || !has('image')) return {};
+  const [registered, own, ...images] = await Promise.all([
+    call('identity', '/registered_limits', {query: {service_id: service}}).then(found => found.registered_limits),
+    call('identity', '/limits', {query: {service_id: service, project_id: id}}).then(found => found.limits),
+    ...[false, true].map(hidden =>
+      all('image', '/images', 'images', {query: {owner: id, visibility: 'all', os_hidden: hidden, limit: 500}}),
+    ),
+  ]);
+  const rows = images.flat();
+  /** @type {Record<string, number>} */
+  const used = {
+    image_size_total: Math.ceil(rows.reduce((sum, row) => sum + (row.size ?? 0), 0) / 2 ** 20),
+    image_count_total: rows.length,
+    image_count_uploading: rows.filter(row => ['saving', 'importing'].includes(row.status)).length,
+  };
+  return Object.fromEntries(
+    registered.map((/** @type {any} */ one) => {
+      const mine = own.find(
+        (/** @type {any} */ row) => row.resource_name === one.resource_name && row.region_id === one.region_id,
+      );
+      const limit = mine?.resource_limit ?? one.default_limit;
+      return [one.resource_name, {limit, used: used[one.resource_name], id: mine?.id, registered: one}];
+    }),
+  );
+}
+/** The documents of a project: {service: {name: {used, limit}}}. @param {string} id */
 async function quotas(id) {
-  const [compute, volume, network] = await Promise.all([
+  const [compute, volume, network, image] = await Promise.all([
     call('compute', `/os-quota-sets/${id}/detail`).then(found => found.quota_set),
     has('volume') ? call('volume', `/os-quota-sets/${id}`, {query: {usage: true}}).then(found => found.quota_set) : {},
     has('network') ? call('network', `/quotas/${id}/details`).then(found => found.quota) : {},
+    imageQuotas(id),
   ]);
   /** @type {Record<string, any>} */
-  const found = {compute, volume, network};
+  const found = {compute, volume, network, image};
   return QUOTAS.filter(([service, name]) => found[service][name]).map(([service, name, label]) => {
-    const {limit, in_use: inUse, used} = found[service][name];
-    return {service, name, label, limit, used: inUse ?? used ?? 0};
+    const {in_use: inUse, used, ...more} = found[service][name];
+    return {...more, service, name, label, used: inUse ?? used ?? 0};
   });
 }
 
@@ -56,6 +92,7 @@ const limits = found =>
     value: one.limit,
     more: one.service !== 'compute',
   }));
+const isUnified = (/** @type {any} */ one) => one.service === 'image';
 const changed = (/** @type {any} */ row, /** @type {any} */ values) =>
   row.found.filter((/** @type {any} */ one) => Number(values[field(one.service, one.name)]) !== one.limit);
 
@@ -78,16 +115,39 @@ const setQuota = {
       else if (service === 'volume') await call('volume', `/os-quota-sets/${row.id}`, {method: 'PUT', body: {quota_set: set}});
       else await call('compute', `/os-quota-sets/${row.id}`, {method: 'PUT', body: {quota_set: set}});
     }
+    for (const one of changed(row, values).filter(isUnified)) {
+      const limit = {resource_limit: Number(values[field(one.service, one.name)])};
+      const {service_id, region_id, resource_name} = one.registered;
+      if (one.id) await call('identity', `/limits/${one.id}`, {method: 'PATCH', body: {limit}});
+      else {
+        const wanted = {...limit, service_id, region_id, resource_name, project_id: row.id};
+        await call('identity', '/limits', {method: 'POST', body: {limits: [wanted]}});
+      }
+    }
   },
-  command: (row, values) =>
-    openstack(
-      'quota set',
-      ...changed(row, values).map((/** @type {any} */ one) => [
+  command: (row, values) => {
+    const set = changed(row, values);
+    const value = (/** @type {any} */ one) => values[field(one.service, one.name)];
+    const options = set
+      .filter((/** @type {any} */ one) => !isUnified(one))
+      .map((/** @type {any} */ one) => [
         QUOTAS.find(([service, name]) => service === one.service && name === one.name)?.[3] ?? '',
-        values[field(one.service, one.name)],
-      ]),
-      row.id,
-    ),
+        value(one),
+      ]);
+    const limits = set.filter(isUnified).map((/** @type {any} */ one) =>
+      one.id
+        ? openstack('limit set', ['--resource-limit', value(one)], one.id)
+        : openstack(
+            'limit create',
+            ['--service', one.registered.service_id],
+            ['--region', one.registered.region_id],
+            ['--project', row.id],
+            ['--resource-limit', value(one)],
+            one.name,
+          ),
+    );
+    return [...(options.length || !limits.length ? [openstack('quota set', ...options, row.id)] : []), ...limits].join('\n');
+  },
 };
 
 /** @type {import('../resources.js').Resource} */
