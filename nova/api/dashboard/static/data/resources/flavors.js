@@ -13,21 +13,21 @@ import {Rows} from '../common.js';
 
 /** Known extra specs, explained; the API checks their values. @type {Record<string, string>} */
 const KNOWN = {
-  'hw:cpu_policy': 'shared: CPUs float; dedicated: each is pinned to one of the host',
-  'hw:cpu_thread_policy': 'how pinned CPUs use siblings: prefer, isolate, require',
-  'hw:numa_nodes': 'number of NUMA nodes that the guest sees',
-  'hw:mem_page_size': 'small, large, any, or a size: pages behind the memory',
-  'hw:cpu_sockets': 'sockets that the guest sees',
-  'hw:cpu_cores': 'cores of each socket',
-  'hw:cpu_threads': 'threads of each core',
-  'hw:watchdog_action': 'what happens when the guest hangs: reset, poweroff, pause, none',
-  'hw:boot_menu': 'whether the guest shows a boot menu',
-  'hw_rng:allowed': 'whether the guest has a random number generator',
-  'quota:cpu_shares': 'weight of its CPU time',
-  'quota:disk_read_bytes_sec': 'bytes a second read from its disks at most',
-  'quota:disk_write_bytes_sec': 'bytes a second written at most',
-  'pci_passthrough:alias': 'devices of the host: alias:count',
-  'aggregate_instance_extra_specs:': 'metadata that the aggregate of its host must have',
+  'hw:cpu_policy': t('shared: CPUs float; dedicated: each is pinned to one of the host'),
+  'hw:cpu_thread_policy': t('how pinned CPUs use siblings: prefer, isolate, require'),
+  'hw:numa_nodes': t('number of NUMA nodes that the guest sees'),
+  'hw:mem_page_size': t('small, large, any, or a size: pages behind the memory'),
+  'hw:cpu_sockets': t('sockets that the guest sees'),
+  'hw:cpu_cores': t('cores of each socket'),
+  'hw:cpu_threads': t('threads of each core'),
+  'hw:watchdog_action': t('what happens when the guest hangs: reset, poweroff, pause, none'),
+  'hw:boot_menu': t('whether the guest shows a boot menu'),
+  'hw_rng:allowed': t('whether the guest has a random number generator'),
+  'quota:cpu_shares': t('weight of its CPU time'),
+  'quota:disk_read_bytes_sec': t('bytes a second read from its disks at most'),
+  'quota:disk_write_bytes_sec': t('bytes a second written at most'),
+  'pci_passthrough:alias': t('devices of the host: alias:count'),
+  'aggregate_instance_extra_specs:': t('metadata that the aggregate of its host must have'),
 };
 /** @type {import('../../parts/actions.js').Action} */
 const setSpec = {
