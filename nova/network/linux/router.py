@@ -39,8 +39,8 @@ class RouterPlumbing:
         self.advertiser = overlay_dnsmasq.RouterAdvertiser(self.space.run, name, directory)
         self.directory = directory
         self._loaded: str | None = None
-        self._helped = ''                # last nft text of the helpers; not loaded again, even if it failed
-        self._limited = ''               # last nft text of the limits; loading it again would reset the bursts
+        self._helped: str | None = None  # last nft text of the helpers; not loaded again, even if it failed
+        self._limited: str | None = None  # last nft text of the limits; loading it again would reset the bursts
 
     def apply(self, router: host_state.Router) -> bool:
         """Set up the router. Return whether the namespace was created."""
@@ -52,9 +52,10 @@ class RouterPlumbing:
         for name in set(self.space.devices()) - {frames.router_name(interface) for interface in interfaces}:
             self.space.unlink(name)
         # NAT before interfaces, so that no packet leaves with an internal address
-        self._filter(script(router), made)
-        self._help(helpers(router), made)
-        self._limit(limited(router), made)
+        tables = '' if made else self.space.run('nft', 'list', 'tables')
+        self._filter(script(router), tables)
+        self._help(helpers(router), tables)
+        self._limit(limited(router), tables)
         for interface in interfaces:
             self.space.link(frames.router_name(interface), interface.bridge, interface.mac, interface.mtu)
             if self.space.addresses(frames.router_name(interface), interface.addresses):   # arp_notify reacts to this
@@ -86,26 +87,28 @@ class RouterPlumbing:
         if lines:
             self.space.run('ip', '-force', '-batch', '-', stdin='\n'.join(lines) + '\n')
 
-    def _filter(self, text: str, made: bool) -> None:
-        present = not made and f'table inet {TABLE}\n' in self.space.run('nft', 'list', 'tables')
-        if text == self._loaded and present:
+    def _filter(self, text: str, tables: str) -> None:
+        if text == self._loaded and f'table inet {TABLE}\n' in tables:
             return
         self.space.run('nft', '-f', '-', stdin=text)
         self._loaded = text
 
-    def _help(self, text: str, made: bool) -> None:
-        if text == self._helped and not made:
+    def _help(self, text: str, tables: str) -> None:
+        if text == self._helped and tables:
             return
         try:
-            self.space.run('nft', '-f', '-', stdin=text)
+            if _is_effective(text, 'helpers', tables):
+                self.space.run('nft', '-f', '-', stdin=text)
         except exception.NetworkPlumbingError as error:
             LOG.warning('Router %s has no conntrack helpers, because this kernel lacks one: %s', self.space.name, error)
         self._helped = text
 
-    def _limit(self, text: str, made: bool) -> None:
-        if text != self._limited or made:
+    def _limit(self, text: str, tables: str) -> None:
+        if text == self._limited and tables:
+            return
+        if _is_effective(text, 'limits', tables):
             self.space.run('nft', '-f', '-', stdin=text)
-            self._limited = text
+        self._limited = text
 
     def remove(self) -> None:
         self.advertiser.remove()
@@ -128,6 +131,11 @@ def script(router: host_state.Router) -> str:
         lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
                   *('    ' + rule for rule in rules), '  }']
     return '\n'.join([*lines, '}']) + '\n'
+
+
+def _is_effective(text: str, suffix: str, tables: str) -> bool:
+    """Return whether loading a text changes anything: it has a table with rules, or removes one that is present."""
+    return '{' in text or f'table inet {TABLE}_{suffix}\n' in tables
 
 
 def helpers(router: host_state.Router) -> str:
