@@ -93,6 +93,7 @@ class Service:
     A manager has the interface's methods. It may also have these methods:
 
     * ``start()``, called before the first message
+    * ``listening()``, called once its queue is served
     * ``stop()`` and ``reload()``
     * ``messages_lost()``, called after its queues were redeclared
     * ``periodic_tasks()`` -> [(name, seconds, function)]; the current context of the thread is then a new
@@ -147,6 +148,7 @@ class Service:
         if self._server is not None:
             self._server.start()
             self._serving = True
+            getattr(self.manager, 'listening', _nothing)()
         if self._heart is not None:
             if self.topic != 'compute':
                 self._heart.register()

@@ -66,8 +66,14 @@ class NetworkAgent:
                                        'host_state_changed': self.host_state_changed})
 
     def start(self) -> None:
-        """Check the host's prerequisites and apply its state. If no service answers, the host is left as it is."""
+        """Check the host's prerequisites."""
         self._driver.start()
+
+    def listening(self) -> None:
+        """Report the host and apply its state. If no service answers, the host is left as it is.
+
+        Services call an agent that has reported, so its queue is served by then.
+        """
         try:
             self.report()
         except exception.NovaException as error:

@@ -14,7 +14,6 @@ import requests
 
 from nova import conf as nova_conf
 from nova import context
-from nova import exception
 from nova.network import interface
 from nova.network.agents import agent_client
 from nova.network.linux import runner
@@ -159,15 +158,8 @@ class Host:
             url=cloud.broker.url, state=self.state, host=self.name, bridge=cloud.bridge, address=f'192.0.2.{number}'))
         self.agent = HostDaemon(self.state, f'network{number}', self._holder)
         cloud.stack.callback(self.agent.end)
-        self._agent = cloud.bus.of_host(self.name).client(interface.AGENT)
-        self.client = agent_client.AgentClient(cloud.bus.client(interface.INTERFACE), self._agent, self.name)
-
-    def serves(self):
-        """Whether the agent answers; its first report is sent before it listens."""
-        with contextlib.suppress(exception.ServiceUnavailable):
-            self._agent.apply_host_state(context.admin_context(), server=self.name)
-            return True
-        return False
+        self.client = agent_client.AgentClient(
+            cloud.bus.client(interface.INTERFACE), cloud.bus.of_host(self.name).client(interface.AGENT), self.name)
 
     def _end_what_stays(self):
         """DHCP, relays and what keeps namespaces outlive the agent; ``ip netns exec`` has mounts of its own."""
@@ -212,8 +204,6 @@ class Cloud:
             daemon.start()
         waiting.wait_for(lambda: servers.answers(port), START_S, 'nova-api to answer')
         waiting.wait_for(lambda: self.alive() == BOTH, START_S, 'both agents to report')
-        for host in self.hosts:
-            waiting.wait_for(host.serves, START_S, f'the agent of {host.name} to serve')
 
     def space(self, kind):
         name = f'nw{kind}{self.tag}'

@@ -60,6 +60,11 @@ class Fleet:
                                      authority.admission_of(cell_db))
         self.server.start()
 
+    def begin(self):
+        """Start the agent as its service does."""
+        self.agent.start()
+        self.agent.listening()
+
     @staticmethod
     def asked():
         """{method of the network interface that agents call: how many messages}"""
@@ -90,7 +95,7 @@ def fleet(tmp_path):
 
 
 def test_the_agent_has_what_a_service_with_the_database_has(fleet):
-    fleet.agent.start()
+    fleet.begin()
     assert fleet.driver.states[-1].ports == []
     vif, = fleet.rig.allocate()
     fleet.agent.apply_host_state(context.admin_context())
@@ -101,7 +106,7 @@ def test_the_agent_has_what_a_service_with_the_database_has(fleet):
 
 
 def test_a_report_applies_a_changed_state_and_repeats_a_failed_attempt(fleet):
-    fleet.agent.start()
+    fleet.begin()
     begun = len(fleet.driver.states)
     fleet.agent.report()
     assert len(fleet.driver.states) == begun
@@ -119,7 +124,7 @@ def test_a_report_applies_a_changed_state_and_repeats_a_failed_attempt(fleet):
 def test_a_change_that_no_message_said_is_found_by_the_next_report(fleet):
     """It was found with the next sync, up to 60 s later: no network service ran when a group got a rule."""
     vif, = fleet.rig.allocate()
-    fleet.agent.start()
+    fleet.begin()
     fleet.server.stop()
     fleet.server.wait(30)
     known = fleet.driver.states[-1].rules
@@ -136,7 +141,7 @@ def test_a_change_that_no_message_said_is_found_by_the_next_report(fleet):
 
 def test_a_quiet_network_costs_a_report_one_small_message(fleet):
     fleet.rig.allocate()
-    fleet.agent.start()
+    fleet.begin()
     asked = fleet.asked()
     for _ in range(3):
         fleet.agent.report()
@@ -148,7 +153,7 @@ def test_a_quiet_network_costs_a_report_one_small_message(fleet):
 def test_a_rule_is_told_by_itself(fleet):
     """The whole state, of 312 kB with 2,000 ports, was read, sent and looked at for one rule, by each host."""
     fleet.rig.allocate()
-    fleet.agent.start()
+    fleet.begin()
     states = fleet.driver.states
     add_rule(fleet)
     add_rule(fleet, 23)
@@ -178,7 +183,7 @@ def test_a_rule_that_names_a_group_brings_its_members(fleet):
     groups = api.API(fleet.rig.db, fleet.rig.conf).groups_of(context.admin_context())
     other = groups.create(unit.PROJECT, 'other', '')['id']
     vif, = fleet.rig.allocate(groups=['other'], host='host2')
-    fleet.agent.start()
+    fleet.begin()
     add_rule(fleet, remote_group_id=other)
     fleet.agent.host_state_changed(context.admin_context())
     assert fleet.driver.states[-1].members[other] == [unit.address(vif)]
@@ -192,7 +197,7 @@ def test_rule_change_is_applied_by_refilter_if_the_driver_supports_it(fleet):
         asked.append((rules, members))
         return len(asked) == 1
     fleet.rig.allocate()
-    fleet.agent.start()
+    fleet.begin()
     fleet.driver.refilter = refilter
     begun = len(fleet.driver.states)
     for port in (22, 23):
@@ -209,7 +214,7 @@ def test_a_driver_that_need_not_look_is_let_follow(fleet):
     def follow(load):
         followed.append(load())
         return []
-    fleet.agent.start()
+    fleet.begin()
     fleet.driver.follow = follow
     begun = len(fleet.driver.states)
     fleet.rig.allocate()
@@ -235,7 +240,7 @@ def test_agent_applies_no_state_while_the_network_service_is_unavailable():
         host_state = report_host
     driver = Driver()
     alone = agent.NetworkAgent(nova_conf.new(files=[]), 'host1', driver, Away())
-    alone.start()
+    alone.listening()
     for ask in (alone.sync, lambda: alone.apply_host_state(context.admin_context())):
         with pytest.raises(exception.ServiceUnavailable):
             ask()

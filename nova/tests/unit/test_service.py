@@ -92,6 +92,20 @@ def test_service_handles_messages_while_it_registers_with_a_conductor():
     made.stop(5)
 
 
+def test_a_manager_that_listens_is_told_so_before_periodic_tasks():
+    """An agent reported at its start: services called it before its queue was served."""
+    manager = Manager()
+    made, client = make(manager)
+
+    def listening():
+        client.job(nova_context.admin_context(), seconds=0)
+        manager.calls.append('listening' if manager.finished.wait(10) else 'no message')
+    manager.listening = listening
+    made.start()
+    assert manager.calls == ['start', 'listening']
+    made.stop(5)
+
+
 def test_a_conductor_that_is_away_does_not_end_a_service():
     conductor = Conductor(exception.ServiceUnavailable(service='conductor'))
     made, _client = make(Manager(), conductor, report_interval=1)
