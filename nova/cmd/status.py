@@ -270,6 +270,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         from oslo_config import cfg
         from oslo_db import exception as db_exc
+        if isinstance(error, nova_conf.UsageError):
+            return common.failed('nova-status', error, 2)
         if not isinstance(error, (exception.NovaException, cfg.Error, db_exc.DBError, OSError)):
             traceback.print_exc()
         common.failed('nova-status', str(error).splitlines()[0] if str(error) else type(error).__name__)

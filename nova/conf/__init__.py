@@ -70,6 +70,10 @@ def new(args: Sequence[str] = (), files: list[str] | None = None, **overrides: o
     return conf
 
 
+class UsageError(cfg.Error):
+    """The command line cannot be parsed."""
+
+
 def _fill(conf: cfg.ConfigOpts, args: Sequence[str] = (), files: list[str] | None = None) -> None:
     for module in modules():
         conf.register_opts(module.OPTIONS, group=module.GROUP)
@@ -86,5 +90,5 @@ def _fill(conf: cfg.ConfigOpts, args: Sequence[str] = (), files: list[str] | Non
             raise
         # argparse prints its usage, many lines, and then one with the error
         reason = printed.getvalue().strip().rpartition('\n')[2].partition(' error: ')[2]
-        raise cfg.Error(f'{reason}; see {conf.prog} --help') from None
+        raise UsageError(f'{reason}; see {conf.prog} --help') from None
     sys.stderr.write(printed.getvalue())

@@ -121,6 +121,14 @@ def test_nova_manage_refuses_an_option_without_a_command_in_one_line(words, caps
     assert (out, err.count('\n')) == ('', 1) and err.startswith('nova-manage: unrecognized arguments: --bogus; see ')
 
 
+def test_nova_status_ends_with_2_after_an_unknown_option(capsys):
+    """It was 255, which means that the checks could not be done."""
+    for words in (['upgrade', 'check', '--bogus'], ['--bogus', 'upgrade', 'check']):
+        assert status.main(words) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count('\n')) == ('', 1)
+        assert err.startswith('nova-status: unrecognized arguments: --bogus; see ')
+
 
 def test_an_unknown_option_is_refused_in_one_line(run):
     code, out, err = run('list', '--bogus')
