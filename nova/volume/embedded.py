@@ -300,7 +300,6 @@ class EmbeddedVolumes(api.BlockStorage):
                                                      f'{row["status"]}.')
             if size <= row['size']:
                 raise exception.InvalidInput(reason='New size for extend must be greater than current size.')
-            volume_limits.check_size(size)
             self.limits.check(conn, row['project_id'], None, size - row['size'], size, row['volume_type'])
             held = db.attachments(conn, volume_ids=[row['id']])
             if held and row['key_id']:

@@ -58,11 +58,22 @@ def test_volume_beyond_the_quota_returns_413_with_the_reason(user):
     assert fault(create(user, 16)) == (413, 413, 'Requested volume size 16G is larger than maximum allowed limit 15G.')
     action = f'/volume/v3/volumes/{made}/action'
     assert fault(user.post(action, {'os-extend': {'new_size': 16}}))[:2] == (413, 413)
+    for size in (65537, 999999999):          # larger than any volume: the quota is the nearer reason
+        assert fault(create(user, size))[0] == fault(user.post(action, {'os-extend': {'new_size': size}}))[0] == 413
     assert user.post(action, {'os-extend': {'new_size': 15}}).status_code == 202
     assert fault(user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': made}}))[0] == 413
     assert create(user, 5).status_code == 202
     limits = user.get('/volume/v3/limits').json()['limits']['absolute']
     assert (limits['maxTotalVolumeGigabytes'], limits['totalGigabytesUsed'], limits['totalVolumesUsed']) == (20, 20, 2)
+
+
+def test_volume_beyond_the_maximum_size_returns_400_without_a_quota(user, admin):
+    admin.put(quota_set(user), {'quota_set': {'gigabytes': -1, 'per_volume_gigabytes': -1}})
+    made = create(user, 1).json()['volume']['id']
+    for size in (65537, 0):
+        assert create(user, size).status_code == 400
+    answer = user.post(f'/volume/v3/volumes/{made}/action', {'os-extend': {'new_size': 65537}})
+    assert answer.status_code == 400 and "Volume size '65537' must be an integer of 1 to 65536 GB." in answer.text
 
 
 def test_a_project_has_limits_of_its_own(user, admin, cloud):

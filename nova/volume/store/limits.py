@@ -91,6 +91,7 @@ class Limits:
         :param size: GiB of one volume
         :param volume_type: name of the type of the volume; empty for backups
         :raises QuotaExceeded: or a subclass
+        :raises InvalidInput: the volume would be larger than MAX_SIZE
         """
         db.lock_project(conn, project_id)
         used, limits = db.used(conn, project_id), self.of(conn, project_id)
@@ -103,6 +104,8 @@ class Limits:
                 raise error(resource=name, requested=more, used=used[name], limit=limits[name])
         if volume_type:
             self.check_type(conn, project_id, types.find(conn, volume_type, nova_context.ALL_PROJECTS), noun, adding)
+        if size > MAX_SIZE:              # last: a quota that is exceeded, too, is the nearer reason
+            raise _invalid(size)
 
 
 def _stored(conn: Connection) -> dict[str, str]:
@@ -113,7 +116,14 @@ def _stored(conn: Connection) -> dict[str, str]:
 
 
 def check_size(size: int | None) -> int:
-    """Check the size of a volume and return it; raises InvalidInput (invalid size)."""
-    if size is None or not 0 < size <= MAX_SIZE:
-        raise exception.InvalidInput(reason=f"Volume size '{size}' must be an integer of 1 to {MAX_SIZE} GB.")
+    """Check that a volume has a size and return it; Limits.check has its maximum.
+
+    :raises InvalidInput: it has none
+    """
+    if not size or size < 0:
+        raise _invalid(size)
     return size
+
+
+def _invalid(size: int | None) -> exception.InvalidInput:
+    return exception.InvalidInput(reason=f"Volume size '{size}' must be an integer of 1 to {MAX_SIZE} GB.")
