@@ -1,6 +1,6 @@
 """Online data migrations: convert rows of an older release in batches while the services run.
 
-The conductors run them in the background, and ``nova-manage db online_data_migrations`` runs them at once. A migration
+The conductors run them in the background; ``nova-manage db online_data_migrations`` runs them immediately. A migration
 stays in ROWS as long as an upgrade from a release that needs it is supported. Concurrent runs are safe, because
 converted rows are skipped.
 """
@@ -17,7 +17,7 @@ from nova.db.tables.api import host_mappings
 
 LOG = logging.getLogger(__name__)
 
-BATCH = 50                   # rows of one batch
+BATCH = 50                   # maximum number of rows in a batch
 IDLE_INTERVAL_S = 3600                # pause after a run that found nothing to convert
 BACKGROUND_S = 60            # interval of the background runs
 
@@ -37,7 +37,7 @@ class Migration:
 # ---- hosts that reported before hosts were mapped to cells
 
 def unmapped_hosts(api_db: engine.Database, cells: Cells, limit: int | None) -> list[tuple[str, str]]:
-    """Return [(host, cell uuid)] of at most ``limit`` compute hosts without a mapping. None means no limit."""
+    """Return [(host, cell uuid)] of at most ``limit`` (None: all) compute hosts without a mapping to a cell."""
     with api_db.reader() as conn:
         known = cell_rows.cells_of_hosts(conn)
     answers, _down = cells.read(lambda conn: cell_rows.reporting(conn, by_service=True))

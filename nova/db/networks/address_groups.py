@@ -24,7 +24,7 @@ def users(conn: sa.Connection, ident: str) -> set[str]:
 
 
 def expanded(conn: sa.Connection, rules: Iterable[Any]) -> list[Any]:
-    """Return rules of security groups with a rule for each range in place of those that refer to address groups."""
+    """Return the rules, each rule with an address group replaced by one rule for each range of the group."""
     rules = list(rules)
     idents = {rule['remote_address_group_id'] for rule in rules} - {None}
     groups = {row['id']: row['addresses'] for row in networks.many(conn, t.address_groups, idents)} if idents else {}

@@ -10,7 +10,7 @@ from nova.db.tables import network as t
 
 
 def taken(conn: sa.Connection, host: str | None = None) -> Sequence[Any]:
-    """Return rows (address, network's name, mac_address, device_id, host, until) of used and reserved addresses.
+    """Return rows (address, network's name, mac_address, device_id, host, expires_at) of used and reserved addresses.
 
     ``expires_at`` is the end of the DHCP lease, or None.
     :param host: only addresses of ports on this host
@@ -33,7 +33,7 @@ def host_subnets(conn: sa.Connection) -> list[Any]:
 
 
 def unreserve(conn: sa.Connection, subnet_id: str, number: int, mark: str) -> bool:
-    """Release an address that is reserved with this mark; return False if it is not reserved with it."""
+    """Release a reserved address; return False if it is not reserved with this mark, which is in port_id."""
     c = t.addresses.c
     return bool(conn.execute(sa.delete(t.addresses).where(
         c.subnet_id == subnet_id, c.number == number, c.port_id == mark)).rowcount)

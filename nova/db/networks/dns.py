@@ -9,12 +9,12 @@ from nova.db.tables import network as t
 from nova.db.tables.rows import DnsDomainsRow
 from nova.db.tables.rows import DnsEntriesRow
 
-PUBLIC = ''                      # value of project for a public domain, which all networks resolve
+PUBLIC = ''                      # project_id of public domains, which all networks resolve
 
 
 def domains(conn: sa.Connection, project_id: str | None, name: str | None = None,
             lock: bool = False) -> list[DnsDomainsRow]:
-    """Return the domains visible to a project, by name. Its own domain precedes a public domain of the same name.
+    """Return the domains visible to a project, by name. The project's domain precedes a public one of the same name.
 
     :param project_id: None for all domains
     :param name: only the domain of this name
@@ -31,12 +31,12 @@ def domains(conn: sa.Connection, project_id: str | None, name: str | None = None
 
 
 def insert_domain(conn: sa.Connection, row: DnsDomainsRow) -> None:
-    """Insert a domain; the key refuses a duplicate of name and project."""
+    """Insert a domain; the unique key prevents a second domain of this name and project."""
     revisions.execute(conn, sa.insert(t.dns_domains), [row])
 
 
 def restrict(conn: sa.Connection, ident: str, for_project: str) -> None:
-    """Allow only one project to create entries in a public domain; '' removes the limit."""
+    """Allow only one project, or all projects ('') to create entries in a public domain."""
     revisions.execute(conn, sa.update(t.dns_domains).where(t.dns_domains.c.id == ident).values(for_project=for_project))
 
 
@@ -52,7 +52,7 @@ def entries(conn: sa.Connection, domain_id: str, **values: str) -> list[DnsEntri
 
 
 def put_entry(conn: sa.Connection, row: DnsEntriesRow) -> None:
-    """Insert an entry or change its address; the key refuses a concurrent entry of the same name."""
+    """Insert an entry or change its address; the primary key prevents a concurrent insert of the same name."""
     c = t.dns_entries.c
     if not revisions.execute(conn, sa.update(t.dns_entries).where(
             c.domain_id == row['domain_id'], c.name == row['name']).values(**row)).rowcount:
@@ -81,10 +81,10 @@ def is_floating(conn: sa.Connection, address: str, project_id: str) -> bool:
 
 
 def resolved(conn: sa.Connection, projects: Collection[str]) -> list[tuple[str, str, str]]:
-    """Return sorted [(project whose networks resolve the name or PUBLIC, address, full name)].
+    """Return sorted [(project_id of the domain or PUBLIC, address, full name)] of the domains and their entries.
 
-    Each domain itself is an item without an address (''). A public name is included only while its project has the
-    floating address.
+    The address of a domain is ''. An entry of a public domain is included only while its project has the floating
+    address.
 
     :param projects: projects whose own domains are included
     """

@@ -1,4 +1,4 @@
-"""Flavors of routers and service profiles, which belong to no project."""
+"""Neutron flavors and service profiles, which belong to no project."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def visible(_context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
-    """Return a condition on all rows: rules alone decide who sees them."""
+    """Return a condition that all rows meet: only policy rules restrict access to them."""
     return sa.true()
 
 

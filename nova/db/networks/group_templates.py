@@ -12,7 +12,7 @@ from nova.db.tables import network as t
 COPIED = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'description')
 _NOTHING: dict[str, Any] = {'protocol': None, 'port_range_min': None, 'port_range_max': None, 'remote_ip_prefix': None,
                             'description': '', 'removed': False}
-# built-in templates: allow all egress, and ingress from members of a default group
+# built-in templates: all groups allow all egress; default groups also allow ingress from their members
 BUILT_IN: tuple[dict[str, Any], ...] = tuple(
     {**_NOTHING, 'id': str(uuid.uuid5(uuid.NAMESPACE_OID, f'nova default rule {direction} {ethertype}')),
      'direction': direction, 'ethertype': ethertype, 'from_own_group': direction == 'ingress',
@@ -21,7 +21,7 @@ BUILT_IN: tuple[dict[str, Any], ...] = tuple(
 
 
 def every(conn: sa.Connection) -> list[dict[str, Any]]:
-    """Return the existing templates."""
+    """Return all templates, including built-in templates without a row and excluding removed ones."""
     rows = [dict(row) for row in conn.execute(sa.select(t.default_group_rules)).mappings()]
     known = {row['id'] for row in rows}
     return [row for row in [*(each for each in BUILT_IN if each['id'] not in known), *rows] if not row['removed']]
@@ -39,7 +39,7 @@ def ensure(conn: sa.Connection) -> None:
 
 
 def remove(conn: sa.Connection, ident: str) -> None:
-    """Remove a template; a built-in one is kept as a row marked as removed."""
+    """Remove a template; the row of a built-in template is marked as removed."""
     c = t.default_group_rules.c
     if ident in {row['id'] for row in BUILT_IN}:
         conn.execute(sa.update(t.default_group_rules).where(c.id == ident).values(

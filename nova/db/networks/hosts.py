@@ -14,11 +14,11 @@ from nova.db.types import ColumnValues
 from nova.runtime import release
 
 
-MAX_REPORT_AGE_S = 86400                  # age of the last report after which a host without ports is ignored
+MAX_REPORT_AGE_S = 86400                  # age of the last report after which has_others ignores a host
 
 
 def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: int = release.VERSION) -> bool:
-    """Record a report of a host; return whether it is new or has another address or release."""
+    """Record a report of a host; return whether the host is new or has another address or release."""
     c, now = t.hosts.c, utils.utcnow()
     known = conn.execute(sa.select(c.address, c.version).where(c.host == host)).first()
     if known is None:
@@ -42,17 +42,17 @@ def every(conn: sa.Connection) -> list[NetworkHostsRow]:
 
 
 def change(conn: sa.Connection, host: str, values: ColumnValues) -> None:
-    """Update what administrators say about a host."""
+    """Update the columns of a host that administrators set."""
     conn.execute(sa.update(t.hosts).where(t.hosts.c.host == host).values(**values))
 
 
 def alive(last_seen_at: datetime.datetime, down_time: int) -> bool:
-    """Tell whether a host, given the time of its last report, has reported within ``down_time`` seconds."""
+    """Tell whether the last report of a host is less than ``down_time`` seconds old."""
     return utils.utcnow() - last_seen_at < datetime.timedelta(seconds=down_time)
 
 
 def has_others(conn: sa.Connection, host: str) -> bool:
-    """Tell whether other hosts have reported within MAX_REPORT_AGE_S."""
+    """Tell whether another host has reported within the last MAX_REPORT_AGE_S seconds."""
     c = t.hosts.c
     return bool(conn.execute(sa.select(sa.exists().where(
         c.host != host, c.last_seen_at > utils.utcnow() - datetime.timedelta(seconds=MAX_REPORT_AGE_S)))).scalar())
@@ -66,6 +66,6 @@ def with_routers(down_time: int) -> sa.Select[Any]:
 
 
 def distrust(conn: sa.Connection, host: str) -> None:
-    """Take the routers from a host whose key was revoked."""
+    """Exclude a host with a revoked key from the gateway hosts, so that its routers move to other hosts."""
     if conn.execute(sa.update(t.hosts).where(t.hosts.c.host == host).values(gateway=False)).rowcount:
         revisions.changed(conn)

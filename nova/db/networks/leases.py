@@ -10,7 +10,7 @@ from nova.db.tables import network as t
 
 
 def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) -> None:
-    """Store leases of ports on a host, and new end times of stored leases. Other leases are ignored.
+    """Store the leases of ports on a host. For addresses without such a port, only update stored leases.
 
     :param leases: [{'mac', 'address', 'expires_at': Unix time}]
     """
@@ -28,7 +28,7 @@ def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) 
         conn.execute(sa.delete(t.leases).where(sa.tuple_(lease.subnet_id, lease.number).in_(
             [(row['subnet_id'], row['number']) for row in fresh])))
         engine.insert_many_ignore(conn, t.leases, fresh)
-    # leases of deleted guests, which may have released their addresses
+    # the guest was deleted, and its address may be released: only the end of a stored lease changes
     for mac, address in sorted(until.keys() - held):
         conn.execute(sa.update(t.leases).where(lease.address == address, lease.mac_address == mac, lease.host == host)
                      .values(expires_at=until[mac, address]))

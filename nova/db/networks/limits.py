@@ -20,7 +20,7 @@ def every(conn: sa.Connection) -> dict[str, dict[str, int]]:
 
 
 def replace(conn: sa.Connection, project_id: str, limits: dict[str, int]) -> None:
-    """Set some limits of a project and keep the others."""
+    """Set these limits of a project; its other limits are unchanged."""
     c = t.limits.c
     if limits:
         conn.execute(sa.delete(t.limits).where(c.project_id == project_id, c.resource.in_(list(limits))))

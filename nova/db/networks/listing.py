@@ -11,9 +11,9 @@ from nova.db.networks import networks
 from nova.db.networks import tags
 
 MAX_LIMIT = 1000
-MAX_VALUES = 500            # values of one filter
+MAX_VALUES = 500            # maximum number of values of one filter
 PAGING = ('limit', 'marker', 'sort_key', 'sort_dir', 'page_reverse', 'fields')
-# name of a filter: (whether all tags must match, whether resources without the tags are selected)
+# {filter: (whether all tags must match, whether the filter selects the resources that do not match)}
 TAG_FILTERS = {'tags': (True, False), 'tags-any': (False, False), 'not-tags': (True, True),
                'not-tags-any': (False, True)}
 CHANGED_SINCE = 'changed_since'
@@ -22,11 +22,11 @@ TRUE, FALSE = ('true', '1'), ('false', '0')
 
 
 class Page(NamedTuple):
-    """Rows of a page, in the direction of the walk through the list.
+    """One page of a list.
 
-    limit     maximum number of rows
-    reverse   whether the walk goes backwards from the marker, or from the end of the list
-    by_client  whether the query has a limit
+    limit      maximum number of rows
+    reverse    whether the page ends before the marker, or at the end of the list; its rows are in reverse order
+    by_client  whether the query sets the limit
     """
 
     rows: list[dict[str, Any]]
@@ -37,10 +37,10 @@ class Page(NamedTuple):
 
 @dataclasses.dataclass
 class Listing:
-    """Filters of a resource's list.
+    """Filters and sort keys for the list of one type of resource.
 
     columns    {name in the query: column}
-    constants  {name: value} of attributes with the same value for all objects of this service
+    constants  {name: value} of attributes that have this value in all resources
     special    {name: function(values) -> condition}
     """
 
@@ -138,13 +138,13 @@ class Listing:
 
 
 def comparable(table: sa.Table, name: str) -> sa.Column[Any] | None:
-    """Return a column that a filter can compare with a text; None if there is none of this name."""
+    """Return the column of this name, or None if it does not exist or a filter cannot compare it with text."""
     column = table.c.get(name)
     return None if column is None or isinstance(column.type, sa.TypeDecorator) else column
 
 
 def _values(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return {name: its values} of a query."""
+    """Return a query [(name, value)] as {name: [value]}."""
     found: dict[str, list[str]] = {}
     for name, value in query:
         found.setdefault(name, []).append(value)

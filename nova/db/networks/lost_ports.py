@@ -1,4 +1,4 @@
-"""Ports of guests that a restored database lacks. They are inserted again from the host's records."""
+"""Ports of guests that are missing in a restored database: insert them from the records of the host."""
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +21,7 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
     known = ports.of_ids(conn, [vif['id'] for vif in vifs]) if vifs else {}
     named = server.get('security_groups') or [security_groups.DEFAULT]
     groups = [group['id'] for group in security_groups.of_project(conn, server['project_id']) if group['name'] in named]
-    # limited to these, because a host may name any network
+    # only networks that the project may use, because the host's record may name any network
     lost, usable = [], networks.usable(conn, server['project_id'])
     for position, vif in enumerate(vifs):
         if vif['id'] in known:
@@ -45,7 +45,7 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
 
 
 def _free(conn: sa.Connection, vif: dict[str, Any], number_of: Callable[[str], int]) -> list[dict[str, Any]] | None:
-    """Return rows for the addresses of a VIF, still without a port, or None if the VIF cannot become a port."""
+    """Return address rows (without port_id) for a VIF, or None if the MAC, a subnet or an address prevents its port."""
     network = vif['network']
     if ports.count(conn, mac_address=vif['address']):
         return None

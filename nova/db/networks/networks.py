@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from nova.db.types import ColumnValues, RowT, Table
 
 
-# target that means all projects, and action of a share (Neutron RBAC)
+# values of shares (Neutron RBAC policies): target_project for all projects, action of a shared resource
 EVERYBODY, SHARED = '*', 'access_as_shared'
-FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'  # types of networks; all but flat ones are overlay or VLAN networks
-SEGMENTS = range(1, 1 << 16)  # segment numbers of overlay networks, also used as conntrack zones: 16 bits
+FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'  # types of networks
+SEGMENTS = range(1, 1 << 16)  # numbers (VNIs) of overlay networks: 16 bits, because they are also conntrack zones
 MAX_SPANS = 200
 VLANS = range(1, 4095)                      # VLAN ids of a physical network (IEEE 802.1Q)
 
 
 def stamped(values: ColumnValues) -> dict[str, Any]:
-    """Return the values together with the creation columns."""
+    """Return the values of a new row with its times of creation and update and its first revision."""
     now = utils.utcnow()
     return {'created_at': now, 'updated_at': now, 'revision': 1, **values}
 
@@ -51,7 +51,7 @@ def _many(table: sa.Table, column: str) -> sa.Select[Any]:
 
 
 def many(conn: sa.Connection, table: Table[RowT], idents: Iterable[object], column: str = 'id') -> list[RowT]:
-    """Return the rows with one of the values in a column as dicts. If there are no values, no statement runs."""
+    """Return the rows with one of these values in ``column`` as dicts; without values, no statement runs."""
     idents = list(idents)
     return statements.dicts(conn.execute(_many(table, column), {'idents': idents})) if idents else []
 
@@ -63,9 +63,9 @@ def _values(column: sa.Column[Any], columns: tuple[sa.Column[Any], ...]) -> sa.S
 
 def values_of(conn: sa.Connection, column: sa.Column[Any], idents: Iterable[str],
               *columns: sa.Column[Any]) -> dict[str, list[list[Any]]]:
-    """Return {value: [(columns…)]} of the rows with one of the values in ``column``, ordered by the columns.
+    """Read ``columns`` of the rows with one of the values in ``column``; return {value: [(columns…)]}, sorted.
 
-    For list pages; it is faster than ``many``, which builds a dict for each row.
+    This function is faster than ``many``, which builds a dict for each row.
     """
     idents, found = list(idents), dict[str, list[list[Any]]]()
     for value, *row in conn.execute(_values(column, columns), {'idents': idents}).all() if idents else ():
@@ -80,7 +80,7 @@ def insert(conn: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> 
 
 
 def update(conn: sa.Connection, table: sa.Table, ident: str, values: ColumnValues) -> bool:
-    """Update values, time and revision; return False if the row does not exist."""
+    """Update a row, its update time and its revision; return False if the row does not exist."""
     return bool(revisions.execute(conn, sa.update(table).where(table.c.id == ident).values(
         **values, updated_at=utils.utcnow(), revision=table.c.revision + 1)).rowcount)
 
@@ -95,7 +95,7 @@ def visible(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
     return _visible_to(context.sees)
 
 
-# Conditions, and thus their statements (see ``_seen``), are cached for each project.
+# Conditions are cached for each project, so that ``_seen`` can cache the statements that contain them.
 @functools.lru_cache(maxsize=256)
 def _visible_to(project_id: nova_context.Projects | str) -> sa.ColumnElement[bool]:
     return sa.or_(_usable_by(project_id), t.networks.c.external)
@@ -122,7 +122,7 @@ def shared_among(conn: sa.Connection, idents: Iterable[str], project_id: str | N
 
 
 def is_shared_with(conn: sa.Connection, network_id: str, project_id: str) -> bool:
-    """Tell whether another project's network is shared with this project by name."""
+    """Tell whether a share (RBAC policy) allows this project, or all projects, to use a network."""
     return conn.execute(shared_with(project_id).where(t.shares.c.network_id == network_id)).first() is not None
 
 
@@ -137,7 +137,7 @@ def _subnets_usable_by(project_id: nova_context.Projects | str) -> sa.ColumnElem
 
 
 def own(table: sa.Table) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
-    """Return ``condition(context)`` on rows of the caller's project, or all rows for administrators."""
+    """Return a function that returns, for a context, the condition on the rows of its project (administrator: all)."""
     return lambda context: of_project(table, context.sees)
 
 
@@ -149,7 +149,7 @@ def of_project(table: sa.Table, project_id: nova_context.Projects | str) -> sa.C
 
 def own_or_shared(table: sa.Table,
                   *for_all: sa.ColumnElement[bool]) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
-    """Return the condition ``own``, extended by rows that others share with the caller's project.
+    """Return a function as ``own`` does; its condition includes rows that others share with the caller's project.
 
     :param for_all: conditions on rows that all projects see
     """
@@ -174,7 +174,7 @@ def _seen(table: sa.Table, condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 
 def host_ranges(conn: sa.Connection) -> Sequence[str]:
-    """Return the CIDRs of all subnets in the hosts' own routing table, locked until the transaction ends."""
+    """Return the CIDRs of the subnets of all flat networks, and lock these networks until the transaction ends."""
     flat = sa.select(t.networks.c.id).where(t.networks.c.network_type == FLAT)
     conn.execute(flat.order_by(t.networks.c.id).with_for_update()).all()
     return conn.execute(sa.select(t.subnets.c.cidr).where(t.subnets.c.network_id.in_(flat))).scalars().all()
@@ -193,7 +193,7 @@ def on_physical(values: list[str]) -> sa.ColumnElement[bool]:
 
 
 def with_number(values: list[str]) -> sa.ColumnElement[bool]:
-    """Return a condition on networks with one of these segmentation ids in the API."""
+    """Return a condition on networks with one of these segmentation ids (VLAN ids or VNIs)."""
     numbers = [int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 10]
     c = t.networks.c
     return sa.or_(
@@ -230,7 +230,7 @@ def vlans_on(conn: sa.Connection, physical_network: str) -> set[int]:
 
 
 def remove_network(conn: sa.Connection, ident: str) -> None:
-    """Remove a network with its subnets, numbers and shares."""
+    """Remove a network with its subnets, segment number or VLAN, and shares."""
     for subnet in many(conn, t.subnets, [ident], 'network_id'):
         remove_subnet(conn, subnet['id'])
     forget_numbers(conn, ident)
@@ -256,9 +256,9 @@ def remove_subnet(conn: sa.Connection, ident: str) -> None:
 
 
 def _with_subnets(condition: sa.ColumnElement[bool]) -> tuple[sa.Select[Any], sa.Select[Any]]:
-    """Return a SELECT of networks with their subnets, and one that locks the subnets.
+    """Return (SELECT of networks with their subnets, SELECT that locks these subnets).
 
-    PostgreSQL cannot lock an outer join, so the lock is a separate, earlier statement.
+    PostgreSQL cannot lock the rows of an outer join, so a separate statement locks them first.
     """
     both = sa.select(t.networks, *[c.label('subnet_' + c.name) for c in t.subnets.c]).select_from(
         t.networks.outerjoin(t.subnets, t.subnets.c.network_id == t.networks.c.id)).where(condition)
@@ -279,8 +279,8 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
 
     :param project_id: project, or ALL_PROJECTS if the caller has already checked ``idents``
     :param idents: ids of the networks, or None for all that the project may use
-    :param lock: whether to lock the subnets until the transaction ends, which serializes requests for addresses. A
-        network without subnets is locked itself, which prevents a change of its owner
+    :param lock: whether to lock the subnets until the transaction ends, which serializes requests for addresses. For a
+        network without subnets, the network's row is locked, which prevents a change of the owner
     """
     named = nova_context.one_project(project_id)
     if idents is None and not named:
@@ -301,7 +301,7 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
     return found
 
 
-# a shared lock, so that ports of one network do not wait for each other
+# a shared lock, so that requests for ports of one network do not wait for each other
 _KEPT = sa.select(t.networks.c.id).where(t.networks.c.id.in_(sa.bindparam('idents', expanding=True))).order_by(
     t.networks.c.id).with_for_update(read=True)
 
@@ -321,7 +321,7 @@ def _networks_of(conn: sa.Connection, both: sa.Select[Any],
 # ---- addresses ----------------------------------------------------------------
 
 def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: int) -> Sequence[Any]:
-    """Return [(number, port id, time of release)] of the known addresses in a range, ascending."""
+    """Return [(number, port id, time of release)] of the used and resting addresses in a range, ascending."""
     c = t.addresses.c
     return conn.execute(sa.select(c.number, c.port_id, c.released_at).where(
         c.subnet_id == subnet_id, c.number.between(first, last)).order_by(c.number).limit(limit)).all()
@@ -329,7 +329,7 @@ def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: i
 
 def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, int]],
                    besides: Collection[int] = ()) -> int | None:
-    """Return the number of the resting address in the ranges [(first, last)] that was released first, or None.
+    """Return the number of the address that has rested longest in the ranges [(first, last)], or None.
 
     :param besides: numbers to skip
     """
@@ -354,7 +354,7 @@ _RESTS = sa.delete(t.addresses).where(
 
 
 def forget_rests(conn: sa.Connection, subnet_id: str, numbers: list[int]) -> None:
-    """Delete the rows of resting addresses, so that ports can get them."""
+    """Delete the rows of resting addresses, so that ports can get these addresses."""
     conn.execute(_RESTS, {'of_subnet': subnet_id, 'of_numbers': sorted(numbers)})
 
 
@@ -364,13 +364,13 @@ def insert_addresses(conn: sa.Connection, rows: list[AddressesRow]) -> None:
 
 
 def release(conn: sa.Connection, port_ids: list[str]) -> None:
-    """Release the addresses of these ports; they rest for a while."""
+    """Release the addresses of these ports; an address then rests before it is used again."""
     revisions.execute(conn, sa.update(t.addresses).where(t.addresses.c.port_id.in_(port_ids)).values(
         port_id=None, released_at=utils.utcnow()))
 
 
 def release_some(conn: sa.Connection, port_id: str, addresses: list[str]) -> None:
-    """Release some addresses of one port; they rest for a while."""
+    """Release some addresses of one port; an address then rests before it is used again."""
     revisions.execute(conn, sa.update(t.addresses).where(
         t.addresses.c.port_id == port_id, t.addresses.c.address.in_(list(addresses))).values(
             port_id=None, released_at=utils.utcnow()))
@@ -401,9 +401,9 @@ def used_by_subnet(conn: sa.Connection, subnet_ids: list[str]) -> dict[str, int]
 
 
 def used_in_spans(conn: sa.Connection, spans: Sequence[tuple[str, int, int]]) -> dict[str, int]:
-    """Return {subnet id: number of used addresses in its spans} for (subnet id, first, last), without zeros.
+    """Count the used addresses in spans (subnet id, first, last); return {subnet id: count} without zeros.
 
-    A statement has MAX_SPANS conditions, because SQLite limits the depth of an expression.
+    A statement has at most MAX_SPANS conditions, because SQLite limits the depth of an expression.
     """
     c, found = t.addresses.c, dict[str, int]()
     for start in range(0, len(spans), MAX_SPANS):
@@ -445,7 +445,7 @@ def page(conn: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]
          marker: sa.RowMapping | None, limit: int | None, columns: Sequence[str] | None = None) -> list[Any]:
     """Return rows (dicts) that meet a condition, after the marker's row.
 
-    :param sort: [(column name, 'asc' or 'desc')]; the last one must be unique
+    :param sort: [(column name, 'asc' or 'desc')]; the last column must be unique
     :param marker: row after which the page begins, or None
     :param limit: maximum number of rows, or None
     :param columns: columns of the rows, or None for all

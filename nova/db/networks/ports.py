@@ -22,11 +22,11 @@ from nova.db.tables.rows import PortsRow
 
 
 def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
-    """Return the ports of a server as dicts, in the server's order."""
+    """Return the ports of a server as dicts, in the order of its interfaces."""
     return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
 
 
-# The server of a port. That of a subport is the server of its trunk's parent port.
+# SQL expression for the server of a port; a subport belongs to the server of the trunk's parent port
 _PARENT = t.ports.alias('parent')
 _SERVER = sa.case((t.ports.c.device_owner == trunks.SUBPORT, sa.select(_PARENT.c.device_id).join(
     t.trunks, t.trunks.c.port_id == _PARENT.c.id).where(
@@ -39,8 +39,8 @@ _OTHER = t.ports.alias('other')
 _OF_ANOTHER = sa.and_(
     _OTHER.c.project_id != t.ports.c.project_id,
     sa.or_(_OTHER.c.port_security_enabled.is_(sa.false()), _OTHER.c.allowed_address_pairs.is_not(None)))
-# Ports of other projects that may send from addresses of others. With such a port in the network, an address does not
-# identify a server.
+# Whether the network has a port of another project that may send from addresses of other ports. An address in the
+# network then does not identify a server.
 _MAY_BE_ANOTHER = sa.exists().where(_OTHER.c.network_id == t.ports.c.network_id, _OF_ANOTHER)
 
 
@@ -64,10 +64,10 @@ def device_by_network(conn: sa.Connection, network_id: str, address: str, host: 
 def device_by_router(conn: sa.Connection, router_id: str, address: str, host: str) -> str | None:
     """Return the server with an address in a subnet of a router, or None.
 
-    None is also returned if neither the router nor the server is on this host, or if the address does not identify the
-    server. A router forwards responses by its own routes, and receives packets from all its networks. Therefore:
+    The router or the server must be on this host, and the address must identify the server. The router's owner sets the
+    routes of responses, and the router accepts packets from all its networks. Therefore:
 
-    * The router must belong to the server's project, or to a network that an administrator has shared with all.
+    * The router must belong to the server's project, or to the owner of the server's network if all projects share it.
     * No other project may be able to send from arbitrary addresses in any of the router's networks.
     """
     of_router = sa.select(t.router_interfaces.c.subnet_id).join(
@@ -94,7 +94,7 @@ _AND_DEFAULT_GROUP = sa.select(_DEFAULT_GROUP, t.ports).select_from(
 
 def of_devices_and_default_group(conn: sa.Connection, device_ids: list[str],
                                  project_id: str) -> tuple[list[PortsRow], str | None]:
-    """Return (ports of servers of a project in order, id of the project's default group or None) in one statement."""
+    """Return (sorted ports of servers, id of the project's default security group or None), read in one statement."""
     rows = statements.dicts(conn.execute(_AND_DEFAULT_GROUP, {'of_devices': device_ids, 'of_project': project_id}))
     default = rows[0]['default_group']
     for row in rows:
@@ -128,7 +128,7 @@ def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
 
 
 def bind(conn: sa.Connection, ident: str, values: dict[str, Any]) -> bool:
-    """Bind a free port to a server; return False if it has a device."""
+    """Bind a free port to a server; return False if the port already has a device."""
     found = revisions.execute(conn, sa.update(t.ports).where(t.ports.c.id == ident, t.ports.c.device_id == '').values(
         **values, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1)).rowcount
     if found:
@@ -144,7 +144,7 @@ def move(conn: sa.Connection, device_id: str, host: str) -> None:
 
 
 def expect(conn: sa.Connection, device_id: str, host: str) -> None:
-    """Plumb the server's ports on a destination host too, before the server arrives."""
+    """Record the destination host of a server's ports; this host then plumbs them before the server arrives."""
     c = t.ports.c
     revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.host != host).values(
         migrating_to=host, updated_at=utils.utcnow(), revision=c.revision + 1))
@@ -152,7 +152,7 @@ def expect(conn: sa.Connection, device_id: str, host: str) -> None:
 
 
 def forget_expected(conn: sa.Connection, device_id: str, host: str) -> int:
-    """End the plumbing on a destination host; return the number of ports."""
+    """Clear the destination host of a server's ports; return the number of ports."""
     c = t.ports.c
     found = revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.migrating_to == host).values(
         migrating_to='', updated_at=utils.utcnow(), revision=c.revision + 1)).rowcount
@@ -168,7 +168,7 @@ def leave(conn: sa.Connection, device_id: str, host: str) -> None:
     trunks.follow(conn, c.device_id == device_id)
 
 
-# routed ports have floating addresses or forwardings. Most ports have neither and need no statement for them.
+# routed: the port has floating addresses or forwardings; for most ports, no statement must remove any
 _TO_GIVE_BACK = sa.select(
     t.ports.c.id, t.ports.c.device_id, t.ports.c.created_by_compute, t.ports.c.host,
     sa.or_(sa.exists().where(t.floating_ips.c.port_id == t.ports.c.id),
@@ -183,7 +183,7 @@ def to_give_back(conn: sa.Connection, device_ids: list[str]) -> Sequence[Any]:
 
 
 def give_back(conn: sa.Connection, device_ids: list[str]) -> int:
-    """Remove the ports created for these servers, unbind the users' own ports; return the number of ports."""
+    """Remove the ports created for these servers, unbind the ports of users; return the number of ports."""
     return give_back_rows(conn, to_give_back(conn, list(device_ids)))
 
 
@@ -200,7 +200,7 @@ def give_back_one(conn: sa.Connection, ident: str, device_id: str, attached_by: 
 
 
 def give_back_rows(conn: sa.Connection, rows: Sequence[Any]) -> int:
-    """Release locked rows as in ``give_back``."""
+    """Release the ports of these locked rows as in ``give_back``."""
     c = t.ports.c
     made = [row.id for row in rows if row.created_by_compute]
     own = [row.id for row in rows if not row.created_by_compute]
@@ -234,14 +234,14 @@ def devices(conn: sa.Connection) -> set[str]:
 
 
 def older_devices(conn: sa.Connection, device_ids: set[str], before: datetime) -> list[str]:
-    """Return those servers whose ports have not changed since a time."""
+    """Return the subset of servers without changes of their ports since a time."""
     c = t.ports.c
     return list(conn.execute(sa.select(c.device_id).where(c.device_id.in_(list(device_ids)))
                              .group_by(c.device_id).having(sa.func.max(c.updated_at) < before)).scalars())
 
 
 OF_SERVERS = 'compute:'                # prefix of device_owner for ports of servers
-# device_owner of ports of the service
+# device_owner of ports of the network service
 DHCP, GATEWAY, INTERFACE, FLOATING = (f'network:{name}' for name in (
     'dhcp', 'router_gateway', 'router_interface', 'floatingip'))
 
@@ -274,7 +274,7 @@ def count(conn: sa.Connection, **values: object) -> int:
 
 
 def remove_from_router(conn: sa.Connection, port: Mapping[str, Any]) -> None:
-    """Remove a router's port and interface."""
+    """Remove a port of a router with its interfaces."""
     for held in networks.addresses_of(conn, [port['id']]).get(port['id'], ()):
         routers.leave(conn, port['device_id'], held['subnet_id'])
     remove(conn, [port['id']])
@@ -306,7 +306,7 @@ def evict(conn: sa.Connection, network_id: str, owner: str) -> None:
 # ---- conditions of lists --------------------------------------------------------
 
 def visible(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
-    """Return a condition on ports visible to the caller: ports of the caller's project, and all ports in its networks.
+    """Return a condition on ports visible to the caller: ports of the project, and all ports in the project's networks.
 
     Ports of administrative servers are visible only to administrators and services.
     """

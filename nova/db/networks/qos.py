@@ -24,7 +24,7 @@ def rules_of(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, list[d
 
 
 def in_use(conn: sa.Connection, policy_id: str) -> str:
-    """Return one user of a policy as 'port ID', 'network ID' or 'router ID', or '' if there is none."""
+    """Return one resource that uses a policy, as 'port ID', 'network ID' or 'router ID', or '' if there is none."""
     for name, table in (('port', t.ports), ('network', t.networks), ('router', t.routers)):
         found = conn.execute(sa.select(table.c.id).where(table.c.qos_policy_id == policy_id).limit(1)).scalar()
         if found:
@@ -73,8 +73,7 @@ class Qualities(NamedTuple):
 
 
 def of_ports(conn: sa.Connection, ports: list[db_rows.PortsRow], nets: dict[str, db_rows.NetworksRow]) -> Qualities:
-    """Return the settings of guest ports from their own or their network's policies. Without policies, no statement
-    runs.
+    """Return the settings of guest ports by the policy of the port or its network. Without policies, no statement runs.
 
     :param nets: rows of their networks by id
     """
@@ -84,7 +83,7 @@ def of_ports(conn: sa.Connection, ports: list[db_rows.PortsRow], nets: dict[str,
 
 
 def of_policies(conn: sa.Connection, policies: Mapping[str, str | None]) -> Qualities:
-    """Return the settings of {id of a port or router: its policy}."""
+    """Return the settings of ports or routers, given as {id: policy id or None}."""
     chosen = {policy for policy in policies.values() if policy}
     rules, markings = rules_of(conn, chosen), markings_of(conn, chosen)
     return Qualities({port: [[rule['direction'], rule['max_kbps'], rule['max_burst_kbps']] for rule in rules[policy]]

@@ -1,8 +1,8 @@
 """Revision of the tables from which the hosts' network plumbing is built.
 
-A transaction that changes one of these tables increments a counter in its last statement. The count is split over a few
-rows, so that transactions rarely wait for each other, and then only for a commit. A reader reads the sums before the
-tables, and therefore sees all changes that the sums include. An increasing key would not guarantee this, because
+A transaction that changes one of these tables increments a counter in its last statement. A counter is the sum of a few
+rows, so that transactions rarely wait for the same row, and then only for a commit. A reader reads the sums before the
+tables, and therefore sees all changes that the sums include. An auto-increment id would not guarantee this, because
 transactions may commit in another order than they begin. Security group rules have a separate counter, because they
 change most often and are a small part of a host's data.
 """
@@ -18,8 +18,8 @@ from nova.db.tables import network as t
 from nova.runtime import commits
 
 SHARDS = 16
-REST, FILTERS = KINDS = ('rest', 'filters')          # in the order of a revision
-# tables that host_load reads. Hosts report continuously, so hosts.py decides which of their reports count as changes
+REST, FILTERS = KINDS = ('rest', 'filters')          # counters, in the order of a revision
+# tables that network/host/load.py reads, except ``hosts``: hosts.py counts only reports with a changed host
 PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addresses, t.port_security_groups,
                      t.security_group_rules, t.qos_rules, t.routers, t.floating_ips, t.port_forwardings,
                      t.dns_domains, t.dns_entries, t.qos_markings, t.subnet_pools,

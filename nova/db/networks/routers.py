@@ -57,7 +57,7 @@ def towards(conn: sa.Connection, subnet_id: str, external_network_id: str, proje
     """Return the router between a subnet and an external network that serves a project's floating address, or None.
 
     The router with the gateway's address has priority, because guests send responses to it. Next are routers of that
-    project, then routers of the subnet's project. A router of another project could redirect incoming traffic.
+    project, then routers of the subnet's project. Others are not used, because they could redirect incoming traffic.
     """
     of, held = t.router_interfaces.c, t.addresses.c
     rows = conn.execute(sa.select(
@@ -142,21 +142,19 @@ def on_hosts(conn: sa.Connection) -> dict[str, int]:
 
 
 def with_status(values: list[str], down_time: int) -> sa.ColumnElement[bool]:
-    """Return a condition on routers with one of these statuses. A router is ACTIVE if its host forwards packets, else
-    DOWN.
-    """
+    """Return a condition on routers with one of these statuses: ACTIVE on a live gateway host, otherwise DOWN."""
     active = t.routers.c.host.in_(hosts.with_routers(down_time))
     return sa.or_(*[{'ACTIVE': active, 'DOWN': ~active}.get(value.upper(), sa.false()) for value in values])
 
 
 def active(conn: sa.Connection, idents: list[str], down_time: int) -> set[str]:
-    """Return the ids of the ACTIVE routers among these."""
+    """Return the subset of ids of routers with the status ACTIVE."""
     c = t.routers.c
     return set(conn.execute(sa.select(c.id).where(c.id.in_(idents), with_status(['ACTIVE'], down_time))).scalars())
 
 
 def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:
-    """Move a router and its ports to a host, or take it from its host; return False if another service has moved it."""
+    """Move a router and its ports from ``was`` to a host, or to no host (''); return False if it is not on ``was``."""
     c, p, now = t.routers.c, t.ports.c, utils.utcnow()
     moved = revisions.execute(conn, sa.update(t.routers).where(c.id == ident, c.host == was).values(
         host=host, taken=not host, updated_at=now)).rowcount
@@ -176,8 +174,8 @@ def elsewhere(conn: sa.Connection, network_ids: Iterable[str], project_ids: Iter
               host: str) -> list[db_rows.RoutersRow]:
     """Return rows of routers that have an interface in one of these networks and are on other hosts or on no host.
 
-    Only routers that have the gateway's address there, and routers of these projects, are included, because on shared
-    networks other projects may attach routers.
+    Routers of other projects are included only if they have the gateway address of a subnet, because any project may
+    attach routers to a shared network.
     """
     of, held = t.router_interfaces.c, t.addresses.c
     is_gateway = sa.exists().where(held.port_id == of.port_id, held.subnet_id == of.subnet_id,

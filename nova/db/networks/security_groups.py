@@ -40,7 +40,7 @@ def shared_with(conn: sa.Connection, project_id: str, idents: list[str], lock: b
 
 
 def is_shared(values: list[str]) -> sa.ColumnElement[bool]:
-    """Return a condition on groups that are, or are not, shared by their owner."""
+    """Return the condition of the filter ``shared`` with these values, 'true' or 'false'."""
     wanted = {value.lower() in ('true', '1') for value in values}
     some = t.security_groups.c.id.in_(sa.select(t.shares.c.network_id))
     return sa.or_(*(some if each else ~some for each in wanted))
@@ -113,9 +113,9 @@ def leave(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
 
 
 def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> list[str]:
-    """Return hosts to notify when these ports join or leave a group.
+    """Return the hosts to notify when these ports join or leave a group.
 
-    These are the hosts of the ports, and the hosts of ports that accept traffic from the group's members.
+    These are the hosts of the ports, and the hosts of ports with a rule that refers to the group.
     """
     port, rule, binding = t.ports.c, t.security_group_rules.c, t.port_security_groups.c
     own = sa.select(port.host).where(port.id.in_(port_ids))
@@ -187,7 +187,7 @@ def members(conn: sa.Connection, group_ids: set[str]) -> dict[str, list[str]]:
 
 
 def of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[SecurityGroupsRow]]:
-    """Return {server uuid: [group row]} of the distinct groups of its ports, by name."""
+    """Return {server uuid: [group row]}: the distinct security groups of the server's ports, by name."""
     binding, port = t.port_security_groups, t.ports.c
     if not device_ids:
         return {}
@@ -219,7 +219,7 @@ _NAMES = sa.select(t.ports.c.device_id, t.security_groups.c.name, t.security_gro
 
 
 def names_of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[str]]:
-    """Return {server uuid: names of the groups of its ports} in one statement.
+    """Return {server uuid: names of the groups of the server's ports}, read in one statement.
 
     A group without a name is listed with its id.
     """

@@ -18,7 +18,7 @@ def default_id(conn: sa.Connection, context: nova_context.RequestContext, versio
 
 
 def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
-    """Return [(project, CIDR)] of the subnets of a pool."""
+    """Return [(project, CIDR)] of the subnets allocated from a pool."""
     c = t.subnets.c
     rows = conn.execute(sa.select(c.project_id, c.cidr).where(c.subnetpool_id == pool_id)).all()
     return [(row.project_id, row.cidr) for row in rows]
@@ -31,7 +31,7 @@ def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str
 
 
 def is_default(values: list[str]) -> sa.ColumnElement[bool]:
-    """Return a condition on pools that are, or are not, the default of their IP version."""
+    """Return the condition of the filter ``is_default`` (for an IP version) with values 'true' or 'false'."""
     wanted = {value.lower() in ('true', '1') for value in values}
     column = t.subnet_pools.c.default_ip_version
     return sa.or_(*(column.is_not(None) if each else column.is_(None) for each in wanted))

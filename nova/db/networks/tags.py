@@ -22,8 +22,9 @@ def replace(conn: sa.Connection, resource_id: str, wanted: list[str]) -> None:
 
 
 def having(column: sa.Column[Any], values: list[str], every: bool, without: bool) -> sa.ColumnElement[bool]:
-    """Return a condition on rows whose id, in a column, has these tags.
+    """Return a condition on rows of resources with these tags.
 
+    :param column: column of the resource's id
     :param every: whether all tags are required; otherwise one is enough
     :param without: negate the condition
     """

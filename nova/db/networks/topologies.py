@@ -16,8 +16,8 @@ def of(conn: sa.Connection, project_id: str) -> dict[str, Any] | None:
 
 
 def insert(conn: sa.Connection, project_id: str, network_id: str, router_id: str) -> None:
-    """Insert the topology of a project. The primary key prevents a second one; a row whose network was deleted is
-    replaced.
+    """Insert the topology of a project, in place of a row that refers to a deleted network. The primary key prevents
+    a second topology by a concurrent transaction.
     """
     remove(conn, project_id)
     conn.execute(sa.insert(t.topologies), [

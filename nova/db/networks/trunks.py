@@ -1,4 +1,4 @@
-"""Trunks: a parent port whose device carries further ports, the subports, in VLANs."""
+"""Trunks: the device of a parent port carries the traffic of further ports, the subports, in VLANs."""
 from collections.abc import Collection
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ VLAN = 'vlan'                        # the segmentation type of subports
 
 
 class Details(NamedTuple):
-    """A subport as its trunk shows it."""
+    """A subport in the API's representation of a trunk."""
 
     port_id: str
     segmentation_type: str
@@ -26,7 +26,7 @@ class Details(NamedTuple):
 
 
 def of_ports(conn: sa.Connection, port_ids: Collection[str]) -> dict[str, TrunksRow]:
-    """Return {port id: its trunk} of parent ports."""
+    """Return {port id: trunk} of parent ports."""
     rows: list[TrunksRow] = statements.dicts(conn.execute(
         sa.select(t.trunks).where(t.trunks.c.port_id.in_(list(port_ids))))) if port_ids else []
     return {row['port_id']: row for row in rows}
@@ -39,7 +39,7 @@ _DETAILS = sa.select(t.trunk_subports, t.ports.c.mac_address).join(
 
 
 def subports(conn: sa.Connection, trunk_ids: Collection[str]) -> dict[str, list[Details]]:
-    """Return {trunk id: its subports} in the order of their VLANs."""
+    """Return {trunk id: subports in the order of their VLANs}."""
     found: dict[str, list[Details]] = {ident: [] for ident in trunk_ids}
     for row in conn.execute(_DETAILS, {'of_trunks': list(trunk_ids)}) if trunk_ids else ():
         found[row.trunk_id].append(Details(row.port_id, row.segmentation_type, row.segmentation_id, row.mac_address))
@@ -61,7 +61,7 @@ def parents(conn: sa.Connection, port_ids: Collection[str]) -> set[str]:
 
 
 def unused_subports(conn: sa.Connection, port_ids: Collection[str]) -> set[str]:
-    """Return those of these subports whose parent port has no device."""
+    """Return the subset of subports with a parent port that has no device."""
     return set(conn.execute(sa.select(t.trunk_subports.c.port_id).join(
         t.trunks, t.trunks.c.id == t.trunk_subports.c.trunk_id).join(
             t.ports, t.ports.c.id == t.trunks.c.port_id).where(
@@ -70,7 +70,7 @@ def unused_subports(conn: sa.Connection, port_ids: Collection[str]) -> set[str]:
 
 
 def add(conn: sa.Connection, trunk_id: str, parent_id: str, rows: list[TrunkSubportsRow]) -> None:
-    """Add subports to a trunk and bind them as the parent is bound."""
+    """Add subports to a trunk and copy the host and status of the parent port to them."""
     idents = [row['port_id'] for row in rows]
     if idents:
         revisions.execute(conn, sa.insert(t.trunk_subports), [{**row} for row in rows])
@@ -101,7 +101,7 @@ def _change(conn: sa.Connection, port_ids: Iterable[str], **values: str) -> None
 
 
 def follow(conn: sa.Connection, parents: sa.ColumnElement[bool]) -> None:
-    """Bind the subports of parent ports as the parents are bound, after a change of the parents.
+    """Copy the host, destination host and status of changed parent ports to their subports.
 
     :param parents: condition on the parent ports
     """
@@ -117,5 +117,5 @@ def follow(conn: sa.Connection, parents: sa.ColumnElement[bool]) -> None:
 
 
 def with_status(values: list[str]) -> sa.ColumnElement[bool]:
-    """Return a condition on trunks with one of these statuses, which are those of their parent ports."""
+    """Return a condition on trunks with one of these statuses. A trunk has the status of its parent port."""
     return t.trunks.c.port_id.in_(sa.select(t.ports.c.id).where(t.ports.c.status.in_(values)))

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.objects import tables as t
 
-LAST = chr(0x10ffff)                     # appended to a prefix, it is greater than all keys with the prefix
+LAST = chr(0x10ffff)                     # upper bound of keys with a prefix: prefix + LAST
 _LISTED = [t.objects.c[name] for name in ('key', 'size', 'etag', 'modified_at')]
 
 
@@ -20,7 +20,7 @@ def files(conn: sa.Connection) -> set[str]:
 # ---- usage of projects
 
 def used(conn: sa.Connection, project: str) -> tuple[int, int]:
-    """Return (bytes, objects) of a project."""
+    """Return (bytes, number of objects) that a project uses."""
     row = conn.execute(sa.select(t.usage.c.bytes, t.usage.c.objects).where(t.usage.c.project_id == project)).first()
     return (row.bytes, row.objects) if row else (0, 0)
 
@@ -64,7 +64,7 @@ def get(conn: sa.Connection, bucket: int, key: str) -> sa.Row[Any] | None:
 
 
 def page(conn: sa.Connection, bucket: int, prefix: str, after: str, limit: int) -> Sequence[Any]:
-    """Return (key, size, etag, modified_at) of keys with a prefix, after another key, in byte order."""
+    """Return (key, size, etag, modified_at) of objects with a prefix, after a key, in the order of bytes."""
     return conn.execute(sa.select(*_LISTED).where(
         t.objects.c.bucket_id == bucket, t.objects.c.key > after, t.objects.c.key >= prefix,
         t.objects.c.key <= prefix + LAST).order_by(t.objects.c.key).limit(limit)).all()

@@ -3,13 +3,13 @@ import sqlalchemy as sa
 
 METADATA = sa.MetaData()
 
-# bytes and objects of a project, with the bytes of uploaded parts
+# usage of projects; the bytes include the parts of unfinished uploads
 usage = sa.Table(
     'usage', METADATA,
     sa.Column('project_id', sa.String(64), primary_key=True),
     sa.Column('bytes', sa.BigInteger, nullable=False),
     sa.Column('objects', sa.BigInteger, nullable=False))
-# names are unique in a project: other projects can neither use up nor discover them
+# names are unique within a project, so that projects can neither block nor discover the names of other projects
 buckets = sa.Table(
     'buckets', METADATA,
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),

@@ -1,7 +1,7 @@
 """Host aggregates in the API database: groups of hosts with metadata. Some aggregates define an availability zone.
 
-Changes of members or zones begin with ``lock``, because a host must be in at most one zone and no constraint on a
-single row can enforce this.
+Changes of members or zones begin with ``lock``. A host must be in at most one zone, which no constraint on a single row
+can enforce.
 """
 import builtins
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ ZONE: Final = 'availability_zone'          # metadata key of the availability zo
 
 
 class Aggregate(TypedDict):
-    """An aggregate with its sorted hosts. The metadata lack the zone."""
+    """An aggregate with its sorted hosts. ``metadata`` does not contain the zone."""
 
     id: int
     uuid: str
@@ -36,7 +36,7 @@ class Aggregate(TypedDict):
 
 
 def lock(conn: sa.Connection) -> None:
-    """Lock members and zones until this transaction ends."""
+    """Lock the members and zones of all aggregates until this transaction ends."""
     quotas.lock(conn, 'aggregates:')
 
 
@@ -171,9 +171,9 @@ def zones(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[
 
 
 def described(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[str, builtins.list[dict[str, Any]]]:
-    """Return {host: [{'id', 'uuid', 'name', 'metadata'}]} of the hosts in aggregates, by id.
+    """Return {host: [{'id', 'uuid', 'name', 'metadata'}]}: the aggregates of each host, sorted by id.
 
-    The metadata include the zone. Hosts in the same aggregates share one list.
+    The metadata include the zone. Hosts in the same aggregates share one list object.
     :param hosts: only these hosts, or None for all
     """
     statement = sa.select(aggregate_hosts.c.host, aggregate_hosts.c.aggregate_id).order_by(

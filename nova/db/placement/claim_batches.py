@@ -1,7 +1,7 @@
-"""Claims for many servers in one transaction with few statements, with the same results as single db.claims.
+"""Claims for many servers in one transaction with few statements. The results equal those of single claims (claims.py).
 
-The nodes are locked first in the order of their numbers, which avoids deadlocks. Then the claim's condition is checked
-on their rows. The database computes the capacities as in db.claims.
+This module locks the nodes in the order of their ids, which avoids deadlocks. It then compares the claims with the
+locked rows. SQL expressions compute the capacities, as in claims.py.
 """
 import functools
 from typing import Any
@@ -34,7 +34,7 @@ _PLACE = ('host', 'node', 'availability_zone')
 class Nodes:
     """Nodes that are locked until the transaction ends, and the claims on them.
 
-    :param ids: numbers of the nodes; claims on a deleted node fail
+    :param ids: ids of the nodes; claims on a deleted node fail
     """
 
     def __init__(self, conn: sa.Connection, ids: set[int]) -> None:
@@ -43,9 +43,9 @@ class Nodes:
         self._taken: dict[Any, Any] = {}
 
     def take(self, requested: list[tuple[int, dict[str, int]]]) -> bool:
-        """Claim on several nodes. If one of them has no room, claim on none and return False.
+        """Claim resources on several nodes. If a node has no room, claim nothing and return False.
 
-        :param requested: [(number of a node, {resource: amount})]; a node may occur several times
+        :param requested: [(id of a node, {resource: amount})]; a node may occur several times
         """
         done: list[tuple[int, dict[str, int]]] = []
         for node, amounts in requested:
@@ -70,7 +70,7 @@ class Nodes:
             taken[name] += sign * amount
 
     def write(self) -> dict[int, dict[str, int]]:
-        """Write the usage with one UPDATE for all nodes with equal amounts; return {node: its new usage}."""
+        """Write the usage, with one UPDATE for all nodes with equal amounts; return {id of a node: new usage}."""
         batches: dict[Any, Any] = {}
         number = utils.change_number()
         for node, taken in self._taken.items():
@@ -92,7 +92,7 @@ def zones(conn: sa.Connection, hosts: set[str]) -> dict[str, str]:
 
 @functools.cache
 def _place_of(count: int) -> sa.Update:
-    """Return an UPDATE that assigns hosts to ``count`` waiting servers."""
+    """Return an UPDATE that assigns hosts to ``count`` servers without a host."""
     c = t.instances.c
     uuids = [sa.bindparam(f'uuid_{number}', type_=c.uuid.type) for number in range(count)]
     values = {name: sa.case({uuid: sa.bindparam(f'{name}_{number}', type_=c[name].type)
@@ -104,7 +104,10 @@ def _place_of(count: int) -> sa.Update:
 
 
 def place(conn: sa.Connection, places: dict[str, dict[str, str | None]], vm_state: str, task_state: str) -> int:
-    """Assign {uuid: {'host', 'node', 'availability_zone'}} to servers in these states; return the number of rows."""
+    """Set the host of servers in these states; return the number of changed rows.
+
+    :param places: {uuid: {'host', 'node', 'availability_zone'}}
+    """
     parameters = {'key_vm_state': vm_state, 'key_task_state': task_state, 'updated_at': utils.utcnow()}
     for number, (uuid, values) in enumerate(places.items()):
         parameters[f'uuid_{number}'] = uuid

@@ -1,7 +1,7 @@
 """Claims. A claim is a server's share of a compute node, taken and released by conditional UPDATEs.
 
-Only the condition decides: claims cannot exceed a node's capacity, even if a scheduler's data was stale. The caller
-changes the server's host and the node's usage in one transaction.
+The condition checks the capacity, so claims cannot exceed it even if the scheduler's data was stale. The caller changes
+the server's host and the node's usage in one transaction.
 """
 from collections.abc import Iterator, Mapping
 import functools
@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 _NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
-# columns with the share that a move holds, whose whole disk is in root_gb
+# the share that a move holds, in the order of _NEEDED: the whole disk takes the place of root_gb
 _SHARE: tuple[sa.ColumnElement[Any], ...] = (
     t.migrations.c.claimed_host, t.migrations.c.claimed_node, t.migrations.c.claimed_vcpus,
     t.migrations.c.claimed_memory_mb, t.migrations.c.claimed_local_gb, sa.literal(0), sa.literal('claimed'),
@@ -33,8 +33,8 @@ _CLAIMED = [column.label(name) for name, column in zip(_NEEDED, _SHARE)]
 def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
     """Return a server's share of its node: {'vcpus', 'memory_mb', 'local_gb'}.
 
-    :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots from a
-        volume is not on the node. A bare metal server has the whole node. Pinned vCPUs are counted only by numa_claims.
+    :param row: an instances row, or any mapping with flavor and sizes. The root disk of a server that boots from a
+        volume is not on the node. The amounts of a bare metal server are 0. Only numa_claims counts pinned vCPUs.
     """
     flavor = row['flavor'] or {}
     if machines.wanted(flavor.get('extra_specs')) is not None:
@@ -46,7 +46,7 @@ def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
 
 
 def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield the conditions of a claim: it is within the free capacity, and not larger than the node's total.
+    """Yield the conditions of a claim: the free capacity suffices, and no amount exceeds the node's total.
 
     :param limited: names of the ``limits``, see claim()
     """
@@ -67,7 +67,7 @@ def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[sa.Column
 
 
 def _changing(*conditions: sa.ColumnElement[bool]) -> sa.Update:
-    """Return an UPDATE that changes the usage of nodes by the amounts in ``_by``."""
+    """Return an UPDATE that changes the usage of nodes by the amounts that ``_by`` returns."""
     return sa.update(t.compute_nodes).where(*conditions).values({
         name: t.compute_nodes.c[name] + sa.bindparam('by_' + name.removesuffix('_used'))
         for name in ('running_vms', *(name + '_used' for name in RESOURCES))})
@@ -93,7 +93,7 @@ def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: 
     """Claim ``requested`` (see resources()) on a node; return False if the node has no room.
 
     :param limits: {resource: ratio that replaces the node's ratio}, and ``running_vms``, the maximum number of servers
-        on the node. Filters whose limits differ from the node's set them.
+        on the node. Scheduler filters set limits that differ from the node's.
     """
     limits = limits or {}
     statement = _claim_of(tuple(name for name in RESOURCES if requested[name]), frozenset(limits))
@@ -103,7 +103,7 @@ def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: 
 
 
 def free(conn: sa.Connection, row: InstancesRow) -> None:
-    """Release the share of a server, given its row, if it has a node.
+    """Release the share of a server (a row) on its node, if it has one.
 
     The caller changes or removes the row in the same transaction.
     """
@@ -122,7 +122,7 @@ def free_share(conn: sa.Connection, host: str, node: str, requested: dict[str, i
 
 
 def free_node(conn: sa.Connection, node_id: int, requested: dict[str, int]) -> None:
-    """Release a claim that its server does not need."""
+    """Release ``requested`` on the node with this id, after a claim that is not used."""
     conn.execute(_OF_NUMBER, {'key_id': node_id, **_by(requested, -1)})
 
 
@@ -134,7 +134,7 @@ def _usage(conn: sa.Connection, node: sa.RowMapping | None = None) -> dict[tuple
         statement = statement.where(t.instances.c.host == node['host'], t.instances.c.node == node['node'])
         moves = moves.where(t.migrations.c.claimed_host == node['host'], t.migrations.c.claimed_node == node['node'])
     usage: dict[tuple[str, str], dict[str, int]] = {}
-    # one statement, because a server and its move may swap shares without a lock of the node
+    # one statement, because a server and its move may swap their shares between two statements
     for row in conn.execute(sa.union_all(statement, moves)).mappings():
         sums = usage.setdefault((row['host'], row['node']),
                                 {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})

@@ -24,9 +24,9 @@ _QUIET = {'uptime', 'disk_available_least'}
 
 
 def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]]) -> None:
-    """Store the inventory of a host. Usage is unchanged.
+    """Store the inventory of a host; the usage is unchanged.
 
-    Nodes that are not listed are removed. Unchanged rows are not written.
+    Nodes that are not in ``nodes`` are removed. Unchanged rows are not written.
 
     :param nodes: dicts of columns with ``node``; ``pci_devices`` has the assignable devices as dicts of
         objects.pci.Device
@@ -71,7 +71,7 @@ def _report_topology(conn: sa.Connection, row: Mapping[str, Any], node: dict[str
 
 
 def get(conn: sa.Connection, node_id: int | str) -> ComputeNodesRow:
-    """Return a node by its uuid or number.
+    """Return a node by its uuid or id.
 
     :raises ComputeHostNotFound: it does not exist
     """
@@ -94,7 +94,7 @@ def by_host(conn: sa.Connection, host: str) -> builtins.list[ComputeNodesRow]:
 
 
 def capabilities(conn: sa.Connection, hosts: builtins.list[str]) -> builtins.list[Any]:
-    """Return [(host, {feature: bool})] of the nodes of these hosts."""
+    """Return [(host, {feature: whether the driver supports it})] of the nodes of these hosts."""
     return builtins.list(conn.execute(sa.select(compute_nodes.c.host, compute_nodes.c.capabilities).where(
         compute_nodes.c.host.in_(hosts))))
 
@@ -106,9 +106,9 @@ def capabilities_of(conn: sa.Connection, host: str | None, node: str | None) -> 
 
 
 def exists(conn: sa.Connection, host: str | None, node: str | None = None) -> bool:
-    """Tell whether a node on this host, or with this name, exists.
+    """Tell whether a node on this host with this name exists.
 
-    :param host, node: one of them may be None for any
+    :param host, node: one of the two may be None, which allows any value
     """
     conditions = [column == name for name, column in ((host, compute_nodes.c.host), (node, compute_nodes.c.node))
                   if name]
@@ -117,9 +117,9 @@ def exists(conn: sa.Connection, host: str | None, node: str | None = None) -> bo
 
 def list(conn: sa.Connection, *, limit: int | None = None, after_id: int | None = None, node_like: str | None = None,
          with_service: bool = False) -> builtins.list[ComputeNodesRow]:
-    """Return nodes by number.
+    """Return nodes in the order of their ids.
 
-    :param after_id: number of the last node of the previous page
+    :param after_id: id of the last node of the previous page
     :param node_like: part of the node's name
     :param with_service: only nodes with a compute service on their host
     """

@@ -11,8 +11,7 @@ from nova.db.volumes import volumes
 
 
 def among(conn: sa.Connection, idents: Collection[str]) -> set[str]:
-    """Return the subset of ids that belong to administrative servers, their ports and volumes, or images of
-    categories.
+    """Return the subset of ids of administrative servers, of their ports and volumes, and of instance category images.
     """
     if not idents:
         return set()

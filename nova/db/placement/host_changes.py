@@ -1,4 +1,4 @@
-"""Queries of the schedulers' tables of hosts: nodes with their services, and their changes.
+"""Queries with which schedulers fill and update their tables of hosts, which contain nodes with their services.
 
 Statements are built only once, because a scheduler runs one of them for each request.
 """
@@ -28,9 +28,9 @@ _c = compute_nodes.c
 
 
 def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
-    """Select (node, change_number, usage_change_number, …) of changed nodes.
+    """Select (node, change_number, usage_change_number, *usage) of the nodes changed since a number.
 
-    The columns ``usage`` are NULL if other columns changed.
+    ``usage`` is NULL in the rows for nodes with changes of other columns.
     """
     numbers = _c.id, _c.change_number, _c.usage_change_number
     return sa.union_all(
@@ -40,7 +40,7 @@ def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
 
 
 def _sums(*columns: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
-    """Select the count and sum of each column in [since, until), so that one row is compared instead of thousands."""
+    """Select the count and sum of each column in [since, until); schedulers compare these instead of all rows."""
     return sa.union_all(*[sa.select(sa.func.count(), sa.func.sum(column % MODULUS)).where(
         column >= sa.bindparam('since'), column < sa.bindparam('until')) for column in columns])
 
@@ -67,7 +67,7 @@ Row = dict[str, typing.Any]
 
 
 def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterator[Row]:
-    """Yield rows of NODE_COLUMNS, USAGE and SERVICE_COLUMNS of the host's compute service.
+    """Yield rows of nodes with NODE_COLUMNS, USAGE and the SERVICE_COLUMNS of the host's compute service.
 
     :param ids: only these nodes, or None for all
     """
@@ -85,28 +85,26 @@ def usage(conn: sa.Connection, ids: Ids) -> collections.abc.Iterator[Row]:
 
 
 def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Sequence[tuple[int, int, int]]:
-    """Return (node, change_number, usage_change_number) of all nodes, or of those with a number of at least
-    ``since``.
-    """
+    """Return (node, change_number, usage_change_number) of all nodes, or of nodes with a number ``since`` or higher."""
     statement = _NUMBERS if since is None else _NUMBERS_SINCE
     return conn.execute(statement, {} if since is None else {'since': since}).all()
 
 
 def numbers_and_usage(conn: sa.Connection,
                       since: int) -> collections.abc.Sequence[tuple[int, int, int, Used, Used, Used, Used]]:
-    """Return ``numbers`` with the further columns of USAGE, which are None if other columns changed."""
+    """Return ``numbers`` with the other columns of USAGE; they are None for nodes with changes of other columns."""
     return conn.execute(_WITH_USAGE, {'since': since}).all()
 
 
 def number_sums(conn: sa.Connection, since: int, until: int) -> list[tuple[int, int]]:
-    """Return (count, sum of the remainders by MODULUS) for each of the two change numbers in [since, until)."""
+    """Return (count, sum of the remainders modulo MODULUS) of each of the two change numbers in [since, until)."""
     return [(count, int(total or 0)) for count, total in conn.execute(_SUMS, {'since': since, 'until': until})]
 
 
 def heartbeats(conn: sa.Connection, after: int) -> collections.abc.Sequence[tuple[int, str, datetime.datetime]]:
-    """Return (number of the service, host, last heartbeat) of up to CHUNK compute services, by number.
+    """Return (id of the service, host, last heartbeat) of up to CHUNK compute services, by id.
 
-    :param after: number of the last service of the previous chunk
+    :param after: id of the last service of the previous chunk
     """
     return conn.execute(_SEEN, {'after': after}).all()
 

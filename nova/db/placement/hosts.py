@@ -8,8 +8,8 @@ from nova import states
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import migrations
 
-# task states with high disk and network load. They include servers that wait for their compute service, because these
-# have a host and will be busy
+# task states with high disk or network load. Servers that wait for their compute service are included, because they
+# have a host that will soon have the load
 BUSY = (states.SCHEDULING, states.NETWORKING, states.BLOCK_DEVICE_MAPPING, states.SPAWNING, states.RESIZE_PREP,
         states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH, states.IMAGE_SNAPSHOT_PENDING,
         states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD, states.IMAGE_UPLOADING, states.IMAGE_BACKUP,
@@ -43,7 +43,7 @@ def workloads(conn: sa.Connection) -> dict[str, int]:
 
 
 def usage_by_project(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
-    """Return [{project_id, vcpus, memory_mb, local_gb}] of the servers of a host by their flavors, by project."""
+    """Return [{project_id, vcpus, memory_mb, local_gb}]: the flavor sizes of a host's servers, summed by project."""
     c = instances.c
     statement = (sa.select(c.project_id, sa.func.sum(c.vcpus).label('vcpus'),
                            sa.func.sum(c.memory_mb).label('memory_mb'),
@@ -56,7 +56,7 @@ def usage_by_project(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
 # ---- facts for filters ----------------------------------------------------------
 
 def busy_servers(conn: sa.Connection) -> dict[tuple[str, str], int]:
-    """Return {(host, node): number of servers in a task of BUSY}, without zeros. It takes one indexed query."""
+    """Return {(host, node): number of servers in a task of BUSY}, without zeros."""
     c = instances.c
     statement = sa.select(c.host, c.node, sa.func.count()).where(
         c.task_state.in_(BUSY), c.host.is_not(None)).group_by(c.host, c.node)

@@ -1,6 +1,7 @@
 """Requests to prefetch images on hosts. There is one row for each host and image, with the result.
 
-A row is ``waiting`` until the host responds, then ``cached`` or ``failed`` with a reason, for ``RETENTION``.
+The state is ``waiting`` until the host responds, then ``cached`` or ``failed`` with a reason. Results are deleted after
+``RETENTION``.
 """
 from collections.abc import Collection, Sequence
 import datetime
@@ -25,7 +26,7 @@ SILENT = 'The host did not fetch it in time.'
 
 def add(conn: sa.Connection, ctx: RequestContext, hosts: list[str], image_ids: list[str], deadline_s: int,
         unable: Collection[Any] = ()) -> None:
-    """Request that hosts prefetch images. A pending request is not repeated.
+    """Insert requests that hosts prefetch images. A pending request is not inserted again.
 
     :param deadline_s: seconds after which a pending request is sent again
     :param unable: hosts without this feature; their requests are recorded as failed
@@ -72,7 +73,7 @@ def expire(conn: sa.Connection, now: datetime.datetime) -> None:
 
 
 def progress(conn: sa.Connection, hosts: list[str] | tuple[str, ...]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return ([(image id, state, number of hosts)], [(image id, host, reason)] of the failures) for these hosts."""
+    """Return ([(image id, state, number of hosts)], failures [(image id, host, reason)]) of these hosts."""
     mine = table.c.host.in_(hosts)
     numbers = conn.execute(sa.select(table.c.image_id, table.c.state, sa.func.count()).where(mine).group_by(
         table.c.image_id, table.c.state)).all()

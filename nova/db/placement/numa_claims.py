@@ -1,8 +1,8 @@
 """NUMA cells of the compute nodes: CPUs, memory and pages that servers have claimed (objects.numa, hardware.usage).
 
-    report   store the hardware of a node; claims are kept
+    report   store the hardware of a node with the existing claims
     take     record a claim of a server or a move
-    free     release
+    free     release a claim
     audit    recompute the claims from the servers
 
 The topology of a node, with all claims on the node, is in the node's row. The topologies of servers and moves are in
@@ -69,14 +69,14 @@ def of_node(conn: sa.Connection, host: str, node: str) -> str | None:
 
 
 def take(conn: sa.Connection, node_id: int, topology: numa.HostTopology) -> None:
-    """Write the HostTopology of a locked node."""
+    """Write the HostTopology of a locked node, which includes the new claim."""
     _write(conn, node_id, numa.text_of_host(topology))
 
 
 def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
-    """Release the share of a server or a move with this topology. It has no effect if the node was deleted.
+    """Release the share of a server or a move with this topology; without effect if the node was deleted.
 
-    Resources that the hardware no longer has cannot be released. The audit corrects the claims.
+    If the hardware no longer has some of the resources, nothing is released. The audit corrects the claims later.
     """
     stored = _lock(conn, host, node)
     if stored is None or stored.numa_topology is None:
@@ -144,7 +144,7 @@ def _guests(conn: sa.Connection,
         servers = servers.where(t.instances.c.host == on_host, t.instances.c.node == on_node)
         moves = moves.where(t.migrations.c.claimed_host == on_host, t.migrations.c.claimed_node == on_node)
     found: dict[tuple[str, str], list[numa.GuestTopology]] = {}
-    # one statement, because a server and its move may swap shares without a lock of the node
+    # one statement, because a server and its move may swap their shares between two statements
     for host, name, text in conn.execute(sa.union_all(servers, moves)):
         found.setdefault((host, name), []).append(numa.load_guest(text))
     return found

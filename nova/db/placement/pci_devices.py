@@ -93,7 +93,7 @@ def release(conn: sa.Connection, host: str, node: str, instance_uuid: str, claim
 
 
 def release_port(conn: sa.Connection, instance_uuid: str, port_id: str) -> None:
-    """Release the device of a server's port, on its node and for its move."""
+    """Release the device of a server's port, on the server's node and on the node that its move has claimed."""
     c = t.pci_devices.c
     places = conn.execute(sa.select(c.host, c.node).where(
         c.instance_uuid == instance_uuid, c.request_id == port_id).distinct().order_by(c.host, c.node)).all()
@@ -103,12 +103,12 @@ def release_port(conn: sa.Connection, instance_uuid: str, port_id: str) -> None:
 
 
 def swap(conn: sa.Connection, instance_uuid: str) -> None:
-    """Exchange the devices of the server and of its move."""
+    """Exchange the devices of a server and of its move."""
     conn.execute(_SWAP, {'key_uuid': instance_uuid})
 
 
 def forget(conn: sa.Connection, host: str) -> None:
-    """Remove the devices of a deleted host, except those of existing servers."""
+    """Remove the devices of a deleted host, except devices that are assigned to servers."""
     conn.execute(sa.delete(t.pci_devices).where(t.pci_devices.c.host == host, t.pci_devices.c.instance_uuid.is_(None)))
 
 
@@ -167,7 +167,7 @@ def _mend(conn: sa.Connection, host: str, node: str) -> list[dict[str, Any]]:
 
 def _lost(conn: sa.Connection, host: str | None = None,
           node: str | None = None) -> list[tuple[tuple[str, str], pci.Device]]:
-    """Return [((host, node), pci.Device)] of devices with a server that is not on the node."""
+    """Return [((host, node), pci.Device)] of devices assigned to a server, or move, that is not on the node."""
     c, own, move = t.pci_devices.c, t.instances.c, t.migrations.c
     here = sa.exists().where(own.uuid == c.instance_uuid, own.host == c.host, own.node == c.node)
     moving = sa.exists().where(move.instance_uuid == c.instance_uuid, move.claimed_host == c.host,
@@ -213,7 +213,7 @@ def _write(conn: sa.Connection, host: str, node: str, known: dict[int, pci.Devic
 
 
 def _stats(devices: list[pci.Device]) -> list[dict[str, Any]] | None:
-    """Return the pools in the form of the node's row, or None for a node without devices."""
+    """Return the pools in the form of compute_nodes.pci_stats, or None for a node without devices."""
     return pci.dump(pci_pools.pools(devices)) if devices else None
 
 

@@ -1,9 +1,9 @@
 """Server groups and their members.
 
-Groups are in the API database. The members of a group are the servers whose instance_mappings name it, so that deleted
-servers are no members. In a cell, the servers' rows name the group too, for claims. A group has any number of policies.
-A change that restricts the members' hosts locks the group's project. Adding a member takes the same lock, so that no
-server can join during such a change.
+Groups are in the API database. The members of a group are the servers with the group's id in instance_mappings, so
+deleted servers are not members. The servers' rows in the cells also contain the id, because claims need it. A group has
+any number of policies. A change that restricts the hosts of members locks the group's project. Adding a member takes
+the same lock, so no server can join during such a change.
 """
 import collections
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ LOCALITY = 'network_locality'    # metadata key of aggregates and capability of 
 
 
 class Group(TypedDict):
-    """A group. Its members are uuids of servers, oldest first; ``find`` reads no members."""
+    """A group. ``members`` are uuids of servers, oldest first; ``find`` omits them."""
 
     id: int
     uuid: str
@@ -69,7 +69,7 @@ def get_locked(conn: sa.Connection, group_id: str) -> Group:
     :raises ServerGroupNotFound: it does not exist
     """
     locked, row = None, _row(conn, group_id)
-    while row['project_id'] != locked:              # the group's project changed before the lock was taken
+    while row['project_id'] != locked:              # repeat if the project changed before the lock was taken
         locked = row['project_id']
         quotas.lock(conn, locked)
         row = _row(conn, group_id)
@@ -171,7 +171,7 @@ def update(conn: sa.Connection, row: Group, values: dict[str, Any], limits: quot
 
 
 def _binding(row: Group, values: dict[str, Any]) -> str | None:
-    """Return text that names the change that would restrict the members' hosts, or None."""
+    """Return the name of a change in ``values`` that would restrict the hosts of members, or None."""
     for name, what in (('policies', 'its policies'), ('rules', 'its rules'), ('project_id', 'its project')):
         if name in values:
             return what
@@ -259,14 +259,14 @@ def places(conn: sa.Connection, group_id: str, but: str | None = None) -> set[tu
     coming = sa.select(t.instances.c.uuid, t.migrations.c.claimed_host).where(
         t.instances.c.server_group_id == group_id, t.migrations.c.instance_uuid == t.instances.c.uuid,
         t.migrations.c.claimed_host.is_not(None))
-    # one statement, because a server and its move may swap shares without a lock of the group
+    # one statement, because a server and its move may swap their shares between two statements
     return {(uuid, host) for uuid, host in conn.execute(sa.union_all(here, coming)) if uuid != but}
 
 
 def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str]]:
     """Return {host: frozenset of its network localities} of the existing hosts.
 
-    The localities of a host are the locality that it reports, and those of its aggregates.
+    A host has the locality that it reports, and the localities of its aggregates.
     """
     nodes = sa.select(t.compute_nodes.c.host, t.compute_nodes.c.capabilities, t.services.c.aggregates).select_from(
         t.compute_nodes.outerjoin(t.services, sa.and_(t.services.c.host == t.compute_nodes.c.host,
@@ -289,7 +289,7 @@ def locality(own: dict[str, Any] | None, listed: list[dict[str, Any]] | None) ->
 
 
 def mentioned(conn: sa.Connection) -> set[Any]:
-    """Return the ids of all groups that servers' rows name."""
+    """Return the ids of all groups in the rows of servers."""
     return set(conn.execute(sa.select(t.instances.c.server_group_id).where(
         t.instances.c.server_group_id.is_not(None)).distinct()).scalars())
 

@@ -1,6 +1,6 @@
 """Zones and aggregates of a cell's compute hosts, copied from the API database into the cell's rows.
 
-The schedulers follow these rows by change number, so that they need no queries for zones and aggregates.
+The schedulers read changed rows by change number, so they need no separate queries for zones and aggregates.
 """
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -57,7 +57,7 @@ def move(conn: sa.Connection, wanted: dict[str, str]) -> None:
 
 
 def check(conn: sa.Connection, wanted: dict[str, str]) -> None:
-    """Check whether ``move`` is possible now, for a change of hosts in several cells.
+    """Check whether ``move`` is possible now. Callers check all cells before they change the first one.
 
     :raises HostHasServers: a host with servers would change its zone
     """
@@ -78,7 +78,7 @@ def _refuse_busy(conn: sa.Connection, changing: dict[str, str]) -> None:
 def describe(conn: sa.Connection, wanted: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
     """Write aggregates, {host: list in the form of db.aggregates.described}, into the hosts' rows; return the changes.
 
-    Hosts in the same aggregates share one statement.
+    One UPDATE changes all hosts in the same aggregates.
     """
     changing = _changing(aggregates_of(conn, list(wanted)), wanted)
     batches: dict[Any, Any] = {}
@@ -101,12 +101,12 @@ def mend(conn: sa.Connection, wanted: dict[str, str]) -> dict[str, str]:
 
 
 def current(host: str) -> sa.ScalarSelect[Any]:
-    """Return an SQL expression for the present zone of a host, which may differ from a scheduler's stale data."""
+    """Return an SQL expression for the current zone of a host; the scheduler's data may be stale."""
     return sa.select(t.services.c.availability_zone).where(t.services.c.host == host, _COMPUTE).scalar_subquery()
 
 
 def _changing(present: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the items of ``wanted``, {host: value}, that differ from the values of present hosts."""
+    """Return the items of ``wanted`` {host: value} that differ from ``present``, without hosts that it lacks."""
     return {host: value for host, value in wanted.items() if present.get(host, value) != value}
 
 
