@@ -1,14 +1,14 @@
 """Schemas, managed by alembic. The API database and the cell databases each have a branch of revisions.
 
-A branch has two sequences of revisions, one for each phase of an upgrade. The newest revision is found by file names,
-without loading alembic.
+A branch has two sequences of revisions, one for each phase of an upgrade. File names show the newest revision, so
+alembic need not be loaded for it.
 
     <branch>_expand_<number>     adds tables, columns and indexes; code of the previous release works with the result
     <branch>_contract_<number>   drops columns or tightens constraints; a command applies it when no older service is
                              alive
 
-The number of a database's newest contraction is its generation. Code that does not know this number cannot use the
-database.
+The generation of a database is the number of its newest contraction. Code that does not have this contraction cannot
+use the database.
 """
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 DIRECTORY = pathlib.Path(__file__).parent / 'migrations'
-EXPAND, CONTRACT = 'alembic_version', 'alembic_contract_version'       # tables with the current revision of a database
+EXPAND, CONTRACT = 'alembic_version', 'alembic_contract_version'       # tables with a database's revision in each phase
 LOCK_TIMEOUT = 600                  # seconds that a migration waits for another migration of the same database
 LOCK_NUMBER = 0x6E6F7661
 
-# branch: modules of its tables, and the command for the newest revision
+# branch: (modules that define its tables, command that upgrades a database to the newest revision)
 BRANCHES = {
     'api': (('api', 'aggregates', 'identity', 'image', 'network', 'volume', 'key_manager', 'ec2', 'audit'),
             'nova-manage api_db sync'),
     'cell': (('cell', 'shadow', 'audit'), 'nova-manage db sync'),
 }
 
-# branch: last revision of the code before the first release, whose databases nova.db.conversion converts
+# branch: last revision before the first release; nova.db.conversion converts databases of this revision
 PREDECESSORS = {'api': 'api_0033', 'cell': 'cell_0011'}
 CONVERT = 'nova-manage db convert'
 # branch: function that inserts the predefined rows
@@ -52,7 +52,7 @@ ROWS = {'api': categories.ensure}
 
 
 def metadata(branch: str) -> sa.MetaData:
-    """Return the tables of a branch as defined in the code."""
+    """Return the tables of a branch as nova.db.tables defines them."""
     modules = [importlib.import_module(f'nova.db.tables.{name}') for name in BRANCHES[branch][0]]
     tables: sa.MetaData = modules[0].metadata
     return tables
@@ -87,7 +87,7 @@ def _prefix(branch: str, phase: str) -> str:
 
 
 def _number(branch: str, phase: str, revision: str | None) -> int | None:
-    """Return the number of a revision, 0 if there is no revision, or None if it is not in this sequence."""
+    """Return the number of a revision, 0 for None, or None if the revision is not in the sequence of this phase."""
     if revision is None:
         return 0
     number = revision.removeprefix(_prefix(branch, phase))
@@ -118,12 +118,12 @@ def version_of(conn: sa.Connection, phase: str = EXPAND) -> str | None:
 
 
 def stamp(conn: sa.Connection, revision: str) -> None:
-    """Record the new revision of a database that has a revision."""
+    """Replace the revision that is recorded in a database."""
     conn.execute(sa.update(sa.table(EXPAND, sa.column('version_num'))).values(version_num=revision))
 
 
 def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
-    """Tell whether the database lacks revisions of this code; False if it has newer ones."""
+    """Tell whether the database lacks revisions of this code; return False if its revision is newer."""
     found = _number(branch, phase, version(db, phase))
     return found is not None and found < _newest(branch, phase)
 
@@ -131,7 +131,7 @@ def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
 def sync(db: Database, branch: str) -> None:
     """Upgrade a database to the newest revision if necessary. Parallel calls are safe.
 
-    Tables from an older release on a server with another default collation are converted to the common collation.
+    Tables of older releases may differ in their collations; they are converted to the collation of most tables.
 
     :raises DatabaseNotReady: the database must be converted first (nova.db.conversion), or its revision is unknown
     """
@@ -153,7 +153,7 @@ def _unify_collations(db: Database, branch: str) -> None:
 
 
 def contract(db: Database, branch: str) -> bool:
-    """Apply the contractions; return whether there were any.
+    """Apply the missing contractions; return False if there were none.
 
     The caller must ensure that no older code runs.
     """
@@ -195,7 +195,7 @@ def check(db: Database, branch: str) -> None:
 
 
 def refuse_other(db: Database, branch: str) -> None:
-    """Check that a database has a revision that this code knows and need not convert.
+    """Check that this code knows the revision of a database, and that the database needs no conversion.
 
     :raises DatabaseNotReady: the database is from the code before the first release, or its revision is unknown
     """
@@ -211,7 +211,7 @@ def _refuse_other(name: str, branch: str, found: str | None) -> None:
 
 
 def _name(db: Database, branch: str) -> str:
-    """Return the name of a database for messages: its own name if it is one of several cells, otherwise the branch."""
+    """Return the name of a database for messages: the name of one of several cell databases, otherwise the branch."""
     return db.name if db.name.startswith(branch) else branch
 
 
@@ -243,7 +243,7 @@ def _is_ours(name: str | None, kind: str, parents: Mapping[str, str | None]) -> 
 
 @contextlib.contextmanager
 def alone(conn: sa.Connection) -> Iterator[None]:
-    """Lock a database against other migrations. In SQLite the write transaction is this lock.
+    """Lock a database against other migrations. SQLite needs no lock, because only one transaction can write.
 
     :raises Unavailable: another migration takes longer than LOCK_TIMEOUT (MariaDB; PostgreSQL waits)
     """

@@ -1,7 +1,7 @@
-"""Engines of database servers: MariaDB, MySQL or PostgreSQL.
+"""SQLAlchemy engines for database servers: MariaDB, MySQL or PostgreSQL.
 
-oslo.db's own function is not used, because its module loads SQLAlchemy's object mapper, which is not needed here and
-takes 5 to 8 MB in each daemon. oslo.db still classifies errors.
+``create_engine`` of oslo.db is not used, because its module loads SQLAlchemy's ORM, which is not needed and takes 5 to
+8 MB in each daemon. oslo.db still classifies errors.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RETRY_S = 1
 CONNECT_S = 5                    # connect timeout
 IDLE_S = 30                      # idle time after which the server rolls back a transaction and releases its locks
 SILENT_S = 20  # seconds without TCP acknowledgements after which a server counts as dead; slow responses are allowed
-# by default, all SELECTs of a MariaDB transaction see the state at the first SELECT, which may precede a lock
+# by default, all SELECTs of a MariaDB transaction see the state at the first SELECT, even after waiting for a lock
 MYSQL_INIT = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
 MYSQL_MODE = 'TRADITIONAL'       # values that do not fit into a column cause errors and are not truncated
 
@@ -60,8 +60,7 @@ def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bo
         url = url.update_query_dict({'init_command': MYSQL_INIT})        # statement that new connections run first
     words = {'charset': 'utf8mb4'} if mysql else {'client_encoding': 'utf8', **_LIBPQ_SILENCE}
     url = url.set(query={'connect_timeout': str(CONNECT_S), **words, **url.query})
-    # The most recently used connection is taken first, because it needs no ping and the connections of a peak can
-    # expire.
+    # LIFO: a recently used connection needs no ping (see engine.py), and unused connections after a peak can expire.
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
                               pool_recycle=RECYCLE_S, pool_pre_ping=True, pool_use_lifo=True)
     if url.get_driver_name() == 'pymysql':

@@ -1,7 +1,7 @@
 """Disk space reserve for SQLite's writes on a full file system.
 
-Deleting volumes and images frees space, but itself needs a write to the database, which a full disk prevents. Therefore
-a file next to the database reserves some space and releases it in pieces. Requests that add data get none of it.
+Deleting volumes and images frees space but needs a write to the database, which a full disk prevents. Therefore a file
+next to the database reserves some space, which is released in pieces. Requests that add data may not use the reserve.
 """
 from collections.abc import Iterator
 import contextlib
@@ -16,9 +16,9 @@ LOG = logging.getLogger(__name__)
 
 SUFFIX = '.spare'
 MAX_BYTES = 8 * disk_space.MIB
-PART_OF_DISK = 16                # the reserve is at most this fraction (1/16) of the file system
+PART_OF_DISK = 16                # the reserve is at most 1/16 of the file system
 PIECES = 8
-PLENTY = 4                       # the file is refilled if this multiple of its size is free
+PLENTY = 4                       # the file is refilled if more than this multiple of its size is free
 REFILL_INTERVAL_S = 10                     # minimum seconds between refills
 
 _adds: contextvars.ContextVar[bool] = contextvars.ContextVar('nova_request_adds', default=False)
@@ -26,7 +26,7 @@ _adds: contextvars.ContextVar[bool] = contextvars.ContextVar('nova_request_adds'
 
 @contextlib.contextmanager
 def for_request(adds: bool) -> Iterator[None]:
-    """Mark the transactions of a request. If the request adds data, they get no reserve."""
+    """Mark the transactions of a request; if ``adds``, the request adds data, and they may not use the reserve."""
     token = _adds.set(adds)
     try:
         yield
@@ -66,7 +66,7 @@ class SpareRoom:
                     os.close(number)
 
     def give(self) -> bool:
-        """Release a piece of the reserve; return False if this transaction may not use it, or no space is left."""
+        """Release a piece of the reserve; return False if this transaction may not use it, or if it is used up."""
         held = self._held()
         if _adds.get() or not held:
             return False

@@ -4,7 +4,7 @@
         for table, rows in batches(api, 'api'):
             …
 
-Rows are lists of JSON values in the order of the table's columns. They are portable between kinds of databases.
+Rows are lists of JSON values in the order of the table's columns. A dump can be restored to another kind of database.
 """
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ BARRIER_S = 60               # maximum wait in seconds for the end of all writin
 LOCK_S = 2                   # maximum wait in seconds for one database while others are locked
 BATCH_ROWS = 500
 BATCH_BYTES = 4 << 20        # approximate text size of a batch
-RESTORING = 'restoring'      # revision of an incompletely restored database, which services refuse to use
+RESTORING = 'restoring'      # revision of a database during its restoration; services refuse to use the database
 ROW_TYPES = (str, int, float, bool, type(None))
 
 _Scalar = str | int | float | bool | None
@@ -60,10 +60,10 @@ def moment(databases: Sequence[engine.Database],
 
 @contextlib.contextmanager
 def _barrier(databases: Sequence[engine.Database]) -> Iterator[None]:
-    """Block commits in all databases during a block.
+    """Block commits in all databases during the ``with`` block.
 
-    A transaction may hold a lock in one database and wait for another. To avoid a deadlock, all locks are released
-    after LOCK_S seconds before the next attempt.
+    If a database cannot be locked within LOCK_S seconds, all locks are released before the next attempt. This avoids
+    a deadlock with a process that writes to one database and waits for another.
     """
     deadline = time.monotonic() + BARRIER_S
     while True:
@@ -169,7 +169,7 @@ def revision(conn: engine.Connection, branch: str) -> str:
     :raises DatabaseNotReady: the revision is neither that of this code nor one before or after a conversion
     """
     found = schema.version_of(conn)
-    if found in (schema.PREDECESSORS[branch], schema.revisions(branch)[0]):     # a conversion may be interrupted
+    if found in (schema.PREDECESSORS[branch], schema.revisions(branch)[0]):     # before and after a conversion
         return found
     if found != schema.head(branch) or schema.version_of(conn, schema.CONTRACT) != schema.head(branch, schema.CONTRACT):
         raise exception.DatabaseNotReady(branch=branch, found=found or 'none', expected=schema.head(branch),
@@ -178,7 +178,7 @@ def revision(conn: engine.Connection, branch: str) -> str:
 
 
 def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[str], Batch]]:
-    """Yield (table, names of its columns, rows) of all tables of a branch, large tables in several batches."""
+    """Yield (table, names of columns, rows) of all tables of a branch; large tables come in several batches."""
     for name, columns in _present(conn, branch).items():
         table, batch, size = _table(name, columns), [], 0
         found = conn.execute(sa.select(table), execution_options={'yield_per': BATCH_ROWS})
@@ -194,7 +194,7 @@ def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[st
 
 
 def _present(conn: engine.Connection, branch: str) -> dict[str, dict[str, Any]]:
-    """Return the part of ``_raw_tables`` that a database has. One that must be converted or upgraded lacks some."""
+    """Return the tables and columns of ``_raw_tables`` that a database has. Some may be missing before an upgrade."""
     tables = _raw_tables(branch)
     if schema.version_of(conn) == schema.revisions(branch)[-1]:
         return tables
@@ -217,7 +217,7 @@ def _raw_tables(branch: str) -> dict[str, dict[str, Any]]:
 
 
 def _table(name: str, columns: dict[str, Any]) -> engine.Table:
-    """Return a table without the code's defaults, because an older revision may lack columns."""
+    """Return a table of these columns without the defaults of nova.db.tables: an older revision may lack columns."""
     return types.Table(name, sa.MetaData(), *(sa.Column(column, kind) for column, kind in columns.items()))
 
 
@@ -252,7 +252,7 @@ def check(branch: str, table: str, columns: Json, rows: Json) -> None:
 
 
 def _present_names(branch: str, table: str, columns: list[Any]) -> list[str]:
-    """Replace column names from before the conversion by the new names, which ``prepare`` uses for the tables."""
+    """Replace column names from before the conversion by the new names, with which ``prepare`` creates the tables."""
     renamed = conversion.renamed_columns(branch, table)
     return [renamed.get(column, column) for column in columns]
 

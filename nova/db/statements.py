@@ -1,7 +1,7 @@
-"""Cached statements: building a statement takes several times as long as running it.
+"""Cached statements, because building a statement takes several times as long as running it.
 
-Statements that run for every request or message are cached. This module builds statements that compare columns for
-equality. Other statements are constants with ``sa.bindparam`` in the modules that use them.
+Statements that run for every request or message are cached. This module builds and caches statements that compare
+columns for equality. Other statements are constants with ``sa.bindparam`` in the modules that use them.
 
     row = statements.first(conn, flavors, flavor_id='1')
     statements.update(conn, instances, {'task_state': None}, uuid=uuid)
@@ -25,7 +25,7 @@ _WORD = re.compile('[A-Za-z0-9_ -]+')
 insert = functools.cache(sa.insert)           # INSERT into a table; the rows are the parameters
 
 
-# function that makes a dict of a row; its type is the row type that the caller returns
+# function that converts a row to a dict; the result has the type Any, so that callers can return it as their row type
 to_dict: Callable[[Any], Any] = dict
 
 
@@ -35,9 +35,7 @@ def equal(table: sa.Table, names: tuple[str, ...]) -> sa.ColumnElement[bool]:
 
 
 def _keys(match: dict[str, object]) -> dict[str, object]:
-    """Return {column: value} as parameters of a statement. Their names differ from those of columns that an UPDATE
-    sets.
-    """
+    """Return {column: value} as parameters of a statement; a prefix distinguishes them from the values of an UPDATE."""
     return {_key(name): value for name, value in match.items()}
 
 
@@ -46,9 +44,9 @@ def _key(name: str) -> str:
 
 
 def one_of(column: sa.ColumnElement[Any], values: Iterable[str]) -> sa.ColumnElement[bool]:
-    """Return the condition that a column has one of these constant words. The words are part of the statement's text.
+    """Return the condition that a column has one of these constant words, which become part of the statement's text.
 
-    With expanding parameters, SQLAlchemy would insert them into the text at each execution.
+    With an expanding parameter, SQLAlchemy would rebuild the text at each execution.
     """
     words = sorted(values)
     if not all(_WORD.fullmatch(word) for word in words):

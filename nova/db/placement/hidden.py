@@ -11,8 +11,7 @@ from nova.db.volumes import volumes
 
 
 def among(conn: sa.Connection, idents: Collection[str]) -> set[str]:
-    """Return the subset of ids of administrative servers, of their ports and volumes, and of instance category images.
-    """
+    """Return the subset of ids of administrative servers, their ports and volumes, and images of instance categories."""
     if not idents:
         return set()
     named = list(idents)

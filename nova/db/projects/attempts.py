@@ -1,5 +1,5 @@
-"""Rows of idempotent requests. The process that inserts the row performs the request; a repetition gets the same
-outcome.
+"""Rows of idempotent requests. The process that inserts the row performs the request; a repeated request gets its
+stored outcome.
 """
 import datetime
 from typing import Any
@@ -14,8 +14,8 @@ from nova.db.tables.api import idempotency_keys
 from nova.db.tables.ec2 import ec2_client_tokens
 
 MAX_ROWS = 20_000            # maximum rows of a project: a day's requests of a busy project, at most some GiB
-EXPIRY_INTERVAL_S = 600            # interval of the expiry of rows
-# age after which a request is abandoned, because none takes so long and its process must have ended
+EXPIRY_INTERVAL_S = 600            # interval at which expired rows are deleted
+# age after which an attempt counts as abandoned: no request takes so long, so its process must have ended
 ABANDONED_S = 240
 
 
@@ -62,16 +62,16 @@ class Attempts:
 
     def finish(self, conn: sa.Connection, project_id: str, key_hash: str, attempted_at: datetime.datetime,
                outcome: str) -> None:
-        """Store the outcome of an attempt, unless another one has taken over."""
+        """Store the outcome of an attempt, unless another process has taken over the request."""
         conn.execute(sa.update(self._table).where(*self._is(project_id, key_hash, attempted_at)).values(
             {self._outcome: outcome}))
 
     def forget(self, conn: sa.Connection, project_id: str, key_hash: str, attempted_at: datetime.datetime) -> None:
-        """Delete the row of a refused attempt, unless another one has taken over."""
+        """Delete the row of a refused attempt, unless another process has taken over the request."""
         conn.execute(sa.delete(self._table).where(*self._is(project_id, key_hash, attempted_at)))
 
     def expire(self, conn: sa.Connection, before: datetime.datetime) -> int:
-        """Delete the rows of requests before a time; return their number."""
+        """Delete the rows of requests that were created before a time; return their number."""
         return conn.execute(sa.delete(self._table).where(self._table.c.created_at < before)).rowcount
 
     def _is(self, project_id: str, key_hash: str,

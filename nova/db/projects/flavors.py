@@ -26,7 +26,7 @@ SORT_KEYS = {
 
 
 def visible_to(project_id: nova_context.Projects | str | sa.BindParameter[str]) -> sa.ColumnElement[bool]:
-    """Return a condition on flavors visible to a project: public flavors, and private flavors to which it has access.
+    """Return a condition on flavors visible to a project: public flavors, and private flavors that it may use.
 
     :param project_id: id of a project, or NO_PROJECT for only public flavors
     """

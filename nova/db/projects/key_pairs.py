@@ -1,4 +1,4 @@
-"""Key pairs of users: the public keys."""
+"""Key pairs of users; only the public keys are stored."""
 from collections.abc import Sequence
 
 import sqlalchemy as sa
@@ -40,7 +40,7 @@ def page(conn: sa.Connection, user_id: str, *, marker: str | None = None,
 
 
 def check_name(conn: sa.Connection, user_id: str, name: str) -> None:
-    """Check that a name is free.
+    """Check that a user has no key pair with this name.
 
     :raises KeypairExists: the user has a key pair with this name
     """

@@ -17,7 +17,7 @@ from nova.db.tables import api as t
 
 DEFAULT_CLASS = 'default'
 WHOLE_PROJECT = ''
-# resources of a project; usage of the first three is the sum over its servers
+# resources of a project; the usage of the first three (COUNTED) is the sum over the project's servers
 RESOURCES = ('instances', 'cores', 'ram', 'metadata_items', 'injected_files', 'injected_file_content_bytes',
              'injected_file_path_length', 'key_pairs', 'server_groups', 'server_group_members')
 COUNTED = ('instances', 'cores', 'ram')
@@ -31,20 +31,20 @@ def configured(conf: ConfigOpts) -> dict[str, int]:
 
 
 def defaults(conn: sa.Connection, conf: ConfigOpts) -> dict[str, int]:
-    """Return {resource: limit} of a project without own limits, from the default class or the configuration."""
+    """Return {resource: limit} of projects without limits in ``quotas``: the default class, then the configuration."""
     return configured(conf) | class_limits(conn, DEFAULT_CLASS)
 
 
 def class_limits(conn: sa.Connection, class_name: str,
                  resources: Collection[str] = RESOURCES) -> dict[str, int]:
-    """Return {resource: limit} of a quota class for some resources."""
+    """Return {resource: limit} of a quota class, only for these resources."""
     rows = conn.execute(sa.select(t.quota_classes.c.resource, t.quota_classes.c.hard_limit)
                         .where(t.quota_classes.c.class_name == class_name))
     return {resource: limit for resource, limit in rows if resource in resources}
 
 
 class Limits(dict[str, int]):
-    """{resource: limit} of a project; -1 is unlimited. Limits of single users apply in addition.
+    """{resource: limit} of a project; -1 is unlimited. Limits of single users in the project apply in addition.
 
     users   {user id: {resource: limit}} of users with own limits
     """
@@ -94,7 +94,7 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
 
 
 def own_limits(conn: sa.Connection, project_id: str, resources: Collection[str]) -> dict[str, int]:
-    """Return {resource: limit} of those of the given resources that have a limit set for the whole project."""
+    """Return {resource: limit} of the limits that are set for the whole project, only for these resources."""
     rows = conn.execute(sa.select(t.quotas.c.resource, t.quotas.c.hard_limit).where(
         t.quotas.c.project_id == project_id, t.quotas.c.user_id == WHOLE_PROJECT))
     return {resource: limit for resource, limit in rows if resource in resources}
@@ -112,7 +112,7 @@ def set_limits(conn: sa.Connection, project_id: str, limits: dict[str, int], use
 
 def delete_limits(conn: sa.Connection, project_id: str, user_id: str | None = None,
                   resources: tuple[str, ...] = RESOURCES) -> None:
-    """Delete the limits of a project with its users, or of one user."""
+    """Delete the limits of a project and of its users, or of one user in the project."""
     mine = sa.and_(t.quotas.c.project_id == nova_context.the_project(project_id), t.quotas.c.resource.in_(resources))
     if user_id is not None:
         mine = sa.and_(mine, t.quotas.c.user_id == user_id)
@@ -120,7 +120,7 @@ def delete_limits(conn: sa.Connection, project_id: str, user_id: str | None = No
 
 
 def delete_resources(conn: sa.Connection, resources: Collection[str]) -> None:
-    """Delete the limits of resources that are gone, of all projects."""
+    """Delete the limits of all projects for resources that no longer exist."""
     conn.execute(sa.delete(t.quotas).where(t.quotas.c.resource.in_(resources)))
 
 
@@ -228,7 +228,7 @@ def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project
                    memory_mb: int) -> None:
     """Count a larger size of a server in its project's quota, if the quota allows it.
 
-    A smaller size is counted only when set_size confirms it.
+    A smaller size is not counted here but later, by set_size.
     :raises QuotaExceeded: with the names of all exceeded resources
     """
     lock(conn, project_id)
@@ -236,7 +236,7 @@ def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project
     counted = conn.execute(sa.select(table.c.vcpus, table.c.memory_mb, table.c.user_id).where(
         table.c.instance_uuid == uuid)).first()
     if counted is None:
-        # the server was deleted; the transaction that begins the move raises the error
+        # the server was deleted; the later transaction that begins the move raises the error
         return
     most = max(counted.vcpus, vcpus), max(counted.memory_mb, memory_mb)
     for bounds, used in _bounds(conn, limits, project_id, counted.user_id):
@@ -290,7 +290,7 @@ def check_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -
 
 
 def look_at_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -> None:
-    """Check the limit of key pairs without a lock, before the work begins. The final check may still fail.
+    """Check the limit of key pairs without a lock, before a key pair is made. check_key_pairs may still fail later.
 
     :raises LimitExceeded: the limit is reached
     """

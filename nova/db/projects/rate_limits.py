@@ -1,4 +1,4 @@
-"""Usage of request rate limits: a point in time for each limit and project, shared by all API processes."""
+"""Usage of request rate limits, shared by all API processes: the time when a project's limit is unused again."""
 from collections.abc import Iterable
 
 import sqlalchemy as sa
@@ -30,7 +30,7 @@ def take(conn: sa.Connection, owner: str, steps: dict[str, tuple[int, int]], now
 
 
 def begin(conn: sa.Connection, owner: str, names: dict[str, tuple[int, int]], now: int) -> None:
-    """Insert missing rows with unused limits."""
+    """Insert the missing rows of an owner; the limits are unused."""
     for name in sorted(names):
         engine.insert_ignore(conn, rate_limits, {'owner': owner, 'name': name, 'full_at': now})
 

@@ -20,19 +20,19 @@ IMAGES = ('image_size_total', 'image_count_total', 'image_count_uploading')
 VOLUMES = ('volumes', 'snapshots', 'gigabytes', 'per_volume_gigabytes', 'backups', 'backup_gigabytes', 'groups')
 PER_TYPE = ('volumes', 'snapshots', 'gigabytes')         # resources that also have limits for single volume types
 UNITS = {'image_size_total': 'MiB', 'gigabytes': 'GiB', 'per_volume_gigabytes': 'GiB',
-         'backup_gigabytes': 'GiB'}      # units of these limits; other limits are numbers
+         'backup_gigabytes': 'GiB'}      # units of these limits; other limits are numbers of resources
 
 
 def configured(conf: ConfigOpts) -> dict[str, int]:
-    """Return {resource: limit} of the configuration; the limits of volumes also apply to snapshots and to backups."""
+    """Return {resource: limit} of the configuration; the options for volumes also limit snapshots and backups."""
     images, most = conf.quota, conf.volume
     return {**{name: images[name] for name in IMAGES}, 'volumes': most.volumes, 'snapshots': most.volumes,
             'gigabytes': most.gigabytes, 'per_volume_gigabytes': most.per_volume_gigabytes, 'backups': most.volumes,
-            'backup_gigabytes': most.gigabytes, 'groups': 0}       # there are no groups, so any limit holds
+            'backup_gigabytes': most.gigabytes, 'groups': 0}       # volume groups do not exist
 
 
 def defaults(conn: Connection, conf: ConfigOpts) -> dict[str, int]:
-    """Return {resource: limit} of a project without own limits; -1 is unlimited."""
+    """Return {resource: limit} of projects without limits in ``quotas``; -1 is unlimited."""
     found = configured(conf)
     return found | quotas.class_limits(conn, quotas.DEFAULT_CLASS, found)
 
@@ -76,18 +76,18 @@ def of_type(noun: str, type_id: str) -> str:
 
 
 def of_images(conf: ConfigOpts, conn: Connection, project_id: str) -> dict[str, int]:
-    """Return {resource: limit} of IMAGES with sizes in bytes."""
+    """Return {resource: limit} of the resources in IMAGES; sizes are in bytes."""
     limits = of_project(conn, conf, project_id)
     return {name: limits[name] * (MIB if name in UNITS and limits[name] > 0 else 1) for name in IMAGES}
 
 
 def unlimited(conn: Connection, project_id: str) -> dict[str, int]:
-    """Return unlimited limits, for a store without quotas."""
+    """Return {resource: -1} of the resources in IMAGES, for an image store without quotas."""
     return dict.fromkeys(IMAGES, quotas.UNLIMITED)
 
 
 def check(resource: str, adding: int, limits: Mapping[str, int], used: Mapping[str, int]) -> int | None:
-    """Return the remaining amount including ``adding``, or None if unlimited.
+    """Check that ``adding`` is within the limit; return the amount that is free before it, or None if unlimited.
 
     :raises QuotaExceeded: the limit would be exceeded
     """

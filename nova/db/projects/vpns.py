@@ -11,7 +11,7 @@ from nova.db.tables.api import vpns as table
 
 
 def servers(conn: sa.Connection, category: str, project_id: str | None = None) -> Sequence[Any]:
-    """Return (server's uuid, project's id) of the VPN instances of all projects or of one."""
+    """Return (server uuid, project id) of the VPN instances of all projects or of one project."""
     statement = sa.select(instance_mappings.c.instance_uuid, instance_mappings.c.project_id).where(
         instance_mappings.c.category == category, instance_mappings.c.queued_for_delete.is_(False)).order_by(
         instance_mappings.c.project_id, instance_mappings.c.instance_uuid)
@@ -28,7 +28,7 @@ def endpoints(conn: sa.Connection) -> dict[str, tuple[str, int]]:
 
 
 def configure(conn: sa.Connection, project_id: str, address: str, port: int) -> None:
-    """Set the public address of a project's VPN instance, which need not exist yet."""
+    """Set the public address and port of a project's VPN instance, even before it exists."""
     engine.insert_ignore(conn, table, {'project_id': project_id})
     conn.execute(sa.update(table).where(table.c.project_id == project_id).values(
         public_address=address, public_port=port))
@@ -46,6 +46,6 @@ def begin(conn: sa.Connection, project_id: str, now: datetime, abandoned: dateti
 
 
 def end(conn: sa.Connection, project_id: str, started_at: datetime) -> None:
-    """End the caller's reservation, unless another request has taken over."""
+    """End the caller's reservation from ``begin``, unless another request has taken it over."""
     conn.execute(sa.update(table).where(table.c.project_id == project_id, table.c.started_at == started_at).values(
         started_at=None))

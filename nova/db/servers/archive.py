@@ -1,7 +1,7 @@
 """Archive of deleted servers and old audits, and its purge.
 
-A delete moves a server's row to the history, which changes-since, deleted=true and usage reports read. The archive is
-the next step. Only administrators can read archived rows, with SQL, until the rows are purged.
+Deleting a server moves its row to the history, which changes-since, deleted=true and usage reports read. The archive
+then takes rows from the history. Only administrators can read archived rows, with SQL, until the rows are purged.
 """
 from datetime import datetime
 from typing import Any
@@ -15,16 +15,16 @@ from nova.db.tables import cell as tables_cell
 from nova.db.tables import cell as t
 from nova.db.tables.shadow import SHADOWS
 
-# servers of one transaction; the number keeps locks short and is within SQLite's limit of parameters
+# servers archived in one transaction; the number keeps locks short and is within SQLite's limit of parameters
 BATCH = 100
-PURGE_BATCH = 1000               # rows that one transaction deletes
+PURGE_BATCH = 1000               # rows purged in one transaction
 FREE = frozenset({'pci_devices'})      # tables with rows that may have no server, such as free devices
 
 
 def servers(db: Database, before: datetime | None = None, limit: int | None = None) -> dict[Any, int]:
     """Move deleted servers with their actions, events and migrations to the shadow tables.
 
-    :param before: only those deleted before this time
+    :param before: only servers deleted before this time
     :param limit: maximum number of servers, or None for all
     :return: {name of the table: rows moved}
     """
@@ -71,7 +71,7 @@ def _chunks(values: dict[int, datetime] | list[int | str], size: int = PURGE_BAT
 
 
 def _owned(conn: sa.Connection, table: sa.Table, column: sa.Column[Any], owners: list[int | str]) -> dict[int, Any]:
-    """Return {id: owner} of the rows of these owners."""
+    """Return {id of a row: owner} of the rows with these owners in ``column``."""
     found: dict[Any, Any] = {}
     for some in _chunks(owners):
         found.update(conn.execute(sa.select(table.c.id, column).where(column.in_(some))).all())
@@ -111,8 +111,8 @@ def _audits(conn: sa.Connection, before: datetime | None, limit: int | None) -> 
 
 
 def purge(db: Database, before: datetime | None = None) -> dict[Any, int]:
-    """Delete all rows of the shadow tables, or those deleted before a time; return {name of the table: number of
-    rows}.
+    """Delete all rows of the shadow tables, or those with ``ended_at`` before a time; return {name of the table: number
+    of rows}.
     """
     removed = {}
     for shadow in SHADOWS.values():
@@ -133,7 +133,7 @@ def _purge(conn: sa.Connection, shadow: sa.Table, before: datetime | None) -> in
 
 
 def without_server(conn: sa.Connection, delete: bool = False) -> dict[Any, int]:
-    """Count the rows whose server is missing, and optionally delete them; return {name of the table: number of
+    """Count the rows with NULL as instance_uuid, and optionally delete them; return {name of the table: number of
     rows}.
     """
     found = {}

@@ -12,7 +12,7 @@ from nova.db.tables.cell import instances
 from nova.db.tables.rows import BlockDeviceMappingsRow
 
 NEWEST = 1000                            # maximum number of connections that some_ceph_images reads
-# Disk columns readable by guests. The metadata service reads only these: connection_info contains secrets.
+# columns of disks that guests may read; the metadata service reads only these, because connection_info contains secrets
 OF_METADATA = ('tag', 'disk_bus', 'device_name', 'volume_id', 'source_type', 'destination_type', 'guest_format',
                'boot_index')
 
@@ -27,7 +27,7 @@ def insert(conn: sa.Connection, instance_uuid: str, devices: list[dict[str, Any]
 
 
 def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict[str, Any]]) -> None:
-    """Insert the same block devices for several servers. Each device must have a value for each column."""
+    """Insert equal block devices for several servers. Each device must have a value for each column."""
     if devices:
         now = utils.utcnow()
         conn.execute(statements.insert(block_device_mappings), [
@@ -57,7 +57,7 @@ def of_metadata(conn: sa.Connection, uuid: str) -> list[dict[str, Any]]:
 
 
 def by_volume(conn: sa.Connection, volume_id: str) -> list[BlockDeviceMappingsRow]:
-    """Return the rows with this volume, of all servers."""
+    """Return the rows of all servers with this volume."""
     return statements.rows(conn, block_device_mappings, ('id',), volume_id=volume_id)
 
 

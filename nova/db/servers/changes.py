@@ -19,7 +19,7 @@ def since(conn: sa.Connection, moment: datetime, *, project_id: nova_context.Pro
     :param moment: naive UTC datetime
     :param project_id: only this project, or ALL_PROJECTS
     :param category: only this instance category
-    :param limit: maximum number of rows, not counting further rows with the same time as the last one
+    :param limit: maximum number of rows; further rows with the time of the last one are returned too
     """
     rows = []
     for table, changed_at, deleted in ((instances, instances.c.updated_at, False),

@@ -1,8 +1,8 @@
-"""Console tokens. A token opens a console for a limited time, and exists as long as its session.
+"""Console tokens. A token can open a console for a limited time; its row exists until the console session ends.
 
-A session ends with the row of its token. A stop or move of the server, or the deletion of the server or its project,
-deletes the row. The proxy then ends the session at its next check. A live-migrated server keeps the tokens of its
-sessions, so that the client can reconnect with the same token.
+A stop or move of the server, or the deletion of the server or its project, deletes the row. The proxy then ends the
+session at its next check. A live-migrated server keeps the tokens of its sessions, so that clients can reconnect with
+them.
 """
 import base64
 from collections.abc import Iterable
@@ -20,9 +20,9 @@ from nova.db.tables.cell import instances
 from nova.db.tables.cell import console_auth_tokens as table
 from nova.db.tables.rows import ConsoleAuthTokensRow
 
-# {console type: kind of console}, for consoles whose sessions use nova's own proxies
+# {console type: kind of console} of the consoles that use nova's own proxies
 KINDS = {'novnc': 'vnc', 'spice-html5': 'spice', 'serial': 'serial'}
-RECONNECT_TIME_S = 120                  # minimum time for the client of a session to reconnect
+RECONNECT_TIME_S = 120                  # minimum time for a client to reconnect after a live migration
 MAX_TOKEN_LENGTH = 255                   # maximum length of a token that is looked up; issued tokens have 36 characters
 _DELETE = sa.delete(table).where(table.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
@@ -85,7 +85,7 @@ def take(conn: sa.Connection, token: str, seconds: int, once: bool) -> ConsoleAu
 
 
 def keep(conn: sa.Connection, hashes: Iterable[str], seconds: int) -> set[str]:
-    """Extend sessions and return the hashes of those that may continue.
+    """Extend the sessions that may continue; return their token_hash.
 
     :param hashes: token_hash of sessions
     """
@@ -108,7 +108,7 @@ def delete(conn: sa.Connection, *instance_uuids: str) -> None:
 
 
 def delete_unused(conn: sa.Connection, instance_uuid: str) -> None:
-    """Delete the console tokens of a server, except tokens with sessions, which ``follow`` updates."""
+    """Delete the console tokens of a server, except tokens with open sessions, which ``follow`` updates."""
     conn.execute(sa.delete(table).where(table.c.instance_uuid == instance_uuid, sa.or_(
         table.c.session_expires_at.is_(None), table.c.session_expires_at <= utils.utcnow())))
 
@@ -120,7 +120,7 @@ def left_behind(conn: sa.Connection, instance_uuid: str, host: str) -> set[str]:
 
 
 def follow(conn: sa.Connection, instance_uuid: str, host: str, places: dict[str, dict[str, Any]]) -> None:
-    """Update the tokens of sessions to the server's new host.
+    """Update a server's tokens that refer to a former host of the server.
 
     The guest keeps its console passwords, so the encrypted passwords are unchanged.
     :param places: {console type: columns of the new place}; tokens of other types are deleted

@@ -1,4 +1,4 @@
-"""Stored rings of counters: a row for each server, or compute node, and step. See nova/objects/counter_rings.py."""
+"""Stored rings of counters (nova/objects/counter_rings.py): one row for each owner (server or node) and step."""
 from collections.abc import Mapping
 import zlib
 
@@ -31,7 +31,7 @@ def nodes_of(conn: sa.Connection, host: str) -> dict[str, str]:
 
 
 def record(conn: sa.Connection, source: str, order: float, samples: Mapping[str, Counters], now: float) -> None:
-    """Add samples to the rings of their owners. Coarser rings are read and written only when a slot of theirs ends.
+    """Add samples to the rings of their owners. A coarser ring is read and written only when one of its slots ends.
 
     :param source: host and boot that counted
     :param order: monotonic time of the samples on their host
@@ -76,7 +76,7 @@ def _write(conn: sa.Connection, step: int, rings: Mapping[str, counter_rings.Rin
 
 
 def read(conn: sa.Connection, owner: str, step: int) -> dict[int, bytes]:
-    """Return {step: data} of the finest ring of a server or compute node and that of ``step``."""
+    """Return {step: data} of two rings of a server or compute node: the finest ring and the ring of ``step``."""
     return {found: data for found, data in conn.execute(sa.select(_c.step, _c.data).where(
         _c.owner_uuid == owner, _c.step.in_({counter_rings.FINEST, step})))}
 

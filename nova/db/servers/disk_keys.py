@@ -30,9 +30,9 @@ def delete(conn: sa.Connection, instance_uuid: str) -> None:
 
 
 def encryption_key_ids(conn: sa.Connection, apart: str) -> set[str]:
-    """Return the names of the deployment keys that encrypt the newest rows.
+    """Return the names of the deployment keys that encrypt the newest disk key and the newest volume key.
 
-    :param apart: name of a key to exclude
+    :param apart: name of a deployment key to exclude
     """
     found = (conn.execute(sa.select(table.c.encryption_key_id).where(table.c.encryption_key_id != apart).order_by(
         table.c.id.desc()).limit(1)).scalar() for table in (disk_keys, volume_keys))

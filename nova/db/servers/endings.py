@@ -1,4 +1,4 @@
-"""Data for the deletion of a server, read with one statement."""
+"""Data that the deletion of a server needs, read with one statement."""
 import dataclasses
 
 import sqlalchemy as sa
@@ -11,13 +11,13 @@ from nova.db.tables.rows import InstancesRow
 
 @dataclasses.dataclass(frozen=True)
 class Ending:
-    """Facts for the deletion of a server.
+    """Data that the deletion of a server needs.
 
     row      the server's row
-    devices  whether it has block devices
-    shares   whether it has shares
-    moving   whether it has an unfinished move
-    images   ids of the images that its open actions create
+    devices  whether the server has block devices
+    shares   whether the server has shares
+    moving   whether the server has an unfinished move
+    images   ids of the images that the server's open actions create
     """
 
     row: InstancesRow

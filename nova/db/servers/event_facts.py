@@ -1,4 +1,4 @@
-"""Data for server events that a cell's database has in addition to the server's row."""
+"""Data in a cell's database, in addition to the server's row, that events about servers contain."""
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -70,7 +70,7 @@ def attached(conn: sa.Connection, uuid: str, notifier: Contents) -> dict[str, An
 
 
 def read_attached(db: engine.Database, uuid: str, notifier: Contents) -> dict[str, Any]:
-    """Return ``attached`` read from the cell's database, without a query if events contain neither."""
+    """Return ``attached`` on a new connection; if events contain neither devices nor shares, no query runs."""
     if not (notifier.devices or notifier.shares):
         return {}
     with db.reader() as conn:

@@ -1,4 +1,4 @@
-"""Differences between guests and rows, as reported by hosts, and updates of rows to match the guests."""
+"""Differences between guests and the rows of servers, as reported by hosts, and updates of the rows."""
 import json
 from typing import Any, TypedDict
 
@@ -27,9 +27,9 @@ _NOT_STORED = ('id', 'updated_at', 'deleted_at')
 
 
 class Report(TypedDict):
-    """Report of a host about a guest that differs from its row. ``server``: fields of the server in the host's record.
+    """Report of a host about a guest that differs from the row of its server.
 
-    ``volumes``: {volume id: volume} of the guest.
+    ``server``: fields of the server in the host's record. ``volumes``: {volume id: volume} of the guest.
     """
 
     instance_uuid: str
@@ -41,8 +41,10 @@ class Report(TypedDict):
 
 
 def replace(conn: sa.Connection, host: str, reports: list[Report], done: list[str]) -> set[str]:
-    """Replace a host's reports; return the uuids of servers with resolved differences whose guests must still be
-    plugged.
+    """Replace a host's reports of unresolved differences; return the uuids of servers with resolved differences.
+
+    The host must still plug the guests of the returned servers.
+    :param done: uuids of servers with resolved differences that the host has plugged
     """
     c = t.guest_reports.c
     conn.execute(sa.delete(t.guest_reports).where(c.host == host, sa.or_(
@@ -74,7 +76,7 @@ def resolve(conn: sa.Connection, report: GuestReportsRow, plugs: bool) -> None:
 
 
 def follow(conn: sa.Connection, row: InstancesRow, report: Report, host: str) -> None:
-    """Update a server's row to match its guest: set host and state, and end its task and move."""
+    """Update a server's row to match its guest: set host and state, and end the server's task and move."""
     uuid, server = row['uuid'], report['server']
     for move in migrations.open_of(conn, uuid):
         migrations.release(conn, move['id'], status='error')
@@ -94,7 +96,7 @@ def follow(conn: sa.Connection, row: InstancesRow, report: Report, host: str) ->
 
 
 def enter(conn: sa.Connection, report: Report, host: str) -> InstancesRow:
-    """Insert the row of a server that has only a guest, with the data from its host's record; return the row.
+    """Insert the missing row of a server with a guest, from the record of the host; return the row.
 
     :raises ValueError: the record does not describe a server
     """
@@ -106,7 +108,7 @@ def enter(conn: sa.Connection, report: Report, host: str) -> InstancesRow:
 
 
 def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
-    """Return the columns of a server from its host's record.
+    """Return the columns of a server from the record of its host.
 
     :raises ValueError: the record does not describe this server
     """
@@ -116,7 +118,7 @@ def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
         found = objects.Instance.obj_from_primitive(json.loads(json.dumps(primitive)))
         values = {name: getattr(found, name) for name in instances.COLUMNS
                   if name in objects.Instance.fields and name not in _NOT_STORED}
-    except Exception as error:           # the library's fields may raise any error
+    except Exception as error:           # the fields of versioned objects may raise any error
         raise ValueError(f'the record of server {uuid} is incomplete: {error}') from None
     if values['uuid'] != uuid:
         raise ValueError(f'the record of server {uuid} is one of server {str(values["uuid"])[:36]}')
@@ -124,7 +126,7 @@ def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
 
 
 def lose(conn: sa.Connection, row: InstancesRow, host: str) -> bool:
-    """Set a server without a guest to ERROR; return whether the row still matched the report."""
+    """Set a server without a guest to ERROR; return False if the row has changed since the report."""
     fault = faults.fault(ValueError(), message=f'Host {host} has no guest of this server.')
     if not instances.set_where(conn, row['uuid'], {
             'vm_state': states.ERROR, 'task_state': None, 'power_state': states.NOSTATE, 'fault': fault},
@@ -141,7 +143,7 @@ def devices_of(conn: sa.Connection, uuid: str) -> dict[str, BlockDeviceMappingsR
 
 
 def of_host(conn: sa.Connection, host: str) -> dict[str, set[str]]:
-    """Return {uuid: ids of its volumes} of the servers of a host."""
+    """Return {uuid: {volume id}} of the servers of a host."""
     c = t.instances.c
     statement = sa.select(c.uuid, t.block_device_mappings.c.volume_id).join(
         t.block_device_mappings, t.block_device_mappings.c.instance_uuid == c.uuid, isouter=True).where(c.host == host)
@@ -153,7 +155,7 @@ def of_host(conn: sa.Connection, host: str) -> dict[str, set[str]]:
 
 def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, AttachedVolume],
                 attached: dict[str, KnownAttachment]) -> None:
-    """Replace the block devices of a server by those of its guest. Its host connects them again.
+    """Replace the block devices of a server by those of its guest. The host then connects the volumes again.
 
     :param volumes: {volume id: volume} of the guest
     :param attached: {volume id: attachment}

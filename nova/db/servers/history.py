@@ -1,6 +1,6 @@
 """The history of deleted servers, and the retention of the actions and moves of existing servers.
 
-changes-since, deleted=true and usage reports read the history. Its rows expire automatically.
+changes-since, deleted=true and usage reports read the history. Rows of the history expire automatically.
 """
 from datetime import datetime
 from typing import Any
@@ -13,11 +13,11 @@ from nova.db import statements
 from nova.db.tables import cell as t
 from nova.db.tables.rows import InstancesRow
 
-BATCH = 500              # rows of one transaction
-SERVERS = 1000           # servers of one search
+BATCH = 500              # maximum number of rows that one transaction deletes
+SERVERS = 1000           # maximum number of servers that one search returns
 FIRST = 'create'         # name of the action that is always kept, because it shows the creator of a server
-# Conditions on removable rows: no service works on them or needs them. An evacuation in status 'done' is needed,
-# because its source host may still have the guest.
+# Conditions on removable rows: no service needs them. An evacuation in status 'done' is still needed, because the
+# source host may still have the guest.
 _OVER: dict[sa.Table, sa.ColumnElement[bool]] = {
     t.instance_actions: sa.and_(t.instance_actions.c.finished_at.is_not(None), t.instance_actions.c.action != FIRST),
     t.migrations: sa.and_(t.migrations.c.status.in_([each for each in states.ENDED_MOVES if each != 'done']),
@@ -66,14 +66,14 @@ def expire(conn: sa.Connection, before: datetime, limit: int = BATCH) -> int:
 # ---- retention for existing servers
 
 def newest(conn: sa.Connection, table: sa.Table) -> int:
-    """Return the highest id, or 0."""
+    """Return the highest id in a table, or 0."""
     return int(conn.execute(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0))).scalar_one())
 
 
 def with_more(conn: sa.Connection, table: sa.Table, kept: int, after: int) -> list[str]:
     """Return at most SERVERS servers that have more than ``kept`` removable rows and a row with an id above ``after``.
 
-    ``trim`` removes at least one row of each server, so that the search makes progress.
+    ``trim`` removes at least one row of each returned server, so repeated searches make progress.
     """
     statement = sa.select(table.c.instance_uuid).where(_OVER[table]).group_by(table.c.instance_uuid).having(
         sa.func.count() > kept).limit(SERVERS)
@@ -84,8 +84,8 @@ def with_more(conn: sa.Connection, table: sa.Table, kept: int, after: int) -> li
 
 
 def trim(conn: sa.Connection, table: sa.Table, uuid: str, kept: int) -> int:
-    """Delete the oldest rows of a server if it has more than ``kept``; return the number of deleted rows, at most
-    BATCH.
+    """Delete removable rows of a server that are older than its newest ``kept`` rows, at most BATCH; return their
+    number.
     """
     own: Any = table.c.instance_uuid == uuid
     last = conn.execute(sa.select(table.c.id).where(own).order_by(table.c.id.desc()).offset(kept).limit(1)).scalar()

@@ -25,8 +25,8 @@ from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 from nova.runtime import metrics
 
 DEADLINE_S = 600        # time without progress after which a reconciler handles a task
-EVENT_FACTS = 'event_facts'          # key in an action's arguments, for data {name: value} that only its events need
-START_TIMEOUT_S = 120         # time without an owner after which the message counts as lost
+EVENT_FACTS = 'event_facts'          # key in an action's arguments: {name: value} that only its notifications need
+START_TIMEOUT_S = 120         # time without an owner after which the action's message is treated as lost
 
 
 def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: str, *,
@@ -55,7 +55,7 @@ _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
 
 def _which(of_request: bool = False, background: bool = True) -> sa.ColumnElement[bool]:
-    """Return a condition on the open actions of a server."""
+    """Return a condition on the open actions of a server, optionally only of a request or only main actions."""
     found = _OPEN & _OF_REQUEST if of_request else _OPEN
     return found if background else found & _MAIN
 
@@ -129,7 +129,7 @@ def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: st
         conn.execute(_event_of(*which), {**_event(event, now, host, error, traceback), **of})
     ended = conn.execute(_finish(*which, error is not None), {
         'finished_at': now, 'updated_at': now, 'deadline': None,
-        'arguments': None, **of}).rowcount      # arguments are not needed, because the action is not repeated
+        'arguments': None, **of}).rowcount      # a closed action is not repeated, so it needs no arguments
     if ended:
         counter = metrics.ACTIONS_ENDED.labels(event or 'none', 'success' if error is None else 'error')
         engine.after_commit(conn, functools.partial(counter.inc, ended))
@@ -142,7 +142,7 @@ def forget(conn: sa.Connection, uuid: str, request_id: str) -> None:
 
 def add_event(conn: sa.Connection, uuid: str, event: str, *, host: str | None = None, error: str | None = None,
               traceback: str | None = None) -> None:
-    """Add an event for a finished step of an open action."""
+    """Add an event for a finished step to the open actions of a server."""
     conn.execute(_event_of(False, True, False), {
         **_event(event, utils.utcnow(), host, error, traceback), **_of(uuid)})
 
@@ -155,7 +155,7 @@ _LAST_EVENT = sa.select(*[instance_action_events.c[name] for name in ('event', '
 
 def was_last(conn: sa.Connection, uuid: str, request_id: str, event: str, host: str | None,
              failed: bool = False) -> bool:
-    """Tell whether the last event of a request on a server is this one, on this host and with this result."""
+    """Tell whether the last event of a request on a server has this name, host and result."""
     found = conn.execute(_LAST_EVENT, _of(uuid, request_id)).first()
     return found is not None and tuple(found) == (event, host, 'Error' if failed else 'Success')
 
@@ -242,7 +242,7 @@ _FLAVORS = sa.select(instances.c.uuid, instances.c.flavor, instance_actions.c.ar
 
 
 def flavors_and_arguments(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[Flavor, JsonObject | None]]:
-    """Return {instance uuid: (its stored flavor, arguments of its newest open main action)} of the existing servers."""
+    """Return {instance uuid: (stored flavor, arguments of the newest open main action)} of the existing servers."""
     return {uuid: (flavor, arguments) for uuid, flavor, arguments in conn.execute(_FLAVORS, {'uuids': list(uuids)})}
 
 
@@ -292,7 +292,7 @@ def open_of(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsR
 
 
 def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.datetime) -> bool:
-    """Postpone an overdue action (a row), so that only the caller handles it; return False if another process did."""
+    """Postpone an overdue action (a row), so that only the caller handles it; return False if its deadline changed."""
     statement = sa.update(instance_actions).where(
         instance_actions.c.id == row['id'], instance_actions.c.finished_at.is_(None),
         instance_actions.c.deadline == row['deadline']).values(deadline=deadline)
@@ -313,7 +313,7 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str,
            untaken: bool = False) -> None:
     """Set an earlier deadline for the open actions of servers without a host.
 
-    A host recovers the actions of its own servers.
+    Hosts recover the open actions of their servers.
     :param uuids: only these servers, which wait for a conductor; a server may have a host that got no message
     :param untaken: whether to include main actions without an owner, of servers on a host, whose message may be lost
     """
@@ -340,7 +340,7 @@ def hosts_that_delete(conn: sa.Connection, now: datetime.datetime) -> list[str]:
 
 
 def expedite_deletions(conn: sa.Connection, hosts: Collection[str], now: datetime.datetime) -> None:
-    """Make the pending deletions on these hosts due, because the hosts do not perform them."""
+    """Make the pending deletions on these hosts due for the reconciler, because the hosts are down."""
     conn.execute(sa.update(instance_actions).where(
         _MAIN, instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
         instance_actions.c.instance_uuid.in_(sa.select(instances.c.uuid).where(
@@ -349,7 +349,7 @@ def expedite_deletions(conn: sa.Connection, hosts: Collection[str], now: datetim
 
 
 def _again(row: sa.RowMapping) -> InstanceActionsRow:
-    """Return the row of an action, with the arguments for repeating it."""
+    """Return the row of an action without EVENT_FACTS in the arguments, which a repetition does not need."""
     arguments = row['arguments']
     return cast('InstanceActionsRow', {**row, 'arguments': arguments and {
         name: value for name, value in arguments.items() if name != EVENT_FACTS}})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COLUMNS = tuple(column.name for column in t.instances.columns)
 BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # an empty row
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
-FEW = 16  # maximum number of expected values that each have a parameter; longer lists change the statement text
+FEW = 16  # maximum number of expected values with one parameter each; longer lists use an expanding parameter
 NEXT_GENERATION = t.instances.c.generation + 1     # generation of a server after its host changes
 SET = object()                # marker in expected values for anything but NULL
 _UUID = t.instances.c.uuid == sa.bindparam('key_uuid')
@@ -53,7 +53,7 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
 
 def columns_of(conn: sa.Connection, names: tuple[str, ...], host: str | None = None) -> list[Any]:
-    """Return some columns of all servers, or of the servers of a host, as tuples, oldest first."""
+    """Return tuples of these columns of all servers, or of the servers of a host, oldest first."""
     statement = sa.select(*(t.instances.c[name] for name in names)).order_by(t.instances.c.created_at, t.instances.c.id)
     if host:
         statement = statement.where(t.instances.c.host == host)
@@ -100,7 +100,7 @@ def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[Ins
 
 
 def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Merge the ``system_metadata`` in the values with those in the row. A key set to None is removed.
+    """Return ``values`` with their ``system_metadata`` merged into those of the row. A key set to None is removed.
 
     The row is locked, because other processes add keys.
     """
@@ -121,7 +121,7 @@ def _expected(uuid: str,
               expect: ColumnValues | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
     """Return (conditions, parameters) for a statement that applies only if the server has the expected values.
 
-    A condition is (column, number of values or -1 if many, whether NULL is allowed, whether all other values are).
+    A condition is (column, number of values or -1 if many, whether NULL is allowed, whether any other value is).
     """
     expected: list[tuple[str, int, bool, bool]] = []
     parameters: dict[str, Any] = {'key_uuid': uuid}
@@ -182,7 +182,7 @@ def update_where(conn: sa.Connection, uuid: str, values: ColumnValues,
                  expect: ColumnValues | None = None) -> InstancesRow | None:
     """Update a server if its row satisfies ``expect``; return the new row, or None.
 
-    It needs one statement if the database supports UPDATE … RETURNING, and two on MariaDB.
+    MariaDB needs two statements; other databases support UPDATE … RETURNING.
     :param expect: {column: allowed value or values}; None stands for NULL, SET for anything else
     """
     if conn.dialect.update_returning:
@@ -192,7 +192,7 @@ def update_where(conn: sa.Connection, uuid: str, values: ColumnValues,
 
 
 def set_where(conn: sa.Connection, uuid: str, values: ColumnValues, expect: ColumnValues | None = None) -> bool:
-    """Update a server if its row satisfies ``expect``; return whether it did."""
+    """Update a server if its row satisfies ``expect``; return whether the row was updated."""
     return bool(_set(conn, uuid, values, expect, False).rowcount)
 
 
@@ -227,7 +227,7 @@ _TO_HISTORY = _to_history()
 
 def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: ColumnValues | None = None,
             devices: bool = True, shares: bool = True) -> None:
-    """Move a server's row to the history, as deleted at ``now``, and delete its dependent rows.
+    """Move a server's row to the history, with ``now`` as the time of deletion, and delete dependent rows.
 
     :param devices: whether the server may have block devices
     :param shares: whether the server may have shares
@@ -243,7 +243,7 @@ def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: ColumnValues 
 
 
 def existing(conn: sa.Connection, uuids: list[str]) -> set[str]:
-    """Return the subset of ``uuids`` that have a row."""
+    """Return the subset of ``uuids`` of servers with a row."""
     return set(conn.execute(sa.select(t.instances.c.uuid).where(t.instances.c.uuid.in_(uuids))).scalars())
 
 

@@ -1,12 +1,12 @@
-"""Lists of servers. A page is one SELECT with keyset pagination of the columns that a view needs, as plain dicts.
+"""Lists of servers. One SELECT with keyset pagination reads a page: dicts of the columns that a view needs.
 
 The order is (sort keys…, id), so that a page starts after the previous one without counting rows. With several cells
 the order is (sort keys…, uuid), and text is compared by bytes. So all cells and ``merge`` agree on the order, and a
 server has the same position after its row has moved to another cell.
 
-Users' regular expressions never reach a database. Plain text becomes an SQL condition. For other patterns this module
-reads pages of ``BATCH`` rows and matches them with RE2, whose time is linear in the text, for at most ``MATCH_S``
-seconds.
+Regular expressions of users are not sent to a database. A pattern of plain text becomes an SQL condition. For other
+patterns this module reads batches of ``BATCH`` rows and matches them with RE2, for at most ``MATCH_S`` seconds. RE2
+needs linear time.
 """
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Row = dict[str, Any]           # the requested columns of a server
 Sort = tuple[tuple[str, str], ...]         # ((column, 'asc' or 'desc'), …)
 Clause = Callable[[types.Columns], sa.ColumnElement[bool]]
 
-BATCH = 1000                   # rows of one read when this module matches patterns
-MATCH_S = 20                   # seconds of matching for one page
-PATTERN_MEMORY = 1 << 20       # bytes of one compiled pattern
+BATCH = 1000                   # rows per SELECT when this module matches patterns
+MATCH_S = 20                   # maximum seconds of matching for one page
+PATTERN_MEMORY = 1 << 20       # maximum bytes of one compiled pattern
 
 LIVE = tables_cell.instances
 HISTORY = tables_cell.instances_history
@@ -54,9 +54,9 @@ class Query:
     """A query of servers.
 
     project_id   id of a project, or ALL_PROJECTS
-    filters   {name in CONDITIONS or of a column: value}; a list matches any of its values
+    filters   {name of a column or in CONDITIONS: value}; for a column, a list matches any of its values
     matches   {column, 'ip' or 'ip6': regular expression}
-    sort      sort keys; id is added as the last one
+    sort      sort keys; a unique key is added as the last one
     marker    uuid of the last server of the previous page
     limit     maximum number of rows, or None for all
     rows      'live', 'deleted' (the history) or 'all' (both)
@@ -129,7 +129,7 @@ CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _is_shown(columns: types.Columns) -> sa.ColumnElement[bool]:
-    """Return a condition that excludes incoming copies, whose servers are still in their former cell."""
+    """Return a condition that excludes incoming copies of servers that are still in their source cell."""
     return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.INCOMING)
 
 
@@ -145,7 +145,7 @@ def _condition(columns: types.Columns, name: str, value: object) -> sa.ColumnEle
 # ---- regular expressions -----------------------------------------------------
 
 def literal(pattern: str) -> tuple[str, bool, bool] | None:
-    """Return (text, whether anchored at the start, whether anchored at the end) for a plain text pattern, or None."""
+    """Return (text, whether anchored at the start, whether at the end), or None if the pattern is not plain text."""
     begin, end = pattern.startswith('^'), pattern.endswith('$') and not pattern.endswith('\\$')
     body = pattern[begin:len(pattern) - end]
     text, index = [], 0
@@ -178,7 +178,7 @@ def compile_pattern(pattern: str) -> Callable[[str], object]:
 
 
 def _text_clause(name: str, pattern: str) -> Clause | None:
-    """Return the SQL condition of a plain text pattern, or None if this module must match rows."""
+    """Return the SQL condition of a plain text pattern, or None if this module must match the rows with RE2."""
     plain = literal(pattern)
     if plain is None or name in ('ip', 'ip6'):
         return None
@@ -223,9 +223,9 @@ def by_uuid(conn: sa.Connection, uuid: str, deleted: bool = False) -> InstancesR
 
 def page(conn: sa.Connection, query: Query, columns: Collection[str] = COLUMNS,
          place: tuple[Any, ...] | None = None) -> list[Row]:
-    """Return the servers of one page: [{column: value}] with the requested ``columns`` and those of the sort.
+    """Return the servers of one page: [{column: value}] with the requested ``columns`` and the sort columns.
 
-    Equal JSON values may be one object, so callers must not change them.
+    Equal JSON values may be the same object, so callers must not change them.
     :param place: position of the page (see ``place_of``) if the marker may be in another cell
     :raises MarkerNotFound: the marker is not in the list
     :raises BadPattern: a regular expression is not valid
@@ -289,7 +289,7 @@ def merge(pages: list[list[Row]], query: Query) -> list[Row]:
     if len(pages) > 1:
         here = {row['uuid'] for row in rows if row['cell_move'] is None}
         rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
-        rows = list({row['uuid']: row for row in rows}.values())     # the row from the cell that answered last is used
+        rows = list({row['uuid']: row for row in rows}.values())     # of several rows, the one of the last page is used
         _arrange(rows, query)
     return rows[:query.limit]
 
@@ -324,7 +324,7 @@ def _filters(query: Query) -> dict[str, Any]:
 
 
 def _complete(query: Query) -> Sort:
-    """Return the total order; ids are unique only in one table and one cell."""
+    """Return the sort keys with unique keys at the end; an id is unique only in one table of one cell."""
     names = [name for name, _ in query.sort]
     direction = query.sort[-1][1] if query.sort else 'desc'
     extra = ('uuid',) if query.several else ('id', 'uuid') if query.rows == 'all' else ('id',)
@@ -332,7 +332,7 @@ def _complete(query: Query) -> Sort:
 
 
 def _source(rows: str, names: tuple[str, ...], clauses: list[Clause]) -> tuple[sa.Select[Any], types.Columns]:
-    """Return a SELECT without ORDER BY. JSON is read as text, so that equal texts are parsed once."""
+    """Return a SELECT without ORDER BY, and its columns. JSON is read as text, so that equal texts are parsed once."""
     def select(table: sa.Table) -> sa.Select[Any]:
         columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON
                    else table.c[name] for name in names]
@@ -345,8 +345,8 @@ def _source(rows: str, names: tuple[str, ...], clauses: list[Clause]) -> tuple[s
 
 
 def place_of(conn: sa.Connection, query: Query) -> tuple[Any, ...] | None:
-    """Return the position after the query's marker (its values of the sort columns), or None if it is not in this
-    cell.
+    """Return the position after the query's marker: the marker's values of the sort columns. Return None if the marker
+    is not in this cell.
     """
     names = [name for name, _ in _complete(query)]
     for table in {'live': (LIVE,), 'deleted': (HISTORY,), 'all': (LIVE, HISTORY)}[query.rows]:
@@ -362,7 +362,7 @@ def place_of(conn: sa.Connection, query: Query) -> tuple[Any, ...] | None:
 
 
 def _keys(columns: types.Columns, sort: Sort, several: bool) -> Iterator[tuple[sa.ColumnElement[Any], bool]]:
-    """Yield (expression, whether descending) for each sort key. NULL is last when ascending."""
+    """Yield (expression, whether descending) for each sort key. In ascending order, NULL is last."""
     for name, direction in sort:
         column = columns[name]
         if LIVE.c[name].nullable:
@@ -375,7 +375,7 @@ def _keys(columns: types.Columns, sort: Sort, several: bool) -> Iterator[tuple[s
 
 
 def _after(columns: types.Columns, sort: Sort, place: tuple[Any, ...], several: bool) -> sa.ColumnElement[bool]:
-    """Return the condition that a row is after ``place``, another row's values of the sort columns."""
+    """Return the condition that a row is after ``place``, the values of another row in the sort columns."""
     values = []
     for (name, _), value in zip(sort, place):
         if LIVE.c[name].nullable:

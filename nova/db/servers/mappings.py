@@ -1,4 +1,4 @@
-"""Instance mappings, which list the servers of all cells."""
+"""Instance mappings: the servers of all cells with their cell, project and size."""
 from collections.abc import Callable, Iterable
 import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from nova.db.tables import api as t
 from nova.db.tables.rows import InstanceMappingsRow
 
 class Mapping(InstanceMappingsRow):
-    """A mapping that also has the server's uuid as ``uuid``, like the server's row."""
+    """A mapping with the server's uuid also as ``uuid``, as in the server's row."""
 
     uuid: str
 
@@ -20,7 +20,7 @@ _DELETE_MANY = sa.delete(t.instance_mappings).where(
     t.instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 _EXISTING = sa.select(t.instance_mappings.c.instance_uuid).where(
     t.instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
-# one index lookup for each cell, so that the cost does not depend on the project's number of servers
+# one index lookup for each cell, so that the cost does not depend on the number of servers of the project
 _CELLS = sa.select(t.cells.c.uuid).where(sa.exists().where(
     t.instance_mappings.c.project_id == sa.bindparam('project'), t.instance_mappings.c.cell_uuid == t.cells.c.uuid))
 
@@ -31,7 +31,7 @@ def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
 
 
 def uuids(conn: sa.Connection) -> set[str]:
-    """Return the set of all servers' uuids."""
+    """Return the uuids of all servers."""
     return set(conn.execute(sa.select(t.instance_mappings.c.instance_uuid)).scalars())
 
 
@@ -51,7 +51,7 @@ def delete_many(conn: sa.Connection, uuids: Iterable[str]) -> None:
 
 
 def lock_in_cell(conn: sa.Connection, uuids: list[str], cell_uuid: str) -> list[str]:
-    """Lock the subset of these servers that are mapped to a cell until the transaction ends, and return their uuids."""
+    """Lock the mappings of these servers to a cell until the transaction ends; return the servers' uuids."""
     table = t.instance_mappings
     return list(conn.execute(sa.select(table.c.instance_uuid).where(
         table.c.instance_uuid.in_(uuids), table.c.cell_uuid == cell_uuid).with_for_update()).scalars())
@@ -63,7 +63,7 @@ def is_queued(conn: sa.Connection, uuid: str) -> bool:
 
 
 def set_queued(conn: sa.Connection, uuid: str, value: bool) -> None:
-    """Exclude a server from the quota, or include it."""
+    """Set whether a server is soft-deleted, which excludes it from the quota."""
     statements.update(conn, t.instance_mappings, {'queued_for_delete': value}, instance_uuid=uuid)
 
 
@@ -99,7 +99,7 @@ def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_contex
 
 def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
             since: datetime.datetime | None = None) -> dict[str, datetime.datetime]:
-    """Return {instance uuid: creation time of its mapping} of a cell's next servers after ``marker``, by uuid.
+    """Return {instance uuid: creation time of the mapping} of the next servers of a cell after ``marker``, by uuid.
 
     :param since: only mappings created after this time
     """
@@ -112,9 +112,7 @@ def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
 
 
 def sizes(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> dict[str, tuple[int, int]]:
-    """Return {instance uuid: (vCPUs, MiB of memory) in the quota} of a cell's next servers after ``marker``, by
-    uuid.
-    """
+    """Return {instance uuid: (vCPUs, MiB) in the quota} of the next servers of a cell after ``marker``, by uuid."""
     column = t.instance_mappings.c.instance_uuid
     return _sizes(conn, cell_uuid, lambda found: found.where(column > marker).order_by(column).limit(limit))
 

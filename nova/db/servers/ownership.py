@@ -1,4 +1,4 @@
-"""Hosts and owners of servers, to check the permissions of hosts. Each function runs one SELECT."""
+"""Hosts and owners of servers, for checks of the permissions of hosts. Each function runs one SELECT."""
 import dataclasses
 from typing import Any
 
@@ -10,7 +10,7 @@ from nova.db.tables import cell as t
 
 @dataclasses.dataclass
 class Server:
-    """Facts about a server.
+    """Data of a server for checks of permissions.
 
     host, task_state, project_id, user_id, system_metadata   columns of the server's row
     moves     unfinished moves: [{'id', 'source_compute', 'dest_compute', 'status', 'claims_swapped', 'migration_type'}]
@@ -29,7 +29,7 @@ class Server:
 
 @dataclasses.dataclass
 class Move:
-    """Facts about a move.
+    """Data of a move for checks of permissions.
 
     row       row of the migrations table
     actions   open actions of the given request, as in Server
@@ -81,7 +81,7 @@ def server(conn: sa.Connection, uuid: str) -> Server | None:
 
 
 def move(conn: sa.Connection, migration_id: int | None, request_id: str | None) -> Move | None:
-    """Return the Move with this number and the open actions of a request, or None."""
+    """Return the Move with this id, with the open actions of a request, or None."""
     rows = conn.execute(_OF_MOVE, {'of_id': migration_id, 'of_request': request_id}).mappings().all()
     if not rows:
         return None

@@ -1,8 +1,8 @@
 """Attachment and detachment of ports that need a device of the host (SR-IOV).
 
-The flavor in the server's row contains the requests of ports, and host selection reads them there. The transaction that
-begins an attachment adds the request and claims the device. The transaction that marks the attachment as failed, or
-ends the detachment, removes both.
+The flavor in the server's row contains the device requests of ports, because the scheduler reads the flavor. The
+transaction that begins an attachment adds the request and claims the device. The transaction that marks the attachment
+as failed, or ends the detachment, removes the request and releases the device.
 """
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ from nova.objects import numa
 from nova.objects import pci
 from nova.objects.flavor import Flavor
 
-# (event that ends an action, whether it failed) after which the server has no such port
+# {(event that ends an action, whether it failed)} after which the port is not attached to the server
 _WITHOUT = {('compute_attach_interface', True), ('compute_detach_interface', False)}
 
 
@@ -59,12 +59,12 @@ def _claim(conn: sa.Connection, host: str, node: str, row: InstancesRow, request
 def release(conn: sa.Connection, uuid: str, port_id: str) -> None:
     """Release the device of a port on the server's host and on the destination of a move.
 
-    It has no effect if the port had no device, or was released before.
+    This has no effect if the port had no device, or if the device was released before.
     """
     row = instances.get_many(conn, [uuid]).get(uuid)
     if row is None or port_id not in pci.of_ports(row['flavor']):
         return
-    instances.lock(conn, uuid)               # locked before any node, as for claims and deletions
+    instances.lock(conn, uuid)               # the server is locked before any node, as in claims and deletions
     row = instances.get(conn, uuid)
     instances.set_where(conn, uuid, {'flavor': _without(row['flavor'], port_id)})
     for move in server_migrations.open_of(conn, uuid):
@@ -75,7 +75,7 @@ def release(conn: sa.Connection, uuid: str, port_id: str) -> None:
 
 
 def release_offloaded(conn: sa.Connection, uuid: str, port_id: str) -> None:
-    """Release the device of a port of an offloaded server. It has no effect if the server has a host again."""
+    """Release the device of a port of an offloaded server, unless the server has a host again."""
     instances.lock(conn, uuid)
     row = instances.get_many(conn, [uuid]).get(uuid)
     if row is not None and row['vm_state'] == states.SHELVED_OFFLOADED and row['host'] is None:
@@ -83,9 +83,9 @@ def release_offloaded(conn: sa.Connection, uuid: str, port_id: str) -> None:
 
 
 def release_unneeded(conn: sa.Connection, uuid: str, claimed: Iterable[pci.Request], flavor: Flavor) -> None:
-    """Release devices that this transaction claimed for ports that were removed after the claim was requested.
+    """Release devices that this transaction claimed for ports, if the ports were removed after the claim was requested.
 
-    :param flavor: flavor in the locked row that holds the claim: the server's row or its migration's
+    :param flavor: flavor in the locked row that holds the claim: the row of the server or of its migration
     """
     for port_id in {request.request_id for request in claimed if request.request_id} - pci.of_ports(flavor).keys():
         pci_devices.release_port(conn, uuid, port_id)

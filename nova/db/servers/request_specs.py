@@ -1,7 +1,7 @@
 """Request specs in the API database, kept until the server is deleted.
 
-The administrator's password is not stored here. It is an argument of the action that sets the password, and is deleted
-with the action.
+The administrator's password is not stored here. The password is an argument of the action that sets it, and is deleted
+when the action ends.
 """
 from collections.abc import Iterable
 from typing import Any
@@ -23,7 +23,7 @@ _STORED_VERSION = objects.RequestSpec.VERSION.partition('.')[0] + '.0'
 def _kept(spec: RequestSpec) -> dict[str, Any]:
     """Return the stored form: all fields, with the oldest version of the object's major version.
 
-    Older services can read it and ignore unknown fields.
+    Older services can read this version and ignore unknown fields.
     """
     primitive = spec.obj_to_primitive()
     return {**primitive, 'nova_object.version': _STORED_VERSION,

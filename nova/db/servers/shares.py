@@ -13,7 +13,7 @@ from nova.db.tables.rows import ShareMappingsRow
 
 
 def insert(conn: Connection, values: dict[str, str]) -> dict[str, Any]:
-    """Insert a mapping and return it as a dict."""
+    """Insert a share mapping and return its row as a dict."""
     now = utils.utcnow()
     row = {'uuid': str(uuidlib.uuid4()), 'created_at': now, 'updated_at': now, **values}
     conn.execute(statements.insert(share_mappings), row)
@@ -21,7 +21,7 @@ def insert(conn: Connection, values: dict[str, str]) -> dict[str, Any]:
 
 
 def by_instance(conn: Connection, instance_uuid: str) -> list[ShareMappingsRow]:
-    """Return the mappings of a server, oldest first."""
+    """Return the share mappings of a server, oldest first."""
     return statements.rows(conn, share_mappings, ('id',), instance_uuid=instance_uuid)
 
 

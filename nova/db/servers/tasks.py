@@ -26,8 +26,8 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
     :param admin: whether the caller may act on a locked server
     :returns: the new row of the instance
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
-    :raises Conflict: the server's shares, another action of this kind in progress, or a device port that is being
-        attached or detached prevent the action; the caller must roll back
+    :raises Conflict: the server has shares, an equal action is in progress, or a port with a device is being attached
+        or detached; the caller must roll back
     """
     conditions = action.conditions
     expect: dict[str, Any] = {column: allowed for column, allowed in (
@@ -59,9 +59,9 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
 
 
 def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: actions.Action) -> None:
-    """Check that no device port is being attached or detached, if the action claims devices elsewhere.
+    """Check that no port with a device is being attached or detached. The action claims devices on another host.
 
-    :raises Conflict: such a port exists; a claim on another host for a removed port would have no owner
+    :raises Conflict: there is such a port; a claim for a port that is then removed would have no owner
     """
     needing = pci.of_ports(row['flavor'])
     if needing and needing.keys() & set(instance_actions.ports_under_way(conn, row['uuid'])):
@@ -70,7 +70,7 @@ def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: ac
 
 
 def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action) -> None:
-    """Undo ``begin`` of the same request. Call it only if no message was sent."""
+    """Undo ``begin`` of this request. Call this function only if no message was sent."""
     instances.set_where(conn, uuid, {'task_state': None}, {'task_state': action.running})
     instance_actions.forget(conn, uuid, ctx.request_id)
 
@@ -88,7 +88,7 @@ def check(row: InstancesRow, action: actions.Action, admin: bool | None = False)
 
 
 def _refuse(row: InstancesRow, action: actions.Action, admin: bool | None) -> NoReturn:
-    """Raise the reason why ``action`` cannot begin on this row."""
+    """Raise the exception that says why ``action`` cannot begin on this row."""
     uuid, name, conditions = row['uuid'], action.record, action.conditions
     if conditions.locked and row['locked'] and not admin:
         raise exception.InstanceIsLocked(instance_id=uuid)
@@ -98,4 +98,4 @@ def _refuse(row: InstancesRow, action: actions.Action, admin: bool | None) -> No
             raise exception.InstanceInvalidState(attr=attr, instance_id=uuid, method=name, state=state)
     if action.needs_host and row['host'] is None:
         raise exception.InstanceNotReady(instance_id=uuid)
-    raise exception.InstanceChanged(instance_id=uuid)  # the row changed after the refusal and would be allowed now
+    raise exception.InstanceChanged(instance_id=uuid)  # the row has changed since the UPDATE and now allows the action

@@ -1,4 +1,4 @@
-"""Usage of servers over a period, including those in the history."""
+"""Usage of servers over a period, including deleted servers in the history."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ ServerUsage = TypedDict('ServerUsage', {
     'terminated_at': datetime | None, 'memory_mb': int, 'vcpus': int, 'root_gb': int, 'ephemeral_gb': int,
     'flavor': NotRequired[Any]})
 COLUMNS = tuple(name for name in ServerUsage.__annotations__ if name != 'flavor')
-FETCH = 1000             # rows in memory at a time
+FETCH = 1000             # rows that a stream keeps in memory
 _Condition = Callable[[types.Columns], sa.ColumnElement[bool]]
 
 
@@ -33,7 +33,7 @@ def _between(begin: datetime, end: datetime, *conditions: _Condition,
         return sa.select(*[c[name] for name in columns]).where(
             c.launched_at < end, sa.or_(c.terminated_at.is_(None), c.terminated_at >= begin), *more,
             *[condition(c) for condition in conditions])
-    # a server is deleted at or after its termination, so the index of the deletion time is usable
+    # deleted_at is never before terminated_at, so this condition, which has an index, excludes no wanted row
     return sa.union_all(of(instances), of(instances_history, instances_history.c.deleted_at >= begin))
 
 
@@ -59,7 +59,7 @@ def _of(project_id: nova_context.Projects | str, category: str | None) -> list[_
 
 def page(conn: sa.Connection, begin: datetime, end: datetime, limit: int, project_id: nova_context.Projects | str,
          marker: str | None = None, category: str | None = None) -> list[ServerUsage]:
-    """Return one page of the rows of ``servers``, by server id: the first ``limit`` rows after the id ``marker``."""
+    """Return a page of the rows of ``servers``, by uuid: the first ``limit`` rows after the uuid ``marker``."""
     conditions = _of(project_id, category)
     if marker is not None:
         conditions.append(lambda c: c.uuid > marker)

@@ -13,7 +13,7 @@ from nova.db.services import services as services_db
 from nova.db.tables.cell import services
 from nova.db.tables.rows import ServicesRow
 
-MAX_ROWS = 1000               # rows of one statement
+MAX_ROWS = 1000               # maximum number of rows in one statement
 
 
 def registered(conn: sa.Connection, host: str, binary: str, version: int, identity: str) -> ServicesRow | None:
@@ -26,8 +26,8 @@ def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str,
     """Register an identity as the owner of a service name; return the row as a dict. This does not count as a
     heartbeat.
 
-    A compute service keeps its name, because its guests depend on the name. The names of other services are free after
-    ``down_time`` seconds without a heartbeat.
+    The owner of a compute service's name stays, because the guests depend on the name. Another identity may take the
+    name of another service after ``down_time`` seconds without a heartbeat.
     :raises ServiceExists: another identity owns the name
     """
     now = utils.utcnow()
@@ -58,7 +58,7 @@ _BACK = sa.select(services.c.host).where(
 
 
 def known(conn: sa.Connection, hosts: Collection[str]) -> dict[tuple[str, str], tuple[int, str | None]]:
-    """Return {(host, binary): (number, identity)} of all services of these hosts."""
+    """Return {(host, binary): (id, identity)} of all services of these hosts."""
     found, hosts = {}, sorted(hosts)
     for begin in range(0, len(hosts), MAX_ROWS):
         rows = conn.execute(_KNOWN, {'hosts': hosts[begin:begin + MAX_ROWS]})
@@ -67,7 +67,7 @@ def known(conn: sa.Connection, hosts: Collection[str]) -> dict[tuple[str, str], 
 
 
 def seen(conn: sa.Connection, numbers: Iterable[int]) -> int:
-    """Record heartbeats of the services with these row numbers; return the number of services.
+    """Record heartbeats of the services with these ids; return the number of services.
 
     The nodes of compute services that were down are marked as changed, so that the schedulers see them immediately.
     """
