@@ -11,7 +11,7 @@ from nova.db.volumes import volumes
 
 
 def among(conn: sa.Connection, idents: Collection[str]) -> set[str]:
-    """Return the subset of ids of administrative servers, their ports and volumes, and images of instance categories."""
+    """Return the subset of ids of administrative servers, their ports and volumes, and category images."""
     if not idents:
         return set()
     named = list(idents)

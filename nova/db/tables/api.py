@@ -29,7 +29,7 @@ host_mappings = table(
     sa.Column('cell_uuid', sa.String(36), nullable=False),
 )
 
-# the transaction that inserts a row counts the quota from this table
+# the servers of all cells; the transaction that inserts a row counts the quota usage from this table
 instance_mappings: types.Table[rows.InstanceMappingsRow] = table(
     'instance_mappings',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
@@ -44,13 +44,13 @@ instance_mappings: types.Table[rows.InstanceMappingsRow] = table(
     # whether the server is soft-deleted: it is kept, but the quota does not count it
     sa.Column('queued_for_delete', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
     sa.Index('ix_instance_mappings_project', 'project_id', 'queued_for_delete', 'vcpus', 'memory_mb'),
-    sa.Index('ix_instance_mappings_cells', 'project_id', 'cell_uuid'),     # the cells that a project's lists query
+    sa.Index('ix_instance_mappings_cells', 'project_id', 'cell_uuid'),     # finds the cells with servers of a project
     sa.Column('category', sa.String(255), nullable=False, default='regular', server_default='regular'),
     # id of the only attempt that may move the server to another cell; see db/moves/cell_steps.py
     sa.Column('move_id', sa.String(36)),
 )
 
-# requests, kept until the server is deleted, so that a build or a move can be repeated
+# requests for servers, kept until the server is deleted, so that a build or a move can be repeated
 request_specs = table(
     'request_specs',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
@@ -110,7 +110,8 @@ quota_classes = table(
     sa.Column('hard_limit', sa.Integer, nullable=False),
 )
 
-# time when a rate limit is completely unused again, in microseconds since the epoch; without a row it is unused
+# full_at: time when a rate limit is completely unused again, in microseconds since the epoch. A limit without a row is
+# unused
 rate_limits = table(
     'rate_limits',
     sa.Column('owner', sa.String(255), primary_key=True),
@@ -118,7 +119,7 @@ rate_limits = table(
     sa.Column('full_at', sa.BigInteger, nullable=False, index=True),
 )
 
-# requests with an Idempotency-Key; the response is encrypted with this key, which is not stored
+# requests with an Idempotency-Key header; the response is encrypted with this key, which is not stored
 idempotency_keys = table(
     'idempotency_keys',
     sa.Column('project_id', sa.String(255), primary_key=True),
@@ -128,7 +129,7 @@ idempotency_keys = table(
     sa.Column('attempted_at', types.DateTime, nullable=False),   # start of the last attempt
     sa.Column('answer', types.LongText),                     # NULL while the request is processed
     sa.Index('ix_idempotency_keys_created', 'created_at'),
-    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # for counting without reading the responses
+    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # counts rows without reading the responses
 )
 
 # one row for each project; quota checks lock it, to serialize parallel requests
@@ -145,7 +146,7 @@ metadata_keys = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# keys that sign messages (rpc/signatures.py); only the deployment's own key has its private half
+# keys that sign messages (rpc/signatures.py); only for the deployment's key, the private key is stored too
 message_keys = table(
     'message_keys',
     sa.Column('id', sa.String(40), primary_key=True),        # fingerprint
@@ -154,12 +155,12 @@ message_keys = table(
     sa.Column('private', sa.String(64)),
     sa.Column('state', sa.String(16), nullable=False),       # pending, approved, renewing, retired, revoked
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('expires_at', types.DateTime),                    # end of acceptance of a retired key
-    # for a later key of the deployment: fingerprint of the previous key, and the signature of this key by it (base64)
+    sa.Column('expires_at', types.DateTime),                    # time until which a retired key is accepted
+    # for a later key of the deployment: fingerprint of the previous key, and its signature of this key (base64)
     sa.Column('signed_by', sa.String(40)),
     sa.Column('key_signature', sa.String(128)),
-    # for the deployment's keys: whether unsigned messages are refused if [messages] signatures is not set; 0 in
-    # deployments that an older release created
+    # for the deployment's keys: whether unsigned messages are refused if the option [messages] signatures is not set;
+    # False in deployments that an older release created
     sa.Column('signatures_required', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
 )
 
@@ -188,12 +189,12 @@ instance_categories: types.Table[rows.InstanceCategoriesRow] = table(
     sa.UniqueConstraint('name', 'deleted', name='uniq_instance_categories_name_deleted'),
 )
 
-# the servers are found by their category in instance_mappings
+# VPN instances of projects; their servers are found by the category in instance_mappings
 vpns = table(
     'vpns',
     sa.Column('project_id', sa.String(64), primary_key=True),
-    sa.Column('public_address', sa.String(45)),              # set by an operator; NULL for the server's address
+    sa.Column('public_address', sa.String(45)),              # set by an operator; NULL: address of the server
     sa.Column('public_port', sa.Integer),
-    # start of the server's creation, or NULL if it is not being created
+    # start of the server's creation in progress, or NULL
     sa.Column('started_at', types.DateTime),
 )

@@ -1,5 +1,5 @@
-"""Tables of the audit log. The API database and cells have equal tables; a record is in the database of the write
-that it records.
+"""Tables of the audit log. The API database and cells have equal tables; a record is in the database in which the
+recorded request writes.
 """
 import sqlalchemy as sa
 
@@ -9,9 +9,9 @@ from nova.db.tables import cell as tables_cell
 
 
 def _records(metadata: sa.MetaData) -> sa.Table:
-    """Define the table of records. A record describes a request, its caller and its result, without bodies.
+    """Define the table of records. A record describes a request, its caller and its result, but contains no bodies.
 
-    ``seq`` and ``digest`` are NULL until the record is sealed; afterwards it does not change.
+    ``seq`` and ``digest`` are NULL until the record is sealed. A sealed record does not change.
     """
     text = sa.String(255)
     return sa.Table(
@@ -47,7 +47,7 @@ def _records(metadata: sa.MetaData) -> sa.Table:
 
 
 def _chain(metadata: sa.MetaData) -> sa.Table:
-    """Define the table whose only row names the newest sealed record. Sealing locks this row."""
+    """Define the table with one row, which has ``seq`` and ``digest`` of the newest sealed record. Sealing locks it."""
     return sa.Table(
         'audit_chain', metadata,
         sa.Column('id', sa.Integer, primary_key=True, autoincrement=False),

@@ -14,9 +14,9 @@ def cell_table(name: str, *columns: sa.schema.SchemaItem) -> types.Table[Any]:
 
 
 def _instance_columns() -> list[sa.Column[Any]]:
-    """Return the columns of servers. They include all that a view needs, so that showing a server takes one SELECT.
+    """Return the columns of servers. They include all data of a view, so that showing a server takes one SELECT.
 
-    ``instances_history`` has the same columns; a delete moves the row there.
+    ``instances_history`` has equal columns; deleting a server moves its row there.
     """
     return [*_state_columns(), *_given_columns(), *_found_columns()]
 
@@ -52,7 +52,7 @@ def _state_columns() -> list[sa.Column[Any]]:
 
 
 def _given_columns() -> list[sa.Column[Any]]:
-    """Return the columns with values from the user."""
+    """Return the columns with values that the user has given."""
     text = sa.String(255)
     return [
         sa.Column('display_name', text, nullable=False),
@@ -86,7 +86,7 @@ def _given_columns() -> list[sa.Column[Any]]:
 
 
 def _found_columns() -> list[sa.Column[Any]]:
-    """Return the columns with values from the system."""
+    """Return the columns with values that services determine."""
     return [
         sa.Column('image_properties', types.Json, nullable=False),     # properties of the server's image
         sa.Column('network_info', types.Json, nullable=False),         # list of VIFs: nova/objects/network_info.py
@@ -96,7 +96,7 @@ def _found_columns() -> list[sa.Column[Any]]:
         sa.Column('fault', types.Json),                      # {code, message, details, created}
         sa.Column('server_group_id', sa.String(36)),
         sa.Column('category', sa.String(255), nullable=False, default='regular'),
-        # the GuestTopology (objects.numa) on its host, the requested topology if the server has no host, or NULL
+        # GuestTopology (objects.numa): as placed on the host, or as requested if the server has no host; NULL: none
         sa.Column('numa_topology', types.LongText),
         # OUTGOING or INCOMING during a transfer to another cell; see db/moves/cell_steps.py
         sa.Column('cell_move', sa.String(8)),
@@ -122,8 +122,8 @@ instances_history = cell_table(
     sa.Index('ix_instances_history_deleted', 'deleted_at'),
 )
 
-# One row for each request that acts on a server. An open row (finished_at NULL) is a task in progress, with its owner
-# and deadline. So no state exists only in a message.
+# One row for each request that acts on a server. An open row (finished_at NULL) is a task in progress, with its owner,
+# deadline and arguments. Therefore a task survives the loss of its message.
 instance_actions: types.Table[rows.InstanceActionsRow] = cell_table(
     'instance_actions',
     sa.Column('id', types.Number, primary_key=True),
@@ -136,7 +136,7 @@ instance_actions: types.Table[rows.InstanceActionsRow] = cell_table(
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('finished_at', types.DateTime),
     sa.Column('message', sa.String(255)),
-    sa.Column('owner', sa.String(255)),                      # 'compute:host1', the present worker
+    sa.Column('owner', sa.String(255)),                      # the service that runs the task, such as 'compute:host1'
     sa.Column('deadline', types.DateTime),                   # time after which a reconciler may take over the task
     sa.Column('arguments', types.Json),                      # arguments for a repetition
     sa.Index('ix_instance_actions_instance', 'instance_uuid', 'started_at'),
@@ -159,8 +159,8 @@ instance_action_events: types.Table[rows.InstanceActionEventsRow] = cell_table(
 )
 
 # One row for each move of a server to another host or flavor. The row holds a claim on a second node, in addition to
-# the claim of the server's row: on the destination before the swap (``claims_swapped``), on the source after it. The
-# claim ends when the move is confirmed, reverted or finished. Without a claim, claimed_host is NULL. See
+# the claim of the server's row. Before the swap (``claims_swapped``) the second node is the destination, afterwards the
+# source. The claim ends when the move is confirmed, reverted or finished. Without a claim, claimed_host is NULL. See
 # db/moves/migrations.py.
 migrations: types.Table[rows.MigrationsRow] = cell_table(
     'migrations',
@@ -227,8 +227,8 @@ block_device_mappings: types.Table[rows.BlockDeviceMappingsRow] = cell_table(
     sa.Index('ix_block_device_mappings_volume', 'volume_id'),
 )
 
-# Differences between guests and rows that hosts have reported. There is one row for each server and host until the
-# difference is resolved. See nova/differences.py.
+# Differences between guests and rows of servers, as reported by hosts. There is one row for each server, host and kind
+# of difference until the difference is resolved. See nova/differences.py.
 guest_reports: types.Table[rows.GuestReportsRow] = cell_table(
     'guest_reports',
     sa.Column('id', types.Number, primary_key=True),
@@ -245,15 +245,15 @@ guest_reports: types.Table[rows.GuestReportsRow] = cell_table(
     sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )
 
-# usage over time of servers and compute nodes, see nova/objects/counter_rings.py; deleted with their servers
+# usage of servers and compute nodes over time (nova/objects/counter_rings.py); rows are deleted with their owners
 counter_rings: types.Table[Any] = cell_table(
     'counter_rings',
-    sa.Column('owner_uuid', sa.String(36), primary_key=True),        # of the server or the compute node
+    sa.Column('owner_uuid', sa.String(36), primary_key=True),        # uuid of the server or compute node
     sa.Column('step', sa.Integer, primary_key=True, autoincrement=False),        # seconds of a slot
     sa.Column('data', sa.LargeBinary, nullable=False),
 )
 
-# shared file systems of servers
+# shared file systems that servers mount
 share_mappings: types.Table[rows.ShareMappingsRow] = cell_table(
     'share_mappings',
     sa.Column('id', types.Number, primary_key=True),
@@ -269,17 +269,17 @@ share_mappings: types.Table[rows.ShareMappingsRow] = cell_table(
     sa.UniqueConstraint('instance_uuid', 'share_id', name='uniq_share_mappings_instance_share'),
 )
 
-# keys of encrypted disks, encrypted by conductor/servers/disk_keys.py; deleted with their servers
+# keys of encrypted disks, which conductor/servers/disk_keys.py encrypts; a key is deleted with its server
 disk_keys: types.Table[rows.DiskKeysRow] = cell_table(
     'disk_keys',
     sa.Column('id', types.Number, primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # name of the deployment's key that encrypts it
+    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # name of the deployment key that encrypts this key
     sa.Column('encrypted_key', sa.String(255), nullable=False),
 )
 
-# keys of encrypted volumes of servers, encrypted in the same way
+# keys of encrypted volumes of servers, encrypted like disk_keys
 volume_keys: types.Table[rows.VolumeKeysRow] = cell_table(
     'volume_keys',
     sa.Column('id', types.Number, primary_key=True),
@@ -307,14 +307,14 @@ services: types.Table[rows.ServicesRow] = cell_table(
     sa.Column('disabled_reason', sa.String(255)),
     sa.Column('forced_down', sa.Boolean, nullable=False, default=False),
     sa.Column('identity', sa.String(36)),                    # identity of the host that owns the service name, or NULL
-    # aggregates of a compute service's host by id: [{id, uuid, name, metadata}], with the zone in the metadata
+    # aggregates of a compute service's host, sorted by id: [{id, uuid, name, metadata}]; the metadata include the zone
     sa.Column('aggregates', types.SharedList),
     sa.UniqueConstraint('host', 'binary', name='uniq_services_host_binary'),
 )
 
-# Capacities, and usage by claims. Schedulers read rows with new change numbers. ``usage_change_number`` is for the
-# columns that claims write (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``change_number`` for all others.
-# See ``utils.change_number``.
+# Capacities of nodes, and their usage by claims. Schedulers read the rows with new change numbers. Claims set
+# ``usage_change_number`` when they change vcpus_used, memory_mb_used, local_gb_used and running_vms. Changes of other
+# columns set ``change_number``. See ``utils.change_number``.
 compute_nodes: types.Table[rows.ComputeNodesRow] = cell_table(
     'compute_nodes',
     sa.Column('id', sa.Integer, primary_key=True),
@@ -341,8 +341,8 @@ compute_nodes: types.Table[rows.ComputeNodesRow] = cell_table(
     sa.Column('memory_mb_used', sa.Integer, nullable=False, default=0),
     sa.Column('local_gb_used', sa.Integer, nullable=False, default=0),
     sa.Column('running_vms', sa.Integer, nullable=False, default=0),
-    sa.Column('disk_available_least', sa.Integer),           # GiB actually free
-    sa.Column('capabilities', types.Shared, nullable=False),   # {feature: bool} of the driver
+    sa.Column('disk_available_least', sa.Integer),           # GiB that are free on the disk
+    sa.Column('capabilities', types.Shared, nullable=False),   # {feature: whether the driver supports it}
     sa.Column('supported_instances', types.Shared, nullable=False),  # [[arch, hypervisor type, vm mode]]
     sa.Column('traits', types.SharedList),                   # sorted names
     # [{name, value, source, timestamp}], or NULL without monitors
@@ -351,7 +351,7 @@ compute_nodes: types.Table[rows.ComputeNodesRow] = cell_table(
     sa.Column('uptime', sa.String(255)),
     # pools (objects.pci.Pool) of the available devices, or NULL
     sa.Column('pci_stats', types.Shared),
-    sa.Column('numa_topology', types.LongText),              # HostTopology (objects.numa) with claims
+    sa.Column('numa_topology', types.LongText),              # HostTopology (objects.numa), including the claims
     sa.Column('numa_change_number', sa.BigInteger),          # change number of numa_topology
     sa.UniqueConstraint('host', 'node', name='uniq_compute_nodes_host_node'),
     sa.Index('ix_compute_nodes_change_number', 'change_number'),
@@ -359,18 +359,19 @@ compute_nodes: types.Table[rows.ComputeNodesRow] = cell_table(
     sa.Index('ix_compute_nodes_usage_change_number', 'usage_change_number'),
 )
 
-# each of the two cells has a row for some milliseconds; the conductor finishes or rolls back interrupted transfers
+# Transfers of servers to another cell, which take some milliseconds. Source and destination cell have a row each. The
+# conductor finishes interrupted transfers or rolls them back
 cell_moves: types.Table[rows.CellMovesRow] = cell_table(
     'cell_moves',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
     sa.Column('move_id', sa.String(36), nullable=False),
     sa.Column('other_cell', sa.String(36), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    # in the source cell: the snapshot that was copied to the other cell first
+    # in the source cell: the first snapshot of the server that was copied to the other cell
     sa.Column('base', types.Json),
 )
 
-# one row for each host and period; the primary key prevents concurrent audits of one period
+# usage audits: one row for each host and period; the primary key prevents concurrent audits of one period
 task_log: types.Table[rows.TaskLogRow] = cell_table(
     'task_log',
     sa.Column('host', sa.String(255), primary_key=True),
@@ -384,7 +385,7 @@ task_log: types.Table[rows.TaskLogRow] = cell_table(
     sa.Index('ix_task_log_period', 'period_beginning', 'period_ending'),
 )
 
-# tokens are stored only as hashes
+# console tokens, stored only as hashes
 console_auth_tokens: types.Table[rows.ConsoleAuthTokensRow] = cell_table(
     'console_auth_tokens',
     sa.Column('token_hash', sa.String(64), primary_key=True),
@@ -401,7 +402,7 @@ console_auth_tokens: types.Table[rows.ConsoleAuthTokensRow] = cell_table(
     sa.Column('project_id', sa.String(255)),
     sa.Column('user_id', sa.String(255)),
     sa.Column('secret', sa.String(255)),  # password of the console, encrypted with the token
-    sa.Column('user_token_id', sa.String(64)),                       # id of the user token; this token ends with it
+    sa.Column('user_token_id', sa.String(64)),                       # the console token ends with this user token
     sa.Column('user_token_expires_at', types.DateTime),
     sa.Column('user_claims', sa.Text),                               # claims of the user token; see tokens.text_of
     sa.Column('session_expires_at', types.DateTime),                 # NULL: the token was never used
@@ -414,14 +415,14 @@ host_maintenances: types.Table[rows.HostMaintenancesRow] = cell_table(
     sa.Column('id', types.Number, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('host', sa.String(255), nullable=False, unique=True),
-    # aggregate in the API database whose hosts take the servers
+    # aggregate (in the API database) with the destination hosts of the servers
     sa.Column('aggregate_id', sa.Integer, nullable=False),
     sa.Column('status', sa.String(16), nullable=False),
     sa.Column('message', types.LongText),                    # sentence about failures
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('stopped_at', types.DateTime),
-    # time when a conductor processes it next, or NULL if no work is left
+    # time when a conductor next processes the maintenance, or NULL if no work is left
     sa.Column('next_check_at', types.DateTime),
     sa.Column('project_id', sa.String(255)),
     sa.Column('user_id', sa.String(255)),
@@ -429,7 +430,7 @@ host_maintenances: types.Table[rows.HostMaintenancesRow] = cell_table(
     sa.Index('ix_host_maintenances_aggregate', 'aggregate_id'),
 )
 
-# servers of a maintenance with their plan and result
+# servers of a maintenance: the planned move of each server and its result
 host_maintenance_servers: types.Table[rows.HostMaintenanceServersRow] = cell_table(
     'host_maintenance_servers',
     sa.Column('maintenance_id', types.Number, primary_key=True, autoincrement=False),
@@ -459,7 +460,7 @@ pci_devices: types.Table[rows.PciDevicesRow] = cell_table(
     sa.Column('numa_node', sa.Integer),
     sa.Column('parent_addr', sa.String(16)),                 # address of a virtual function's physical function
     sa.Column('devname', sa.String(255)),                    # name of the network interface
-    sa.Column('tags', types.Json, nullable=False),           # from the configuration
+    sa.Column('tags', types.Json, nullable=False),           # from the host's configuration
     sa.Column('status', sa.String(16), nullable=False),      # available, claimed, unavailable, removed
     sa.Column('instance_uuid', sa.String(36)),
     sa.Column('request_id', sa.String(36)),                  # port that requested the device
@@ -467,7 +468,7 @@ pci_devices: types.Table[rows.PciDevicesRow] = cell_table(
     sa.UniqueConstraint('host', 'node', 'address', name='uniq_pci_devices_node_address'),
     sa.Index('ix_pci_devices_instance', 'instance_uuid'))
 
-# one row for each server group; it is locked while a member's host is chosen, to serialize parallel claims
+# one row for each server group, locked while a host is chosen for a member, to serialize claims of members
 group_locks = cell_table(
     'group_locks',
     sa.Column('group_uuid', sa.String(36), primary_key=True),

@@ -4,7 +4,8 @@ import sqlalchemy as sa
 from nova.db import types
 from nova.db.tables.api import table
 
-# a number identifies one resource forever, so rows are kept after their resources; lookups use the caller's permissions
+# numeric ids of resources. A number is never reused, so rows are kept after the resource is deleted. The caller's
+# permissions for the resource are checked at each lookup
 ec2_ids = table(
     'ec2_ids',
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
@@ -26,7 +27,8 @@ ec2_tags = table(
     sa.UniqueConstraint('project_id', 'resource_id', 'key', name='uniq_ec2_tags_key'),
 )
 
-# a row for each ClientToken, for operations of services that are not idempotent; the first writer creates the resource
+# one row for each ClientToken of operations that are not idempotent in the called service; the request that inserts the
+# row creates the resource
 ec2_client_tokens = table(
     'ec2_client_tokens',
     sa.Column('project_id', sa.String(64), primary_key=True),
@@ -49,7 +51,7 @@ ec2_launch_templates = table(
     sa.Column('created_by', sa.String(64), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('default_version', sa.Integer, nullable=False),
-    sa.Column('latest_version', sa.Integer, nullable=False),         # the last number, which is never reused
+    sa.Column('latest_version', sa.Integer, nullable=False),         # the last version number; numbers are never reused
     sa.UniqueConstraint('uuid', name='uniq_ec2_launch_templates_uuid'),
     sa.UniqueConstraint('project_id', 'name_hash', name='uniq_ec2_launch_templates_name'),
 )
@@ -64,14 +66,14 @@ ec2_launch_template_versions = table(
     sa.Column('data', types.LongText, nullable=False),               # JSON of the parameters of RunInstances
 )
 
-# a created VPC is a router of the network service with the same id; this table has its additional attributes
+# a VPC that a client created is a router of the network service with the same id; this table has additional attributes
 ec2_vpcs = table(
     'ec2_vpcs',
     sa.Column('id', sa.String(36), primary_key=True),                # id of the router
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('cidr', sa.String(18), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    # ec2_dhcp_options.id; NULL for the options of its networks
+    # ec2_dhcp_options.id; NULL: none, and the subnets of the VPC keep their name servers
     sa.Column('dhcp_options_id', sa.String(36)),
     sa.Index('ix_ec2_vpcs_project', 'project_id'),
 )
@@ -80,7 +82,7 @@ ec2_dhcp_options = table(
     'ec2_dhcp_options',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(64), nullable=False),
-    # JSON list of addresses; empty for the cloud's name servers
+    # JSON list of addresses; an empty list means the cloud's name servers
     sa.Column('name_servers', sa.String(255), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Index('ix_ec2_dhcp_options_project', 'project_id'),
@@ -101,7 +103,7 @@ ec2_route_tables = table(
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('vpc_id', sa.String(36), nullable=False),
-    sa.Column('main_vpc_id', sa.String(36)),                             # the VPC whose main table this is
+    sa.Column('main_vpc_id', sa.String(36)),                         # the VPC that has this table as its main table
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('main_vpc_id', name='uniq_ec2_route_tables_main'),
     sa.Index('ix_ec2_route_tables_project', 'project_id'),
@@ -117,17 +119,17 @@ ec2_routes = table(
 
 ec2_route_associations = table(
     'ec2_route_associations',
-    sa.Column('subnet_id', sa.String(36), primary_key=True),         # of the network service
+    sa.Column('subnet_id', sa.String(36), primary_key=True),         # id in the network service
     sa.Column('id', sa.String(36), nullable=False),
     sa.Column('route_table_id', sa.String(36), nullable=False),
     sa.UniqueConstraint('id', name='uniq_ec2_route_associations_id'),
     sa.Index('ix_ec2_route_associations_table', 'route_table_id'),
 )
 
-# security groups of created VPCs; all others belong to the project's first VPC
+# security groups of VPCs that clients created; other security groups belong to the project's first VPC
 ec2_vpc_groups = table(
     'ec2_vpc_groups',
-    sa.Column('group_id', sa.String(36), primary_key=True),          # of the network service
+    sa.Column('group_id', sa.String(36), primary_key=True),          # id in the network service
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('vpc_id', sa.String(36), nullable=False),
     sa.Index('ix_ec2_vpc_groups_project', 'project_id'),

@@ -5,7 +5,7 @@ from nova.db import types
 from nova.db.tables.api import table
 from nova.db.tables.rows import IdentityProjectsRow
 
-# the default domain has no row
+# domains that clients created; the default domain has no row
 identity_domains = table(
     'identity_domains',
     sa.Column('id', sa.String(64), primary_key=True),
@@ -25,7 +25,7 @@ identity_projects: types.Table[IdentityProjectsRow] = table(
     sa.Column('description', types.LongText, nullable=False),
     sa.Column('enabled', sa.Boolean, nullable=False),
     sa.Column('tags', types.Json, nullable=False),
-    sa.Column('parent_id', sa.String(64), index=True),       # NULL: the domain
+    sa.Column('parent_id', sa.String(64), index=True),       # parent project; NULL: the domain is the parent
     sa.Column('extra', types.Json),                          # additional attributes that clients store
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_projects_name'),
@@ -40,19 +40,19 @@ identity_users = table(
     sa.Column('email', sa.String(255)),
     sa.Column('enabled', sa.Boolean, nullable=False),
     sa.Column('default_project_id', sa.String(64)),
-    sa.Column('password_hash', sa.String(255)),              # NULL if login by password is impossible
+    sa.Column('password_hash', sa.String(255)),              # NULL: the user cannot log in with a password
     sa.Column('password_expires_at', types.DateTime),        # NULL: no expiry
-    # tokens issued up to this time are revoked, after a password change or while the user was disabled
+    # tokens issued up to this time are revoked, because the password was changed or the user was disabled
     sa.Column('tokens_revoked_until', types.DateTime),
     sa.Column('options', types.Json),                        # {API name: value} of the options that are set
-    # time step of the last used one-time code; codes of this and earlier steps are invalid for all devices
+    # time step of the last used one-time password (TOTP); codes of this and earlier steps are invalid for all devices
     sa.Column('totp_step', sa.BigInteger),
     sa.Column('extra', types.Json),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_users_name'),
 )
 
-# former passwords of users, for the rule against reuse
+# former passwords of users, which new passwords must not repeat
 identity_passwords = table(
     'identity_passwords',
     sa.Column('id', sa.Integer, primary_key=True),
@@ -65,15 +65,16 @@ identity_roles = table(
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('name', sa.String(255), nullable=False),
     sa.Column('description', types.LongText),
-    sa.Column('domain_id', sa.String(64)),                   # of a domain-specific role: tokens have its implied roles
-    # domain_id or '', because a unique key does not compare NULLs
+    # domain of a domain-specific role; tokens contain only the roles that such a role implies
+    sa.Column('domain_id', sa.String(64)),
+    # domain_id or '', because NULLs are distinct in a unique key
     sa.Column('name_space', sa.String(64), nullable=False, default='', server_default=''),
     sa.Column('extra', types.Json),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('name_space', 'name', name='uniq_identity_roles_name'),
 )
 
-# rules that clients created; effective_roles.LADDER has those of the default roles
+# implications of roles that clients created; effective_roles.LADDER has the implications of the default roles
 identity_implied_roles = table(
     'identity_implied_roles',
     sa.Column('prior_role_id', sa.String(64), primary_key=True),
@@ -100,14 +101,14 @@ identity_memberships = table(
 identity_assignments = table(
     'identity_assignments',
     sa.Column('user_id', sa.String(64), primary_key=True),
-    # project, domain or system; below_project and below_domain: inherited by the projects below
+    # project, domain, system; below_project, below_domain: the projects below the target inherit the assignment
     sa.Column('target_type', sa.String(16), primary_key=True),
     sa.Column('target_id', sa.String(64), primary_key=True),
     sa.Column('role_id', sa.String(64), primary_key=True),
     sa.Index('ix_identity_assignments_target', 'target_type', 'target_id'),
 )
 
-# like identity_assignments: the members of the group have the role
+# like identity_assignments, for a group: all members of the group have the role
 identity_group_assignments = table(
     'identity_group_assignments',
     sa.Column('group_id', sa.String(64), primary_key=True),
@@ -133,12 +134,12 @@ identity_application_credentials = table(
     sa.UniqueConstraint('user_id', 'name', name='uniq_identity_application_credentials_name'),
 )
 
-# requests that application credentials may be limited to
+# access rules: requests to which an application credential can be limited
 identity_access_rules = table(
     'identity_access_rules',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('user_id', sa.String(64), nullable=False, index=True),
-    sa.Column('service', sa.String(64), nullable=False),     # type in the catalog
+    sa.Column('service', sa.String(64), nullable=False),     # type of the service in the catalog
     sa.Column('method', sa.String(16), nullable=False),
     sa.Column('path', sa.String(128), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
@@ -152,7 +153,7 @@ identity_trusts = table(
     sa.Column('trustee_user_id', sa.String(64), nullable=False, index=True),
     sa.Column('project_id', sa.String(64), nullable=False, index=True),
     sa.Column('role_ids', types.Json, nullable=False),
-    sa.Column('impersonation', sa.Boolean, nullable=False),  # tokens have the trustor's id
+    sa.Column('impersonation', sa.Boolean, nullable=False),  # whether tokens have the trustor's user id
     sa.Column('expires_at', types.DateTime),
     sa.Column('remaining_uses', sa.Integer),                 # tokens that may still be issued; NULL: any number
     sa.Column('created_at', types.DateTime, nullable=False),
@@ -164,7 +165,7 @@ identity_credentials = table(
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('user_id', sa.String(64), nullable=False, index=True),
     sa.Column('type', sa.String(16), nullable=False),
-    sa.Column('encrypted_blob', sa.String(1024), nullable=False),       # KeyRing.encrypt_secret with this id
+    sa.Column('encrypted_blob', sa.String(1024), nullable=False),       # by KeyRing.encrypt_secret for this row's id
     sa.Column('project_id', sa.String(64)),
     sa.Column('created_at', types.DateTime, nullable=False),
 )
@@ -176,7 +177,7 @@ identity_revoked_tokens = table(
     sa.Column('expires_at', types.DateTime, nullable=False, index=True),    sa.Column('revoked_at', types.DateTime),
 )
 
-# Services, endpoints and regions that clients added to those of the configuration.
+# regions, services and endpoints that clients created, in addition to those in the configuration
 identity_regions = table(
     'identity_regions',
     sa.Column('id', sa.String(255), primary_key=True),
@@ -209,7 +210,7 @@ identity_endpoints = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# filters of endpoints for the catalogs of projects
+# endpoint groups: filters that select endpoints for the catalogs of projects
 identity_endpoint_groups = table(
     'identity_endpoint_groups',
     sa.Column('id', sa.String(64), primary_key=True),
@@ -219,7 +220,7 @@ identity_endpoint_groups = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# the catalog of a project with rows has only these endpoints
+# if a project has rows in this table, its catalog contains only these endpoints
 identity_project_endpoints = table(
     'identity_project_endpoints',
     sa.Column('project_id', sa.String(64), primary_key=True),
@@ -228,7 +229,7 @@ identity_project_endpoints = table(
     sa.Index('ix_identity_project_endpoints_target', 'kind', 'target_id'),
 )
 
-# Unified limits: the service that a limit belongs to reads and enforces it.
+# Unified limits. The service of a limit reads and enforces the limit.
 identity_registered_limits = table(
     'identity_registered_limits',
     sa.Column('id', sa.String(64), primary_key=True),
@@ -241,20 +242,20 @@ identity_registered_limits = table(
     sa.UniqueConstraint('service_id', 'region_id', 'resource_name', name='uniq_identity_registered_limits'),
 )
 
-# values that replace the default of a registered limit for a project or the domain
+# values that replace the default of a registered limit for a project or domain
 identity_limits = table(
     'identity_limits',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('registered_limit_id', sa.String(64), nullable=False),
-    sa.Column('project_id', sa.String(64), nullable=False, index=True),     # '': of the domain
-    sa.Column('domain_id', sa.String(64), nullable=False),                  # '': of a project
+    sa.Column('project_id', sa.String(64), nullable=False, index=True),     # '': a limit of a domain
+    sa.Column('domain_id', sa.String(64), nullable=False),                  # '': a limit of a project
     sa.Column('resource_limit', sa.Integer, nullable=False),
     sa.Column('description', types.LongText),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('registered_limit_id', 'project_id', 'domain_id', name='uniq_identity_limits'),
 )
 
-# documents that clients keep for other services; this service does not read them
+# policy documents that clients store for other services; the identity service does not evaluate them
 identity_policies = table(
     'identity_policies',
     sa.Column('id', sa.String(64), primary_key=True),

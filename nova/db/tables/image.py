@@ -22,13 +22,13 @@ images = table(
     sa.Column('min_disk', sa.Integer, nullable=False, default=0),        # GiB
     sa.Column('min_ram', sa.Integer, nullable=False, default=0),         # MiB
     sa.Column('size', sa.BigInteger),                                    # bytes
-    # bytes that the project's quota counts for an upload in progress
+    # bytes that the quota counts for an upload in progress
     sa.Column('reserved', sa.BigInteger, nullable=False, default=0, server_default='0'),
     sa.Column('virtual_size', sa.BigInteger),                            # bytes
     sa.Column('checksum', sa.String(32)),
     sa.Column('os_hash_algo', sa.String(16)),
     sa.Column('os_hash_value', sa.String(128)),
-    sa.Column('data_id', sa.String(36)),          # file name in the store, new for each upload
+    sa.Column('data_id', sa.String(36)),          # name of the file in the store; each upload has a new name
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Index('ix_images_owner', 'owner', 'visibility'),
@@ -65,7 +65,7 @@ image_members: types.Table[ImageMembersRow] = table(
     sa.Index('ix_image_members_member', 'member', 'status'),
 )
 
-# imports of images that exist; an image keeps the newest ones
+# import tasks of existing images; only the newest tasks of an image are kept
 image_tasks: types.Table[ImageTasksRow] = table(
     'image_tasks',
     sa.Column('id', sa.String(36), primary_key=True),
@@ -83,7 +83,7 @@ image_tasks: types.Table[ImageTasksRow] = table(
     sa.Index('ix_image_tasks_owner', 'owner', 'created_at'),
 )
 
-# used ids: servers and caches identify images by id, so ids are never reused
+# ids of deleted images: servers and caches identify images by id, so an id must not be reused
 image_tombstones = table(
     'image_tombstones',
     sa.Column('id', sa.String(36), primary_key=True),
@@ -109,7 +109,7 @@ metadef_items: types.Table[MetadefItemsRow] = table(
     sa.Column('namespace_id', sa.String(36), primary_key=True),
     sa.Column('kind', sa.String(16), primary_key=True),          # object, property, tag, resource_type
     sa.Column('name', sa.String(80), primary_key=True),
-    sa.Column('document', types.Json, nullable=False),           # fields beside the name
+    sa.Column('document', types.Json, nullable=False),           # all fields except the name
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Index('ix_metadef_items_kind', 'kind', 'name'),

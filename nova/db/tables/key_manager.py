@@ -7,9 +7,9 @@ from nova.db.tables.rows import KeyContainersRow, KeyOrdersRow, KeySecretsRow
 
 
 def _acl_columns() -> tuple[sa.Column[object], ...]:
-    """Return the columns of an access control list; its users are rows of key_acl_users."""
+    """Return the columns of an access control list; the users of the list are in key_acl_users."""
     return (sa.Column('project_access', sa.Boolean, nullable=False, default=True),
-            sa.Column('acl_created_at', types.DateTime),         # NULL: there is no list
+            sa.Column('acl_created_at', types.DateTime),         # NULL: there is no access control list
             sa.Column('acl_updated_at', types.DateTime))
 
 
@@ -24,11 +24,11 @@ key_secrets: types.Table[KeySecretsRow] = table(
     sa.Column('bit_length', sa.Integer),
     sa.Column('mode', sa.String(255)),
     sa.Column('expires_at', types.DateTime),
-    sa.Column('metadata', types.Json, nullable=False),           # {key: value} of users
+    sa.Column('metadata', types.Json, nullable=False),           # {key: value} that users set
     sa.Column('content_type', sa.String(64)),                    # NULL: no payload yet
     # payload in base64, encrypted by runtime/secret_encryption.py
     sa.Column('encrypted_payload', types.LongText),
-    sa.Column('encryption_key_id', sa.String(16)),               # name of the deployment's key that encrypts it
+    sa.Column('encryption_key_id', sa.String(16)),               # name of the deployment key that encrypts the payload
     *_acl_columns(),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
@@ -53,12 +53,12 @@ key_container_secrets = table(
     'key_container_secrets',
     sa.Column('container_id', sa.String(36), primary_key=True),
     sa.Column('secret_id', sa.String(36), primary_key=True),
-    # '': no name. Names are unique, which code checks: MariaDB's index would ignore the case.
+    # '': no name. Code ensures that names are unique within a container, because an index of MariaDB ignores case.
     sa.Column('name', sa.String(255), nullable=False),
     sa.Index('ix_key_container_secrets_secret', 'secret_id'),
 )
 
-# users that may read a secret or a container of another project, or a private one
+# access control lists: users that may read a private secret or container, or one of another project
 key_acl_users = table(
     'key_acl_users',
     sa.Column('target_id', sa.String(36), primary_key=True),     # secret or container
@@ -66,7 +66,7 @@ key_acl_users = table(
     sa.Index('ix_key_acl_users_user', 'user_id'),
 )
 
-# resources that use a secret or a container, as their services register them
+# consumers: resources that use a secret or container, registered by the services of the resources
 key_consumers = table(
     'key_consumers',
     sa.Column('target_id', sa.String(36), primary_key=True),     # secret or container
@@ -77,16 +77,16 @@ key_consumers = table(
     sa.Index('ix_key_consumers_project', 'project_id'),
 )
 
-# requests for generated keys; an order is carried out before its row is inserted
+# orders: requests to generate keys; the row is inserted after the key is generated
 key_orders: types.Table[KeyOrdersRow] = table(
     'key_orders',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(255), nullable=False),
     sa.Column('creator_id', sa.String(255), nullable=False),
     sa.Column('type', sa.String(32), nullable=False),            # key, asymmetric
-    sa.Column('meta', types.Json, nullable=False),               # of the request
-    sa.Column('secret_id', sa.String(36)),                       # the key
-    sa.Column('container_id', sa.String(36)),                    # the key pair
+    sa.Column('meta', types.Json, nullable=False),               # meta in the request
+    sa.Column('secret_id', sa.String(36)),                       # the generated key
+    sa.Column('container_id', sa.String(36)),                    # container of the generated key pair
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Index('ix_key_orders_project_created', 'project_id', 'created_at', 'id'),

@@ -30,12 +30,12 @@ networks: types.Table[rows.NetworksRow] = table(
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True),
     sa.Column('bridge', sa.String(15), nullable=False, unique=True),
     sa.Column('mtu', sa.Integer, nullable=False),
-    # flat: in the hosts' own routing table; vxlan: overlay network with a separate address space
+    # flat: in the hosts' own routing table; vxlan: overlay network with a separate address space; vlan
     sa.Column('network_type', sa.String(16), nullable=False, default='flat', server_default='flat'),
-    sa.Column('physical_network', _text),                            # of an external network
+    sa.Column('physical_network', _text),                            # physical network of an external or VLAN network
     sa.Column('external', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
-    sa.Column('qos_policy_id', _id, index=True),                     # policy for guest ports without their own policy
+    sa.Column('qos_policy_id', _id, index=True),                     # QoS policy for guest ports without a policy
     sa.Column('zone_hints', types.Json),                             # availability zones requested at creation
     # search domain of guests, with a final dot as in the API; '' for the configured domain
     sa.Column('dns_domain', _text, nullable=False, default='', server_default=''),
@@ -57,7 +57,7 @@ vlans = table(
     sa.Column('network_id', _id, nullable=False, unique=True),
 )
 
-# shares of networks and external networks; '*' for all projects
+# shares (RBAC policies) of networks and other resources; target_project '*' means all projects
 shares: types.Table[rows.NetworkSharesRow] = table(
     'network_shares',
     sa.Column('id', _id, primary_key=True),
@@ -98,15 +98,15 @@ hosts: types.Table[rows.NetworkHostsRow] = table(
     sa.Column('description', _text),
 )
 
-# domains of user-defined names of addresses (os-floating-ip-dns), and these names
+# DNS domains for names of addresses that users define (os-floating-ip-dns), and the entries with these names
 dns_domains: types.Table[rows.DnsDomainsRow] = table(
     'dns_domains',
     sa.Column('id', _id, primary_key=True),
-    # at most 253 characters together with the longest entry
+    # 189 characters: at most 253 together with a dot and an entry's name of 63
     sa.Column('name', sa.String(189), nullable=False),
-    # project whose networks resolve the domain; '' for all
+    # only networks of this project resolve the domain; '' for the networks of all projects
     sa.Column('project_id', _text, nullable=False, default=''),
-    # the only project that may have entries in a public domain; '' for all
+    # the only project that may create entries in a public domain; '' for all projects
     sa.Column('for_project', _text, nullable=False, default=''),
     sa.UniqueConstraint('name', 'project_id', name='uniq_dns_domains0name0project_id'),
 )
@@ -124,21 +124,21 @@ leases = table(
     sa.Column('subnet_id', _id, primary_key=True),
     sa.Column('number', sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column('address', sa.String(39), nullable=False, index=True),
-    sa.Column('port_id', _id, nullable=False),                       # port of the address
+    sa.Column('port_id', _id, nullable=False),                       # port that had the address
     sa.Column('mac_address', sa.String(17), nullable=False),
     sa.Column('host', _text, nullable=False),
     sa.Column('expires_at', types.DateTime, nullable=False),              # end of the lease, possibly in the past
 )
 
-# counters of changes to the plumbing data; each kind is the sum of several rows, to reduce contention
+# counters of changes to the plumbing data (db/networks/revisions.py): the counter of a kind is the sum of its rows
 revisions = table(
     'network_revisions',
-    sa.Column('kind', sa.String(8), primary_key=True),               # filters (rules of security groups) or rest
+    sa.Column('kind', sa.String(8), primary_key=True),               # filters: security group rules; rest: other data
     sa.Column('shard', sa.Integer, primary_key=True, autoincrement=False),
     sa.Column('number', sa.BigInteger, nullable=False),
 )
 
-# address scopes: the subnet pools of a scope have no prefix in common. A new prefix locks the scope's row
+# address scopes: the prefixes of the subnet pools in a scope do not overlap. Adding a prefix locks the scope's row
 address_scopes: types.Table[rows.AddressScopesRow] = table(
     'address_scopes',
     sa.Column('id', _id, primary_key=True),
@@ -149,7 +149,7 @@ address_scopes: types.Table[rows.AddressScopesRow] = table(
     *_described(),
 )
 
-# subnet pools; an allocation locks the row, so that subnets never overlap
+# subnet pools; an allocation of a subnet locks the pool's row, so that subnets never overlap
 subnet_pools: types.Table[rows.SubnetPoolsRow] = table(
     'subnet_pools',
     sa.Column('id', _id, primary_key=True),
@@ -175,7 +175,7 @@ subnets: types.Table[rows.SubnetsRow] = table(
     sa.Column('network_id', _id, nullable=False, index=True),
     sa.Column('name', _text, nullable=False, default='', index=True),
     sa.Column('cidr', sa.String(43), nullable=False),
-    sa.Column('subnetpool_id', _id, index=True),                     # pool of the range
+    sa.Column('subnetpool_id', _id, index=True),                     # pool from which the range was allocated
     sa.Column('ipv6_ra_mode', sa.String(20)),                        # slaac, dhcpv6-stateful, dhcpv6-stateless
     sa.Column('ipv6_address_mode', sa.String(20)),
     sa.Column('ip_version', sa.Integer, nullable=False, default=4),
@@ -204,9 +204,9 @@ ports: types.Table[rows.PortsRow] = table(
     sa.Column('migrating_to', _text, nullable=False, default='', server_default='', index=True),
     sa.Column('position', sa.Integer, nullable=False, default=0),    # order of the server's ports
     sa.Column('tag', sa.String(60)),
-    # whether it was created for the server and is deleted with it; other ports belong to users
+    # whether the port was created for the server and is deleted with the server; other ports belong to users
     sa.Column('created_by_compute', sa.Boolean, nullable=False, default=False),
-    # id of the request that attached it to an existing server, so that completion or rollback happens only once
+    # id of the request that attached the port to an existing server; only the rollback of this request releases the port
     sa.Column('attached_by', _text),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('allowed_address_pairs', types.SharedList),            # [{'ip_address', 'mac_address'}]
@@ -216,7 +216,7 @@ ports: types.Table[rows.PortsRow] = table(
     *_described(),
 )
 
-# a parent port whose device carries subports in VLANs
+# trunks: the device of a parent port (port_id) carries the traffic of subports in VLANs
 trunks: types.Table[rows.TrunksRow] = table(
     'trunks',
     sa.Column('id', _id, primary_key=True),
@@ -227,7 +227,7 @@ trunks: types.Table[rows.TrunksRow] = table(
     *_described(),
 )
 
-# the subports of trunks; the keys prevent a second trunk of a port and a second port of a VLAN
+# subports of trunks; the keys prevent that a port is in two trunks, and that two ports have one VLAN of a trunk
 trunk_subports: types.Table[rows.TrunkSubportsRow] = table(
     'trunk_subports',
     sa.Column('port_id', _id, primary_key=True),
@@ -258,7 +258,7 @@ qos_rules: types.Table[rows.QosRulesRow] = table(
     sa.UniqueConstraint('policy_id', 'direction', name='uq_qos_rules'),
 )
 
-# DSCP marks (DS field, RFC 2474) of guests' packets, by the policy of their port or network
+# DSCP marks (DS field, RFC 2474) that policies set in packets of guests
 qos_markings: types.Table[rows.QosMarkingsRow] = table(
     'qos_markings',
     sa.Column('policy_id', _id, primary_key=True),
@@ -278,8 +278,8 @@ routers: types.Table[rows.RoutersRow] = table(
     sa.Column('host', _text, nullable=False, default=''),            # host of its namespace
     sa.Column('zone_hints', types.Json),                             # availability zones requested at creation
     sa.Column('flavor_id', _id, index=True),
-    sa.Column('qos_policy_id', _id, index=True),                     # policy of the gateway
-    # an administrator took it from its host: it is placed when one gives it to a host
+    sa.Column('qos_policy_id', _id, index=True),                     # QoS policy of the gateway
+    # whether an administrator has removed the router from its host; only an administrator places it again
     sa.Column('taken', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     *_described(),
 )
@@ -288,7 +288,7 @@ flavors: types.Table[rows.NetworkFlavorsRow] = table(
     'network_flavors',
     sa.Column('id', _id, primary_key=True),
     sa.Column('name', _text, nullable=False, default=''),
-    sa.Column('service_type', sa.String(32), nullable=False),        # of routers: L3_ROUTER_NAT
+    sa.Column('service_type', sa.String(32), nullable=False),        # L3_ROUTER_NAT for routers
     sa.Column('enabled', sa.Boolean, nullable=False, default=True),
     sa.Column('profile_ids', types.Json, nullable=False),            # ids of service_profiles
     *_described(),
@@ -297,13 +297,13 @@ flavors: types.Table[rows.NetworkFlavorsRow] = table(
 service_profiles: types.Table[rows.NetworkServiceProfilesRow] = table(
     'network_service_profiles',
     sa.Column('id', _id, primary_key=True),
-    sa.Column('driver', _text, nullable=False, default=''),          # '' for the only one
+    sa.Column('driver', _text, nullable=False, default=''),          # always '', because there is only one driver
     sa.Column('metainfo', types.LongText, nullable=False),
     sa.Column('enabled', sa.Boolean, nullable=False, default=True),
     *_described(),
 )
 
-# one row for each interface, so that concurrent requests add a subnet to a router only once
+# interfaces of routers; the primary key prevents that concurrent requests add a subnet to a router twice
 router_interfaces: types.Table[rows.RouterInterfacesRow] = table(
     'router_interfaces',
     sa.Column('router_id', _id, primary_key=True),
@@ -347,13 +347,13 @@ port_forwardings: types.Table[rows.PortForwardingsRow] = table(
     sa.Column('internal_port_id', _id, nullable=False, index=True),
     sa.Column('internal_ip_address', sa.String(39), nullable=False),
     sa.Column('internal_port', sa.Integer, nullable=False),
-    # number of consecutive ports from external_port and internal_port on
+    # number of forwarded ports; they begin at external_port and internal_port
     sa.Column('ports', sa.Integer, nullable=False, default=1, server_default='1'),
     *_described(),
     sa.UniqueConstraint('floating_ip_id', 'protocol', 'external_port', name='uq_port_forwardings'),
 )
 
-# a used address, or one that rests after its use (port_id NULL); the primary key prevents duplicates
+# used addresses, and addresses that rest after their use (port_id NULL); the primary key prevents duplicates
 addresses: types.Table[rows.AddressesRow] = table(
     'addresses',
     sa.Column('subnet_id', _id, primary_key=True),
@@ -368,13 +368,13 @@ security_groups: types.Table[rows.SecurityGroupsRow] = table(
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False),
     sa.Column('name', _text, nullable=False),
-    # False: replies need rules of their own
+    # False: connections are not tracked, so replies need separate rules
     sa.Column('stateful', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     *_described(),
     sa.Index('ix_security_groups_project_name', 'project_id', 'name'),
 )
 
-# one row for each project, so that concurrent first requests create only one group
+# one row for each project, so that concurrent first requests of a project create only one default group
 default_security_groups = table(
     'default_security_groups',
     sa.Column('project_id', _text, primary_key=True),
@@ -397,7 +397,7 @@ security_group_rules: types.Table[rows.SecurityGroupRulesRow] = table(
     *_described(),
 )
 
-# named lists of ranges that rules refer to; a new rule locks the group's row
+# address groups: lists of ranges that rules refer to; the insertion of such a rule locks the group's row
 address_groups: types.Table[rows.AddressGroupsRow] = table(
     'address_groups',
     sa.Column('id', _id, primary_key=True),
@@ -407,7 +407,8 @@ address_groups: types.Table[rows.AddressGroupsRow] = table(
     *_described(),
 )
 
-# rules of new groups; group_templates.ensure inserts BUILT_IN, and removed ones are kept as rows (``removed``)
+# templates of the rules in new groups. group_templates.ensure inserts the built-in templates; they keep their rows when
+# they are removed (``removed``)
 default_group_rules: types.Table[rows.DefaultSecurityGroupRulesRow] = table(
     'default_security_group_rules',
     sa.Column('id', _id, primary_key=True),
@@ -417,11 +418,11 @@ default_group_rules: types.Table[rows.DefaultSecurityGroupRulesRow] = table(
     sa.Column('port_range_min', sa.Integer),
     sa.Column('port_range_max', sa.Integer),
     sa.Column('remote_ip_prefix', sa.String(43)),
-    # whether it allows traffic from members of the group
+    # whether the rule allows traffic from members of the group
     sa.Column('from_own_group', sa.Boolean, nullable=False, default=False),
-    # whether it applies to default groups
+    # whether new default groups get the rule
     sa.Column('used_in_default_sg', sa.Boolean, nullable=False, default=False),
-    # whether it applies to other groups
+    # whether other new groups get the rule
     sa.Column('used_in_non_default_sg', sa.Boolean, nullable=False, default=True),
     sa.Column('removed', sa.Boolean, nullable=False, default=False),
     *_described(),

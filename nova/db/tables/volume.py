@@ -21,7 +21,7 @@ volumes = table(
     sa.Column('image_id', sa.String(36)),                        # source image
     sa.Column('snapshot_id', sa.String(36)),
     sa.Column('source_volume_id', sa.String(36)),
-    sa.Column('backup_id', sa.String(36)),                       # last backup restored to it
+    sa.Column('backup_id', sa.String(36)),                       # last backup that was restored to the volume
     sa.Column('key_id', sa.String(36)),                          # NULL if not encrypted
     sa.Column('readonly', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('metadata', types.Json, nullable=False),
@@ -32,7 +32,7 @@ volumes = table(
     sa.Index('ix_volumes_key', 'key_id'),
 )
 
-# volume types that administrators created, in addition to those of volume/store/types.py
+# volume types that administrators created, in addition to the types in volume/store/types.py
 volume_types: types.Table[VolumeTypesRow] = table(
     'volume_types',
     sa.Column('id', sa.String(36), primary_key=True),
@@ -46,7 +46,7 @@ volume_types: types.Table[VolumeTypesRow] = table(
     sa.Column('qos_specs_id', sa.String(36), index=True),
 )
 
-# limits of the disks of volume types
+# QoS specs: disk limits for volumes of volume types
 volume_qos_specs: types.Table[VolumeQosSpecsRow] = table(
     'volume_qos_specs',
     sa.Column('id', sa.String(36), primary_key=True),
@@ -57,7 +57,7 @@ volume_qos_specs: types.Table[VolumeQosSpecsRow] = table(
     sa.Column('updated_at', types.DateTime, nullable=False),
 )
 
-# access of projects to private types
+# access of projects to private volume types
 volume_type_projects = table(
     'volume_type_projects',
     sa.Column('type_id', sa.String(36), primary_key=True),
@@ -65,21 +65,21 @@ volume_type_projects = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# types of new volumes for which a project names none
+# default volume types of projects, for new volumes without a type in the request
 volume_default_types = table(
     'volume_default_types',
     sa.Column('project_id', sa.String(255), primary_key=True),
     sa.Column('type_id', sa.String(36), nullable=False, index=True),
 )
 
-# Keys of encrypted volumes, encrypted by runtime/secret_encryption.py. Copies of a volume share its key, which is
-# deleted with the last of them.
+# Keys of encrypted volumes, which runtime/secret_encryption.py encrypts. Copies of a volume share its key. The key is
+# deleted with the last volume, snapshot or backup that uses it.
 volume_encryption_keys: types.Table[VolumeEncryptionKeysRow] = table(
     'volume_encryption_keys',
     sa.Column('id', sa.String(36), primary_key=True),
-    sa.Column('type_id', sa.String(36), nullable=False),         # type with the encryption parameters
+    sa.Column('type_id', sa.String(36), nullable=False),         # volume type with the encryption parameters
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # name of the deployment's key that encrypts it
+    sa.Column('encryption_key_id', sa.String(16), nullable=False),   # name of the deployment key that encrypts this key
     sa.Column('encrypted_key', sa.String(255), nullable=False),
 )
 
@@ -104,7 +104,7 @@ volume_snapshots = table(
     sa.Index('ix_volume_snapshots_volume', 'volume_id'),
 )
 
-# attachments; the volume's status is derived from these rows
+# attachments of volumes; the status of a volume is derived from these rows
 volume_attachments: types.Table[VolumeAttachmentsRow] = table(
     'volume_attachments',
     sa.Column('id', sa.String(36), primary_key=True),
@@ -120,7 +120,7 @@ volume_attachments: types.Table[VolumeAttachmentsRow] = table(
     sa.Index('ix_volume_attachments_instance', 'instance_uuid'),
 )
 
-# full copies, which outlive their volume
+# backups: full copies, which remain when their volume is deleted
 volume_backups = table(
     'volume_backups',
     sa.Column('id', sa.String(36), primary_key=True),
@@ -145,14 +145,14 @@ volume_backups = table(
     sa.Index('ix_volume_backups_volume', 'volume_id'),
 )
 
-# transfers: offers of a volume to any project that has the key
+# transfers: a volume is offered to any project that knows the transfer's key
 volume_transfers = table(
     'volume_transfers',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('volume_id', sa.String(36), nullable=False),
     sa.Column('project_id', sa.String(255), nullable=False),
     sa.Column('name', sa.String(255)),
-    sa.Column('key_hash', sa.String(64), nullable=False),        # SHA-256 of 128 random bits
+    sa.Column('key_hash', sa.String(64), nullable=False),        # SHA-256 of the transfer's key of 128 random bits
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('volume_id', name='uniq_volume_transfers_volume'),
     sa.Index('ix_volume_transfers_project_created', 'project_id', 'created_at', 'id'),
