@@ -179,7 +179,7 @@ def check(db: Database, branch: str) -> None:
     """Check the revision of a database.
 
     :raises DatabaseNotReady: the database lacks revisions of this code
-    :raises DatabaseTooNew: newer code has contracted it
+    :raises DatabaseTooNew: newer code has contracted the database
     """
     with db.reader() as conn:
         found, contracted = version_of(conn), version_of(conn, CONTRACT)

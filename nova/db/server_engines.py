@@ -1,7 +1,7 @@
 """SQLAlchemy engines for database servers: MariaDB, MySQL or PostgreSQL.
 
-``create_engine`` of oslo.db is not used, because its module loads SQLAlchemy's ORM, which is not needed and takes 5 to
-8 MB in each daemon. oslo.db still classifies errors.
+``create_engine`` of oslo.db is not used, because its module loads SQLAlchemy's ORM, which takes 5 to 8 MB in each
+daemon. oslo.db still classifies errors.
 """
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _adds: contextvars.ContextVar[bool] = contextvars.ContextVar('nova_request_adds'
 
 @contextlib.contextmanager
 def for_request(adds: bool) -> Iterator[None]:
-    """Mark the transactions of a request; if ``adds``, the request adds data, and they may not use the reserve."""
+    """Mark the transactions of a request; they may not use the reserve if the request adds data."""
     token = _adds.set(adds)
     try:
         yield

@@ -166,7 +166,7 @@ def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
 def revision(conn: engine.Connection, branch: str) -> str:
     """Return the revision of a database.
 
-    :raises DatabaseNotReady: the revision is neither that of this code nor one before or after a conversion
+    :raises DatabaseNotReady: the revision is not the newest one, and not the one before or after a conversion
     """
     found = schema.version_of(conn)
     if found in (schema.PREDECESSORS[branch], schema.revisions(branch)[0]):     # before and after a conversion

@@ -36,7 +36,7 @@ def insert_domain(conn: sa.Connection, row: DnsDomainsRow) -> None:
 
 
 def restrict(conn: sa.Connection, ident: str, for_project: str) -> None:
-    """Allow only one project, or all projects ('') to create entries in a public domain."""
+    """Allow only one project, or all projects (''), to create entries in a public domain."""
     revisions.execute(conn, sa.update(t.dns_domains).where(t.dns_domains.c.id == ident).values(for_project=for_project))
 
 
@@ -66,7 +66,7 @@ def remove_entry(conn: sa.Connection, domain_id: str, name: str) -> None:
 
 
 def forget_floating(conn: sa.Connection, address: str, project_id: str) -> None:
-    """Remove the public names of a floating address that a project no longer has."""
+    """Remove a project's entries in public domains for a floating address that the project has released."""
     c = t.dns_entries.c
     public = sa.select(t.dns_domains.c.id).where(t.dns_domains.c.project_id == PUBLIC)
     revisions.execute(conn, sa.delete(t.dns_entries).where(
@@ -86,7 +86,7 @@ def resolved(conn: sa.Connection, projects: Collection[str]) -> list[tuple[str, 
     The address of a domain is ''. An entry of a public domain is included only while its project has the floating
     address.
 
-    :param projects: projects whose own domains are included
+    :param projects: include the domains of these projects
     """
     domain, entry, floating = t.dns_domains.c, t.dns_entries.c, t.floating_ips.c
     held = sa.exists().where(floating.floating_ip_address == entry.address, floating.project_id == entry.project_id)

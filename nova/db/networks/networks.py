@@ -137,7 +137,7 @@ def _subnets_usable_by(project_id: nova_context.Projects | str) -> sa.ColumnElem
 
 
 def own(table: sa.Table) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
-    """Return a function that returns, for a context, the condition on the rows of its project (administrator: all)."""
+    """Return function(context) -> condition on rows of the caller's project, or on all rows for administrators."""
     return lambda context: of_project(table, context.sees)
 
 
@@ -149,7 +149,7 @@ def of_project(table: sa.Table, project_id: nova_context.Projects | str) -> sa.C
 
 def own_or_shared(table: sa.Table,
                   *for_all: sa.ColumnElement[bool]) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
-    """Return a function as ``own`` does; its condition includes rows that others share with the caller's project.
+    """Return function(context) -> condition on the rows of ``own`` and on rows shared with the caller's project.
 
     :param for_all: conditions on rows that all projects see
     """
@@ -431,7 +431,7 @@ def with_ip_version(values: list[str]) -> sa.ColumnElement[bool]:
 
 
 def forget_resting(conn: sa.Connection, before: datetime) -> None:
-    """Delete addresses that have rested long enough, and addresses whose lease has ended after their release."""
+    """Delete addresses that have rested long enough, and addresses with a lease that has ended since their release."""
     c, lease = t.addresses.c, t.leases.c
     ended = sa.exists().where(lease.subnet_id == c.subnet_id, lease.number == c.number,
                               lease.expires_at > c.released_at, lease.expires_at < utils.utcnow())

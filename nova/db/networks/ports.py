@@ -168,7 +168,7 @@ def leave(conn: sa.Connection, device_id: str, host: str) -> None:
     trunks.follow(conn, c.device_id == device_id)
 
 
-# routed: the port has floating addresses or forwardings; for most ports, no statement must remove any
+# routed: whether the port has floating addresses or forwardings; most ports do not
 _TO_GIVE_BACK = sa.select(
     t.ports.c.id, t.ports.c.device_id, t.ports.c.created_by_compute, t.ports.c.host,
     sa.or_(sa.exists().where(t.floating_ips.c.port_id == t.ports.c.id),

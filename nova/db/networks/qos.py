@@ -75,7 +75,7 @@ class Qualities(NamedTuple):
 def of_ports(conn: sa.Connection, ports: list[db_rows.PortsRow], nets: dict[str, db_rows.NetworksRow]) -> Qualities:
     """Return the settings of guest ports by the policy of the port or its network. Without policies, no statement runs.
 
-    :param nets: rows of their networks by id
+    :param nets: rows of the ports' networks by id
     """
     return of_policies(conn, {
         port['id']: port['qos_policy_id'] or nets[port['network_id']]['qos_policy_id'] for port in ports

@@ -174,8 +174,8 @@ def elsewhere(conn: sa.Connection, network_ids: Iterable[str], project_ids: Iter
               host: str) -> list[db_rows.RoutersRow]:
     """Return rows of routers that have an interface in one of these networks and are on other hosts or on no host.
 
-    Routers of other projects are included only if they have the gateway address of a subnet, because any project may
-    attach routers to a shared network.
+    Routers of other projects are included only if they have a subnet's gateway address, because any project may attach
+    routers to a shared network.
     """
     of, held = t.router_interfaces.c, t.addresses.c
     is_gateway = sa.exists().where(held.port_id == of.port_id, held.subnet_id == of.subnet_id,

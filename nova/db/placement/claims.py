@@ -103,7 +103,7 @@ def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: 
 
 
 def free(conn: sa.Connection, row: InstancesRow) -> None:
-    """Release the share of a server (a row) on its node, if it has one.
+    """Release the share that a server (a row) has on its node, if any.
 
     The caller changes or removes the row in the same transaction.
     """
@@ -117,7 +117,7 @@ def free(conn: sa.Connection, row: InstancesRow) -> None:
 
 
 def free_share(conn: sa.Connection, host: str, node: str, requested: dict[str, int]) -> None:
-    """Release ``requested`` on a node. It has no effect if the node was deleted."""
+    """Release ``requested`` on a node; without effect if the node was deleted."""
     conn.execute(_OF_NAME, {'key_host': host, 'key_node': node, **_by(requested, -1)})
 
 

@@ -148,7 +148,7 @@ def _mend(conn: sa.Connection, host: str, node: str) -> list[dict[str, Any]]:
     mended: list[dict[str, Any]] = []
     devices = list(known.values())
     for _place, device in _lost(conn, host, node):
-        assert device.instance_uuid is not None              # a lost device has a server
+        assert device.instance_uuid is not None              # _lost returns only devices with a server
         LOG.error('PCI device %s of node %s was assigned to server %s, which does not use it.', device.address, node,
                   device.instance_uuid)
         mended.append({'host': host, 'node': node, 'column': 'pci_devices',

@@ -26,13 +26,13 @@ from nova.db.tables import cell as t
 AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
 SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 PROXIMITY, CAPABILITIES = 'network-proximity', 'host-capabilities'
-# in the order of listing
+# in the order in which the API lists them
 POLICIES = (AFFINITY, ANTI_AFFINITY, SOFT_AFFINITY, SOFT_ANTI_AFFINITY, PROXIMITY, CAPABILITIES)
 # policies that exclude each other; a group has at most one of them
 OPPOSITES = (frozenset((AFFINITY, ANTI_AFFINITY)), frozenset((SOFT_AFFINITY, SOFT_ANTI_AFFINITY)))
 
 SCOPE = 'capabilities:'          # prefix of metadata keys for the policy host-capabilities
-MAX_SERVER_PER_HOST = 'max_server_per_host'     # the rule of anti-affinity
+MAX_SERVER_PER_HOST = 'max_server_per_host'     # rule of the policy anti-affinity
 LOCALITY = 'network_locality'    # metadata key of aggregates and capability of hosts, for the policy network-proximity
 
 

@@ -33,7 +33,7 @@ class Attempts:
 
     def begin(self, conn: sa.Connection, project_id: str, key_hash: str, request_hash: str, now: datetime.datetime,
               counted: bool = True) -> dict[str, Any] | None:
-        """Insert the row of a new request; return None, or the existing row.
+        """Insert the row of a new request and return None, or return the existing row.
 
         :param counted: whether the row counts towards the limit; False if another row of the request was counted
         :raises TooManyKeys: the project has too many rows

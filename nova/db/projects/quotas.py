@@ -80,7 +80,7 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
 
 def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
               user_id: str | None = None) -> Limits | dict[str, int]:
-    """Return the Limits of a project, or {resource: limit} of one user in it."""
+    """Return the Limits of a project, or {resource: limit} of one user in the project."""
     rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
     limits = configured(conf)
     users: dict[str, dict[str, int]] = {}
@@ -101,7 +101,7 @@ def own_limits(conn: sa.Connection, project_id: str, resources: Collection[str])
 
 
 def set_limits(conn: sa.Connection, project_id: str, limits: dict[str, int], user_id: str | None = None) -> None:
-    """Store limits of a project, or of one user in it."""
+    """Store limits of a project, or of one user in the project."""
     owner = WHOLE_PROJECT if user_id is None else user_id
     for resource, limit in limits.items():
         key = {'project_id': project_id, 'user_id': owner, 'resource': resource}
@@ -134,7 +134,7 @@ def set_class_limits(conn: sa.Connection, class_name: str, limits: dict[str, int
 
 
 def usage(conn: sa.Connection, project_id: str, user_id: str | None = None) -> dict[str, int]:
-    """Return {'instances', 'cores', 'ram'} used by the servers of a project, or of one user in it."""
+    """Return {'instances', 'cores', 'ram'} used by the servers of a project, or of one user in the project."""
     return _usage(conn, project_id, user_id)
 
 
@@ -183,7 +183,7 @@ def lock(conn: sa.Connection, project_id: str) -> None:
 
 def check_and_use(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, count: int, vcpus_each: int,
                   memory_mb_each: int) -> None:
-    """Check that new servers are within the quota of the project, and of the user in it.
+    """Check that new servers are within the quota of the project, and within the user's quota in the project.
 
     The caller then inserts their instance_mappings in the same transaction.
     :param limits: limits_of the project
@@ -264,7 +264,7 @@ def _refuse_over(limits: Limits | dict[str, int], used: dict[str, int], wanted: 
 
 
 def check_server_groups(conn: sa.Connection, limits: Limits, project_id: str, user_id: str) -> None:
-    """Check that another server group is within the limit of the project, and of the user in it.
+    """Check that another server group is within the limit of the project, and within the user's limit in the project.
 
     The caller then inserts the group in the same transaction.
     :param limits: limits_of the project

@@ -42,7 +42,7 @@ def since(conn: sa.Connection, moment: datetime, *, project_id: nova_context.Pro
 
 
 def busy(conn: sa.Connection, uuids: list[str]) -> dict[str, bool]:
-    """Return {uuid: whether it has a task in progress} of the existing servers."""
+    """Return {uuid: whether the server has a task in progress} of the existing servers."""
     rows = conn.execute(sa.select(instances.c.uuid, instances.c.vm_state, instances.c.task_state).where(
         instances.c.uuid.in_(uuids)))
     return {row.uuid: row.task_state is not None or row.vm_state == states.BUILDING for row in rows}

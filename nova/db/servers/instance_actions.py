@@ -314,8 +314,8 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str,
     """Set an earlier deadline for the open actions of servers without a host.
 
     Hosts recover the open actions of their servers.
-    :param uuids: only these servers, which wait for a conductor; a server may have a host that got no message
-    :param untaken: whether to include main actions without an owner, of servers on a host, whose message may be lost
+    :param uuids: only these servers, if their task waits for a conductor, even if they have a host
+    :param untaken: whether to include main actions without an owner on all servers, because a message may be lost
     """
     table = instance_actions
     waiting = sa.select(instances.c.uuid)

@@ -5,8 +5,8 @@ the order is (sort keys…, uuid), and text is compared by bytes. So all cells a
 server has the same position after its row has moved to another cell.
 
 Regular expressions of users are not sent to a database. A pattern of plain text becomes an SQL condition. For other
-patterns this module reads batches of ``BATCH`` rows and matches them with RE2, for at most ``MATCH_S`` seconds. RE2
-needs linear time.
+patterns this module reads batches of ``BATCH`` rows and matches them with RE2, for at most ``MATCH_S`` seconds. The
+time of RE2 is linear in the length of the text.
 """
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _tag(columns: types.Columns, tag: str) -> sa.ColumnElement[bool]:
 
 
 def _within(name: str) -> Callable[..., Any]:
-    """Return a function for the condition that a time is within one second."""
+    """Return function(columns, moment) -> condition that a time is in the second that begins at ``moment``."""
     return lambda columns, moment: sa.and_(columns[name] >= moment,
                                            columns[name] < moment + datetime.timedelta(seconds=1))
 
@@ -400,7 +400,7 @@ def _select(source: tuple[sa.Select[Any], types.Columns], sort: Sort, place: tup
         statement = statement.where(_after(columns, sort, place, several))
     order = [key.desc() if descending else key.asc() for key, descending in _keys(columns, sort, several)]
     if limit is not None and sort[0][0] not in INDEXED and columns in (LIVE.c, HISTORY.c):
-        # sort narrow rows, then read the wide rows of this page
+        # sort only ids, then read the other columns of the rows of this page
         chosen = statement.with_only_columns(columns.id).order_by(*order).limit(limit).subquery()
         statement = sa.select(*statement.selected_columns).where(columns.id == chosen.c.id)
     statement = statement.order_by(*order)

@@ -96,8 +96,8 @@ def _without(flavor: Flavor, port_id: str) -> Flavor:
 
 
 def end(conn: sa.Connection, uuid: str, request_id: str, event: str, failed: bool) -> None:
-    """Release the device of an action's port if the server no longer has the port. Call it before the action is
-    closed.
+    """Release the device of an action's port if the server no longer has the port. Call this function before the
+    action is closed.
     """
     action = instance_actions.open_of(conn, uuid, request_id) if (event, failed) in _WITHOUT else None
     if action is not None:

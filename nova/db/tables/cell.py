@@ -391,7 +391,7 @@ console_auth_tokens: types.Table[rows.ConsoleAuthTokensRow] = cell_table(
     sa.Column('token_hash', sa.String(64), primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False),
     sa.Column('console_type', sa.String(16), nullable=False),
-    sa.Column('instance_host', sa.String(255), nullable=False),      # the server's compute host at creation
+    sa.Column('instance_host', sa.String(255), nullable=False),      # the server's host, updated by a live migration
     sa.Column('host', sa.String(255)),                               # address to which the proxy connects
     sa.Column('port', sa.Integer, nullable=False),
     sa.Column('tls_port', sa.Integer),
@@ -405,7 +405,7 @@ console_auth_tokens: types.Table[rows.ConsoleAuthTokensRow] = cell_table(
     sa.Column('user_token_id', sa.String(64)),                       # the console token ends with this user token
     sa.Column('user_token_expires_at', types.DateTime),
     sa.Column('user_claims', sa.Text),                               # claims of the user token; see tokens.text_of
-    sa.Column('session_expires_at', types.DateTime),                 # NULL: the token was never used
+    sa.Column('session_expires_at', types.DateTime),                 # NULL: no session since creation or the last move
     sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
     sa.Index('ix_console_auth_tokens_expires', 'expires_at'))
 

@@ -30,7 +30,7 @@ networks: types.Table[rows.NetworksRow] = table(
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True),
     sa.Column('bridge', sa.String(15), nullable=False, unique=True),
     sa.Column('mtu', sa.Integer, nullable=False),
-    # flat: in the hosts' own routing table; vxlan: overlay network with a separate address space; vlan
+    # flat: in the hosts' own routing table; vxlan: overlay network; vlan: VLAN of a physical network
     sa.Column('network_type', sa.String(16), nullable=False, default='flat', server_default='flat'),
     sa.Column('physical_network', _text),                            # physical network of an external or VLAN network
     sa.Column('external', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
@@ -206,7 +206,7 @@ ports: types.Table[rows.PortsRow] = table(
     sa.Column('tag', sa.String(60)),
     # whether the port was created for the server and is deleted with the server; other ports belong to users
     sa.Column('created_by_compute', sa.Boolean, nullable=False, default=False),
-    # id of the request that attached the port to an existing server; only the rollback of this request releases the port
+    # id of the request that attached the port to an existing server; only its rollback releases the port
     sa.Column('attached_by', _text),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('allowed_address_pairs', types.SharedList),            # [{'ip_address', 'mac_address'}]
@@ -297,7 +297,7 @@ flavors: types.Table[rows.NetworkFlavorsRow] = table(
 service_profiles: types.Table[rows.NetworkServiceProfilesRow] = table(
     'network_service_profiles',
     sa.Column('id', _id, primary_key=True),
-    sa.Column('driver', _text, nullable=False, default=''),          # always '', because there is only one driver
+    sa.Column('driver', _text, nullable=False, default=''),          # '' or the name of the only provider
     sa.Column('metainfo', types.LongText, nullable=False),
     sa.Column('enabled', sa.Boolean, nullable=False, default=True),
     *_described(),
