@@ -42,26 +42,29 @@ class Listing:
     columns    {name in the query: column}
     constants  {name: value} of attributes that have this value in all resources
     special    {name: function(values) -> condition}
+    shares     whether the filter ``shared`` selects rows that are shared with the caller's project
     """
 
     table: sa.Table
     columns: dict[str, sa.Column[Any]]
     constants: dict[str, Any] = dataclasses.field(default_factory=dict)
     special: dict[str, Callable[[list[str]], sa.ColumnElement[bool]]] = dataclasses.field(default_factory=dict)
+    shares: bool = False
 
     def __post_init__(self) -> None:
         if 'revision' in self.table.c:
             self.columns.setdefault('revision_number', self.table.c.revision)
 
     def page(self, conn: sa.Connection, query: Iterable[tuple[str, str]], condition: sa.ColumnElement[bool],
-             columns: Sequence[str] | None = None) -> Page:
+             columns: Sequence[str] | None = None, project_id: str | None = None) -> Page:
         """Return the rows selected by the query and the condition.
 
         :param query: [(name, value)]
         :param columns: columns of the rows, or None for all
+        :param project_id: project of the caller
         """
         values = _values(query)
-        condition_of_query = self.condition(query)
+        condition_of_query = self.condition(query, project_id)
         limit, marker, sort = self._limit(values), None, self._sort(values)
         reverse = _boolean('page_reverse', values.get('page_reverse', ['false'])[0])
         if reverse:
@@ -76,19 +79,23 @@ class Listing:
         rows = networks.page(conn, self.table, condition & condition_of_query, sort, marker, most, columns)
         return Page(rows, most, reverse, bool(limit))
 
-    def condition(self, query: Iterable[tuple[str, str]]) -> sa.ColumnElement[bool]:
+    def condition(self, query: Iterable[tuple[str, str]], project_id: str | None = None) -> sa.ColumnElement[bool]:
         """Return the condition of the filters of a query.
 
         :raises BadRequest: a name is not a filter, or a value is invalid
         """
-        return sa.and_(sa.true(), *[self._condition(name, found) for name, found in _values(query).items()
+        return sa.and_(sa.true(), *[self._condition(name, found, project_id) for name, found in _values(query).items()
                                     if name not in PAGING])
 
-    def _condition(self, name: str, values: list[str]) -> sa.ColumnElement[bool]:
+    def _condition(self, name: str, values: list[str], project_id: str | None) -> sa.ColumnElement[bool]:
         if len(values) > MAX_VALUES:
             raise exception.BadRequest(f"At most {MAX_VALUES} values of '{name}' are allowed.")
         if name in self.special:
             return self.special[name](values)
+        if name == 'shared' and self.shares:
+            shared: sa.ColumnElement[bool] = self.table.c.id.in_(networks.shared_with(project_id))
+            shared = sa.or_(shared, self.table.c.shared) if 'shared' in self.table.c else shared
+            return sa.or_(*(shared if wanted else ~shared for wanted in {_boolean(name, each) for each in values}))
         if name in self.columns:
             column = self.columns[name]
             if isinstance(column.type, sa.Boolean):

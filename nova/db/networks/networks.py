@@ -109,7 +109,7 @@ def _usable_by(project_id: nova_context.Projects | str) -> sa.ColumnElement[bool
         shared_with(project_id)))
 
 
-def shared_with(project: str | sa.BindParameter[str], action: str = SHARED) -> sa.Select[Any]:
+def shared_with(project: str | sa.BindParameter[str] | None, action: str = SHARED) -> sa.Select[Any]:
     """Select the ids of resources that other projects share with a project: networks, policies, groups, pools."""
     return sa.select(t.shares.c.network_id).where(t.shares.c.target_project.in_([project, EVERYBODY]),
                                                   t.shares.c.action == action)

@@ -39,13 +39,6 @@ def shared_with(conn: sa.Connection, project_id: str, idents: list[str], lock: b
         c.id.in_(idents), c.id.in_(networks.shared_with(project_id)))).scalars()) if idents else set()
 
 
-def is_shared(values: list[str]) -> sa.ColumnElement[bool]:
-    """Return the condition of the filter ``shared`` with these values, 'true' or 'false'."""
-    wanted = {value.lower() in ('true', '1') for value in values}
-    some = t.security_groups.c.id.in_(sa.select(t.shares.c.network_id))
-    return sa.or_(*(some if each else ~some for each in wanted))
-
-
 def users(conn: sa.Connection, group_id: str) -> set[str]:
     """Return the projects with ports in a group."""
     binding = t.port_security_groups.c
@@ -118,12 +111,11 @@ def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> li
     These are the hosts of the ports, and the hosts of ports with a rule that refers to the group.
     """
     port, rule, binding = t.ports.c, t.security_group_rules.c, t.port_security_groups.c
-    own = sa.select(port.host).where(port.id.in_(port_ids))
-    others = sa.select(port.host).join_from(
-        t.ports, t.port_security_groups, binding.port_id == port.id).join(
+    own = _PLACES.where(port.id.in_(port_ids))
+    others = _PLACES.join(t.port_security_groups, binding.port_id == port.id).join(
         t.security_group_rules, rule.security_group_id == binding.security_group_id).where(
             rule.remote_group_id == group_id)
-    return sorted(set(conn.execute(sa.union(own, others)).scalars()) - {''})
+    return _hosts(conn, sa.union(own, others))
 
 
 def stateless(conn: sa.Connection, idents: Iterable[str]) -> list[str]:
@@ -133,11 +125,17 @@ def stateless(conn: sa.Connection, idents: Iterable[str]) -> list[str]:
 
 
 def hosts_with(conn: sa.Connection, group_id: str) -> list[str]:
-    """Return the hosts with a port in the group."""
-    port, binding = t.ports.c, t.port_security_groups.c
-    return sorted(set(conn.execute(sa.select(port.host).join_from(
-        t.ports, t.port_security_groups, binding.port_id == port.id).where(
-            binding.security_group_id == group_id)).scalars()) - {''})
+    """Return the hosts with a port in the group, and those to which such a port migrates."""
+    binding = t.port_security_groups.c
+    return _hosts(conn, _PLACES.join(t.port_security_groups, binding.port_id == t.ports.c.id).where(
+        binding.security_group_id == group_id))
+
+
+_PLACES = sa.select(t.ports.c.host, t.ports.c.migrating_to).select_from(t.ports)
+
+
+def _hosts(conn: sa.Connection, places: sa.Select[Any] | sa.CompoundSelect[Any]) -> list[str]:
+    return sorted({host for row in conn.execute(places) for host in row} - {''})
 
 
 def of_ports(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[str]]:

@@ -19,7 +19,8 @@ def insert(conn: sa.Connection, project_id: str, network_id: str, router_id: str
     """Insert the topology of a project, in place of a row that refers to a deleted network. The primary key prevents
     a second topology by a concurrent transaction.
     """
-    remove(conn, project_id)
+    conn.execute(sa.delete(t.topologies).where(t.topologies.c.project_id == project_id,
+                                               t.topologies.c.network_id.not_in(sa.select(t.networks.c.id))))
     conn.execute(sa.insert(t.topologies), [
         {'project_id': project_id, 'network_id': network_id, 'router_id': router_id}])
 

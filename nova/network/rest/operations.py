@@ -104,7 +104,8 @@ def index(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
             resource.prepare(conn, req.context)
     names = resource.narrowed(req.context, pages.named(req.query))
     with req.deps.api_db.reader() as conn:
-        page = resource.listing.page(conn, req.query, _condition(resource, req), resource.columns(names))
+        page = resource.listing.page(conn, req.query, _condition(resource, req), resource.columns(names),
+                                     req.context.project_id)
         compared = resource.documents(conn, req.context, page.rows, names)
         shown = permissions.readable(conn, req.context, f'get_{resource.name}', compared, resource.of_network)
     views = pages.fields(req.query, compared)

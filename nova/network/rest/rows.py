@@ -262,14 +262,15 @@ class Resource(Rows, Generic[R, V]):
                 constants[field.name] = field.get.value
             elif field.listed and (column := comparable(self.table, field.source)) is not None:
                 columns[field.name] = column
-        return Listing(self.table, columns, constants, special)
+        return Listing(self.table, columns, constants, special,
+                       any(field.load is load_shared and field.listed for field in self.fields))
 
     @functools.cached_property
     def query(self) -> params.Pairs:
         """Return the parameters of a list."""
         listing = self.listing
         filters = {**listing.columns, **listing.constants, **listing.special}
-        return params.Pairs(*filters, *TAG_FILTERS, CHANGED_SINCE, *PAGING, closed=1)
+        return params.Pairs(*filters, *(('shared',) if listing.shares and 'shared' not in filters else ()), *TAG_FILTERS, CHANGED_SINCE, *PAGING, closed=1)
 
     # ---- rows
 

@@ -1,9 +1,11 @@
 """What new groups begin with, what is made for a project that has no network, and networks that become others."""
 import concurrent.futures
 
+from oslo_db import exception as db_exc
 import pytest
 
 from nova import exception
+from nova.db.networks import topologies
 from nova.network import api
 from nova.tests.support import network_api as test_network_api
 from nova.tests.support.network_routers import inside
@@ -110,6 +112,18 @@ def test_auto_allocated_topology_is_created_once(face):
     client = face.sdk('demo', '/v2.0').network
     assert client.validate_auto_allocated_topology('p1').id == 'dry-run=pass'
     assert client.get_auto_allocated_topology('p1').id
+
+
+def test_a_concurrent_request_does_not_replace_a_topology(face):
+    """Both requests have read that there is none; the second one must begin again."""
+    first, second = inside(face)[0], ok(face('demo', 'POST', 'networks', {'network': {'name': 'second'}}))['id']
+    with face.db.writer() as conn:
+        topologies.insert(conn, 'p7', 'a deleted network', 'r0')
+        topologies.insert(conn, 'p7', first, 'r1')
+    with pytest.raises(db_exc.DBDuplicateEntry), face.db.writer() as conn:
+        topologies.insert(conn, 'p7', second, 'r2')
+    with face.db.reader() as conn:
+        assert topologies.of(conn, 'p7')['router_id'] == 'r1'
 
 
 def test_server_with_auto_network_gets_a_new_network(face):
