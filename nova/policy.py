@@ -26,9 +26,9 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar('T')
 Target = Mapping[str, str | None]   # attributes of a resource that rules can compare: project_id, user_id, …
-CACHE_S = 10              # seconds until a changed policy file takes effect for callers with cached results
-CACHE_SIZE = 20000    # cached results
-# Attributes of a caller that rules can compare; the two lists of roles are added separately.
+CACHE_S = 10              # lifetime of cached results in seconds; then changed policy files are reloaded
+CACHE_SIZE = 20000    # maximum number of cached results
+# Attributes of a caller that rules can compare, without the two lists of roles: part of the key of a cached result.
 _CALLER = operator.attrgetter('is_admin', *sorted(
     {*RequestContext(overwrite=False).to_policy_values()} - {'roles', 'service_roles'}))
 
@@ -91,7 +91,7 @@ class Policy:
         return found
 
     def compares(self, rule: str) -> frozenset[str]:
-        """Return the names of the resource's attributes that a rule and the rules it refers to compare."""
+        """Return the names of the resource's attributes that a rule compares, including the rules that it refers to."""
         compared = self._compared
         if rule not in compared:
             check = self.rules[rule].check
@@ -113,7 +113,7 @@ class Policy:
 
     def explain(self, context: RequestContext, rule: str,
                 target: Target) -> tuple[files.Rule, explain.Step]:
-        """Return (files.Rule, explain.Step of its check) for a rule; ``knows`` must be true for the rule."""
+        """Return (the rule, its evaluated check). The rule must exist, see ``knows``."""
         values, present = self._values(context), _present(target)
 
         def ask(check: policy_hooks.BaseCheck) -> bool:
@@ -121,7 +121,7 @@ class Policy:
         return self.rules[rule], explain.explain(self.rules[rule].check, self.rules, present, values, ask)
 
     def _values(self, context: RequestContext) -> Values:
-        """Return the values of a caller that rules can compare."""
+        """Return the caller's values that rules can compare."""
         values = {**context.to_policy_values(), 'is_admin': bool(context.is_admin)}
         token: Values = {name: {'id': ident} for name, ident in (('domain', context.domain_id),) if ident}
         if context.project_domain_id:
@@ -155,7 +155,7 @@ class Policy:
         self._enforcer.set_rules({name: rule.check for name, rule in rules.items()})
         written = {name: rule for name, rule in rules.items() if rule.source != files.DEFAULT}
         used = self._used(rules) if written else set()
-        idle: dict[str, list[str]] = {}                   # file: rules without an effect
+        idle: dict[str, list[str]] = {}                   # {file: rules without an effect}
         for name, rule in written.items():
             if name in used or (rule.source, name) in self._warned:
                 continue
@@ -172,7 +172,7 @@ class Policy:
                         'operations: %s.', source, self.service.name, ', '.join(sorted(names)))
 
     def _used(self, rules: dict[str, files.Rule]) -> set[str]:
-        """Return the names of the rules that guard something, and of those that these refer to."""
+        """Return the names of the rules that the API evaluates, and of the rules that they refer to."""
         if self.service.extensions:
             referred = {name for rule in rules.values() for name in files.references(rule.check)}
             return {name for name in rules if files.has_effect(name) or name in self._added or name in referred}
@@ -186,7 +186,7 @@ class Policy:
 
 
 class Policies:
-    """The effective rules of the APIs of one process. The policy files of each API are read once.
+    """The effective rules of the APIs of one process. Users of one API share its Policy.
 
     :param conf: see Policy
     """
@@ -206,7 +206,8 @@ class Policies:
 
 
 def _present(values: Mapping[str, T | None]) -> dict[str, T]:
-    """Remove absent values, so that a check of an absent value fails. Rules compare strings, and 'None' equals
-    'None'.
+    """Remove absent values, so that a check of an absent value fails.
+
+    Rules compare strings: otherwise two absent values would be equal, as 'None'.
     """
     return {name: value for name, value in values.items() if value is not None and value != ''}

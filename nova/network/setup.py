@@ -1,4 +1,4 @@
-"""The first network of a deployment, and the address of its metadata service."""
+"""Default network of a deployment, and address of its metadata server."""
 import ipaddress
 import uuid
 
@@ -44,7 +44,7 @@ def default_id(api_db: Database) -> str | None:
 
 
 def metadata_address(conf: ConfigOpts, api_db: Database) -> tuple[str, int]:
-    """Return (address, port) of the metadata server that requests to 169.254.169.254 are redirected to."""
+    """Return (address, port) of the metadata server, which receives the redirected requests to 169.254.169.254."""
     if conf.network.metadata_host:
         return conf.network.metadata_host, conf.metadata.port
     with api_db.reader() as conn:

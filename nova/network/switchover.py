@@ -1,21 +1,22 @@
-"""Follow migrating guests: switch the forwarding of their frames, and hand over their connections.
+"""Follow migrating guests: redirect their frames to the destination host, and copy their conntrack entries to it.
 
-QEMU announces each interface of an arrived guest with a broadcast RARP request with the interface's MAC. It sends one
-when the guest starts to run (``announce-self``) and four more in the next second. The filters let it pass only from
-devices of guests that arrive on a host. When it comes out of a network's tunnel, this process changes the two FDB
-entries of the MAC: the tunnel's (remote host) and the bridge's (tunnel port).
+When a guest starts on the destination host (``announce-self``), QEMU broadcasts an announcement for each interface: a
+RARP request with the MAC of the interface. It repeats the announcement four times in the next second. The filters of a
+host let announcements pass only from devices of guests that migrate to the host. When an announcement arrives from the
+tunnel of a network, this process changes both FDB entries of the MAC: the tunnel's (remote host) and the bridge's
+(tunnel port).
 
-The source host sends the guest's TCP and UDP conntrack entries to the destination host: every second, and once more
-after the announcement. So replies to the guest's connections pass the filters there. Each datagram is signed with a key
-that the network service gives the two hosts for this migration. These connections are checked against the rules of the
-guest's groups like all others.
+The source host sends the conntrack entries of the guest's TCP and UDP connections to the destination host: every
+second, and once more after the announcement. Without these entries, the filters of the destination host would drop
+replies to the guest's connections. Each datagram is signed with a key that the network service gives both hosts for
+this migration. The rules of the guest's security groups apply to these connections like to all others.
 
-This file is also the program of that process. It imports no module of this product, because it is run by its path. It
-exchanges JSON messages with its parent over a socket:
+This process runs this file by its path, so the file imports no module of nova. It exchanges JSON messages with its
+parent over a socket:
 
-* ``{'device', 'moving': [[MAC, address of the destination host]]}`` replaces the guests expected behind a device;
-* ``[device, MAC, address]`` is the reply, sent before each change;
-* ``{'flows': [MigratingGuest as an object]}`` sets the guests with connection handover.
+* ``{'device', 'moving': [[MAC, address of the destination host]]}`` replaces the expected MACs of a tunnel device.
+* ``[device, MAC, address]`` is sent to the parent before the process changes the FDB entries of the MAC.
+* ``{'flows': [MigratingGuest as an object]}`` replaces the guests with copied connections.
 
 The process exits with its parent.
 """
@@ -35,37 +36,37 @@ from collections.abc import Iterator
 from typing import Any
 
 RARP, REQUEST = 0x8035, 3                     # RFC 903
-MAX_MOVING = 1000                             # MACs of a device; the rest follows with the next refresh
+MAX_MOVING = 1000                             # expected MACs of a device; a later refresh sends the others
 MESSAGE = 128 << 10                           # bytes of a message with MAX_MOVING entries
 _ANNOUNCEMENT = struct.Struct('!6s6sHHHBBH6s')      # destination, source, type; hardware, protocol, sizes, operation
-# linux/if_packet.h, linux/if_ether.h, linux/filter.h. A socket bound to one protocol misses frames that a bridge takes.
+# linux/if_packet.h, linux/if_ether.h, linux/filter.h. A socket for one protocol misses frames that a bridge takes.
 _SOL_PACKET, _IGNORE_OUTGOING, _ALL, _ATTACH_FILTER = 263, 23, 3, 26
 _ANNOUNCEMENTS = ((0x28, 0, 0, 12), (0x15, 0, 1, RARP), (6, 0, 0, 64), (6, 0, 0, 0))     # BPF: frames of type RARP
 # linux/rtnetlink.h, linux/neighbour.h
 _NEWNEIGH, _ERROR, _BRIDGE = 28, 2, 7
 _REQUESTED = 0x1 | 0x4 | 0x100 | 0x400        # NLM_F_REQUEST, ACK, REPLACE, CREATE
-_SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: the tunnel's FDB; NTF_MASTER: the bridge's
+_SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: FDB of the tunnel; NTF_MASTER: FDB of the bridge
 _STATIC, _PERMANENT = 0x42, 0xc0              # "static" and "permanent" of bridge(8)
 _DESTINATION, _MAC = 1, 2                     # NDA_DST, NDA_LLADDR
-PORT = 4788                                   # UDP port for connections of incoming guests
-MAX_FLOWS = 4096                              # maximum of a guest; further connections are not handed over
-SEND_S = 1                                    # interval between two handovers of a guest's connections
-FLOWS_OF_MESSAGE = 12                         # fits into one Ethernet frame
+PORT = 4788                                   # UDP port that receives connections of incoming guests
+MAX_FLOWS = 4096                              # maximum connections of a guest; others are not copied
+SEND_S = 1                                    # interval between two copies of a guest's connections
+FLOWS_OF_MESSAGE = 12                         # connections in a datagram that fits into an Ethernet frame
 DATAGRAM = 2048
 # linux/netfilter/nfnetlink_conntrack.h
 _GET_FLOW, _NEW_FLOW, _DONE = 0x101, 0x100, 3
-_DUMP, _CREATE = 0x1 | 0x300, 0x1 | 0x4 | 0x400 | 0x200      # NLM_F_REQUEST with DUMP; with ACK, CREATE, EXCL
+_DUMP, _CREATE = 0x1 | 0x300, 0x1 | 0x4 | 0x400 | 0x200      # REQUEST and DUMP; REQUEST, ACK, CREATE and EXCL
 _NESTED = 0x8000
 _ORIGINAL, _REPLY, _STATUS, _STATE, _TIMEOUT, _ZONE, _FILTER = 1, 2, 3, 4, 7, 18, 25
 _SEEN_REPLY, _ESTABLISHED = 0x2, 3
 _KNOWN = 0x2 | 0x4 | 0x8                      # IPS_SEEN_REPLY, ASSURED, CONFIRMED
-_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: earlier sequence numbers are unknown here
+_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: this host knows no earlier sequence numbers
 _PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 _MAX_TIMEOUT_S = 5 * 86400
 
 
 def announced_mac(frame: bytes) -> str | None:
-    """Return the MAC of an announcement, or None for other frames."""
+    """Return the MAC in an announcement, or None for another frame."""
     if len(frame) < _ANNOUNCEMENT.size:
         return None
     _all, source, kind, _hardware, _protocol, _sizes, _size, operation, sender = _ANNOUNCEMENT.unpack_from(frame)
@@ -107,14 +108,14 @@ def _attributes(data: bytes) -> dict[int, bytes]:
 
 @dataclasses.dataclass
 class MigratingGuest:
-    """A migrating guest, and the two hosts of its connection handover.
+    """A migrating guest with copied connections.
 
-    own, peer  addresses of this host and of the other one
-    incoming   the guest migrates to this host
+    own, peer  address of this host, and of the other host of the migration
+    incoming   whether the guest migrates to this host
     key        signing key, hexadecimal digits
     zone       conntrack zone of the guest's network
     addresses  addresses of the guest
-    device     tunnel device of the announcement with ``mac``
+    device     tunnel device from which the announcement of ``mac`` arrives
     """
 
     own: str
@@ -143,7 +144,7 @@ def verified(key: str, datagram: bytes) -> list[Any]:
 
 
 def dump_requests(addresses: list[str]) -> list[bytes]:
-    """Return the conntrack dump requests for addresses; the answers may have others.
+    """Return the conntrack dump requests for addresses. The replies may also have entries of other addresses.
 
     IPv6 connections are requested without a filter: kernels compare IPv6 addresses wrongly
     (ctnetlink_filter_match_tuple).
@@ -151,7 +152,7 @@ def dump_requests(addresses: list[str]) -> list[bytes]:
     found = []
     for address in addresses:
         ip = ipaddress.ip_address(address)
-        for end in (0, 1) if ip.version == 4 else ():             # source or destination of its first packet
+        for end in (0, 1) if ip.version == 4 else ():        # source or destination of the connection's first packet
             body = _attribute(_ORIGINAL | _NESTED, _attribute(1 | _NESTED, _attribute(1 + end, ip.packed)))
             body += _attribute(_FILTER | _NESTED, _attribute(1, struct.pack('=I', 1 << end)) + _attribute(2, bytes(4)))
             found.append(_netfilter(_GET_FLOW, _DUMP, 4, body))
@@ -164,8 +165,7 @@ def _netfilter(kind: int, flags: int, version: int, body: bytes) -> bytes:
 
 
 def flow_of(message: bytes, zone: int) -> list[Any] | None:
-    """Return [protocol, source, destination, ports of both, seconds] of an established connection in a zone, or None.
-    """
+    """Return [protocol, source, destination, their ports, timeout in s] of an established connection, or None."""
     found = _attributes(message)
     if int.from_bytes(found.get(_ZONE, b''), 'big') != zone:
         return None
@@ -193,7 +193,7 @@ def _tuple(data: bytes) -> tuple[int, str, str, int, int] | None:
 
 
 def new_flow(flow: list[Any], zone: int, own: list[str]) -> bytes | None:
-    """Return the message that creates a conntrack entry, or None if it is not a connection of the guest.
+    """Return the message that creates a conntrack entry, or None if the guest cannot have this connection.
 
     :param flow: as in flow_of; another host sent it, and its values are not checked yet
     :param own: addresses of the guest
@@ -222,7 +222,7 @@ def new_flow(flow: list[Any], zone: int, own: list[str]) -> bytes | None:
 
 
 class Connections:
-    """Connections of guests that leave this host or arrive."""
+    """Sends and receives the connections of migrating guests."""
 
     def __init__(self) -> None:
         self._all: list[MigratingGuest] = []
@@ -251,7 +251,7 @@ class Connections:
             self.incoming[made] = next(each for each in all_of_them if each.own == address)
 
     def take(self, ready: socket.socket) -> None:
-        """Create the conntrack entries of a datagram."""
+        """Create the conntrack entries that a received datagram names."""
         try:
             datagram, (sender, *_rest) = ready.recvfrom(DATAGRAM)
         except OSError:
@@ -260,13 +260,13 @@ class Connections:
             if each.incoming and each.peer == sender:
                 found = [message for flow in verified(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
-                with _netlink() as kernel, contextlib.suppress(OSError):         # the connections are sent again
+                with _netlink() as kernel, contextlib.suppress(OSError):         # the source host sends them again
                     for message in found:
                         kernel.send(message)
-                        kernel.recv(4096)        # an existing entry stays unchanged
+                        kernel.recv(4096)        # the kernel refuses an existing entry
 
     def send(self, device: str | None = None, mac: str | None = None) -> None:
-        """Send connections of leaving guests: of all that are due, or of one that has left."""
+        """Send the connections of all leaving guests when they are due, or of one guest now."""
         if mac is None:
             if self.due_s is None or self.due_s > 0:
                 return
@@ -294,7 +294,7 @@ def _netlink() -> socket.socket:
 
 
 def _dump(request: bytes) -> Iterator[bytes]:
-    """Yield the attributes of each connection in the answer to a request.
+    """Yield the attributes of each connection in the reply to a dump request.
 
     :raises OSError: the kernel refuses the request
     """
@@ -332,7 +332,7 @@ def listener(device: str) -> socket.socket:
 
 
 class Switchover:
-    """State of the process.
+    """Main loop of the process.
 
     :param control: socket to the parent
     :param kernel: rtnetlink socket
@@ -345,7 +345,7 @@ class Switchover:
         self._connections = Connections()
 
     def run(self) -> None:
-        """Run until the parent closes its end."""
+        """Run until the parent closes its end of the socket."""
         while True:
             incoming = self._connections.incoming
             ready, _, _ = select.select([self._control, *self._listeners, *incoming], [], [], self._connections.due_s)
@@ -383,7 +383,7 @@ class Switchover:
         mac = announced_mac(frame)
         address = self._moving[device].pop(mac, None) if mac else None
         if mac and address:
-            # reply first, so that the parent can read the reply when it has seen the change
+            # reply first: a parent that sees the change can then already read the reply
             self._control.send(json.dumps([device, mac, address]).encode())
             _switch(self._kernel, device, mac, address)
             self._connections.send(device, mac)
@@ -394,7 +394,7 @@ def _log_error(text: str) -> None:
 
 
 def _switch(kernel: socket.socket, device: str, mac: str, address: str) -> None:
-    """Change both FDB entries. The parent's next refresh repairs failures."""
+    """Change both FDB entries of a MAC. After a failure, the parent's next refresh changes them."""
     try:
         for request in requests(socket.if_nametoindex(device), mac, address):
             kernel.send(request)

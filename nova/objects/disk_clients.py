@@ -1,13 +1,13 @@
-"""Record of the Ceph clients that a server's guest has opened its disks and volumes with.
+"""Record of the Ceph clients with which a server's guest has opened its disks and volumes.
 
 An evacuation blocks these clients (ADR 0014). Ceph forgets a client 30 seconds after a connection loss, and has no lock
-for a disk that was never written. Therefore the host records the addresses before the guest starts. The record is the
-key KEY of the server's system metadata::
+for a disk that was never written. Therefore the host records the addresses before the guest starts. The server's
+system metadata has the record under the key KEY::
 
     {'host': the guest's host, 'images': {pool/image: [address, ...]}, 'fenced': host or None}
 
-Unknown clients of an image are None instead of a list. ``fenced`` names a former host without open images. If that host
-gets the server again, it removes the record first.
+The value of an image is None if its clients are unknown. ``fenced`` is a former host that was blocked and has no image
+open. If the server returns to this host, the host first removes the record.
 """
 import dataclasses
 import re
@@ -32,7 +32,7 @@ class Record:
 
     host     the guest's host
     images   {pool/image: addresses of the clients, or None if unknown}
-    fenced   former host without open images
+    fenced   former host that was blocked and has no image open
     """
 
     host: str
@@ -42,14 +42,14 @@ class Record:
     def clients_of(self, host: str) -> Images | None:
         """Return the clients of a host's guest, or None if that host has no record.
 
-        If the record's host is fenced, the result is empty for every host: no host can have run the guest since then.
+        If the record's host is fenced, the result is empty for every host: no host has run the guest since the fencing.
         """
         if self.host == self.fenced:
             return {}
         return self.images if self.host == host else None
 
     def values(self) -> dict[str, typing.Any]:
-        """Return the record in the form of the system metadata."""
+        """Return the record as a value of the system metadata."""
         return dataclasses.asdict(self)
 
 

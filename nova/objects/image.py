@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Image(TypedDict):
     """An image. min_ram is in MiB, min_disk in GiB, the other sizes in bytes; times are naive UTC.
 
-    ``trusted_certs``: ids of certificates that a server's user trusts; only of the image of a new guest.
+    ``trusted_certs``: ids of the certificates that the user of a server trusts. Only the image of a new guest has them.
     """
 
     id: ReadOnly[str]

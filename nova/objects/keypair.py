@@ -18,7 +18,7 @@ from cryptography.x509 import oid
 from nova import exception
 from nova.runtime import concurrency
 
-RSA_BITS = 2048                   # all guests support it, and get-password can decrypt with it
+RSA_BITS = 2048                   # all guests support RSA, and "nova get-password" can decrypt with it
 CERTIFICATE_DAYS = 3650
 _SSH_TYPE = re.compile(r'(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|'
                        r'sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)\Z')
@@ -48,9 +48,9 @@ class Generator:
         self._users: collections.Counter[str] = collections.Counter()
 
     def generate(self, type_: str, user_id: str) -> tuple[str, str, str]:
-        """Generate a pair with the function generate.
+        """Generate a key pair like the function ``generate``.
 
-        :raises TooManyRequests: too many requests wait, in total or of this user
+        :raises TooManyRequests: too many requests of this user or of all users wait
         """
         with self._lock:
             if self._users.total() >= self._most or self._users[user_id] >= self._of_one:
@@ -101,7 +101,7 @@ def _ssh_fingerprint(public_key: str) -> str:
 def _load_ssh(text: bytes) -> None:
     try:
         key = serialization.load_ssh_public_key(text)
-    except (ValueError, NotImplementedError, crypto_errors.UnsupportedAlgorithm):      # for example a compressed point
+    except (ValueError, NotImplementedError, crypto_errors.UnsupportedAlgorithm):      # e.g. a compressed ECDSA point
         raise exception.KeypairInvalid(reason='the key is damaged.') from None
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < _MIN_RSA_BITS:
         raise exception.KeypairInvalid(reason=f'an RSA key must have {_MIN_RSA_BITS} bits at least.')
@@ -117,7 +117,7 @@ def _certificate_fingerprint(text: str) -> str:
 
 
 def _utf8_string(text: str) -> bytes:
-    """Return the DER form of a text, limited to 255 bytes."""
+    """Return a text as UTF8String in DER, truncated to 255 bytes."""
     data = text.encode()[:255]
     return b'\x0c' + (b'' if len(data) < 128 else b'\x81') + bytes([len(data)]) + data
 

@@ -1,4 +1,4 @@
-"""A move of a server, as sent between services: the columns of its row that a compute service needs."""
+"""RPC object of a move of a server: the columns of the move's row that a compute service needs."""
 from typing import Any
 
 from nova.objects import base

@@ -14,15 +14,15 @@ TYPES = (PCI, PHYSICAL, VIRTUAL, MEDIATED)
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """One function of a device on a host, or a mediated device that can be created on one.
+    """A function of a PCI device on a host, or a mediated device that the host can create.
 
     address      'domain:bus:slot.function', hexadecimal, lower case; four more digits for a mediated device
     parent_addr  address of a virtual function's physical function, or of a mediated device's parent
-    devname      name of its network interface, or of the interface of its physical function
+    devname      network interface of the device, or of its physical function
     tags         from the configuration: physical_network, trusted, remote_managed, resource_class, …
     status       'unavailable': a physical function with claimed virtual functions, or a virtual function whose physical
                  function is claimed; 'removed': assigned to a guest, but the host no longer finds the device
-    claimed_by_move         whether a move of the server holds the device, not the server's present host
+    claimed_by_move   whether a move of the server has claimed the device, instead of the server on its current host
     """
 
     address: str
@@ -55,10 +55,10 @@ class Request:
     """A request for devices.
 
     count        number of devices
-    spec         alternatives, each {'vendor_id', 'product_id', 'dev_type' and tags} with any of these keys
+    spec         alternatives; each is a dict with some of the keys 'vendor_id', 'product_id', 'dev_type' and tags
     numa_policy  'required', 'preferred', 'legacy' or 'socket'
-    alias_name   name in the flavor
-    request_id   port of the request
+    alias_name   PCI alias in the flavor
+    request_id   id of the port that needs the device; None: not for a port
     """
 
     count: int
@@ -74,7 +74,7 @@ def dump(values: list[Any] | tuple[Any, ...]) -> list[dict[str, Any]]:
 
 
 def load_devices(values: list[dict[str, str]] | tuple[Any, ...]) -> list[Device]:
-    """Return [Device] of records; fields of another release are ignored."""
+    """Return the Devices of JSON values; unknown fields are ignored."""
     return [utils.from_known(Device, value) for value in values]
 
 
@@ -87,7 +87,7 @@ def load_requests(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Reques
 
 
 def requested(flavor: Flavor | None) -> tuple[Request, ...]:
-    """Return the device requests in a server's stored flavor; aliases are as defined when the server got the flavor."""
+    """Return the device requests in a server's stored flavor, which were made from the aliases of that time."""
     return tuple(load_requests(flavor and flavor.get('pci_requests') or ()))
 
 
@@ -97,7 +97,7 @@ def of_ports(flavor: Flavor) -> dict[str, Request]:
 
 
 def with_ports(flavor: Flavor, requests: Collection[Request]) -> Flavor:
-    """Return the stored flavor, with these requests in place of all requests of ports."""
+    """Return the stored flavor after its requests of ports are replaced by these requests."""
     kept = [*(request for request in requested(flavor) if not request.request_id), *requests]
     others = flavor.copy()
     others.pop('pci_requests', None)

@@ -13,10 +13,10 @@ class RequestSpec(base.NovaObject):
     injected_files      [{'path', 'contents'}], contents in base64
     block_devices       rows of block_device_mapping_v2 as normalized by the API
     hints               scheduler hints, each value a list
-    force_host, force_node   destination without filters, for administrators only
+    force_host, force_node   destination that most filters do not check; for administrators only
     requested_host, requested_node   destination that the filters check (microversion 2.74)
     retry_hosts         [[host, node]] of failed builds
-    category            name of the instance category; not set in specs older than categories
+    category            name of the instance category; not set by releases without categories
     adopts              whether an existing guest with the server's uuid is adopted instead of building a new one
     """
 
@@ -27,7 +27,7 @@ class RequestSpec(base.NovaObject):
     project_id: str
     user_id: str
     flavor: Any
-    image: Any                                # image.model: id, status, min_ram, min_disk, properties, …
+    image: Any                                # dict with id, status, min_ram, min_disk, properties, …
     availability_zone: str | None
     requested_networks: Any
     security_groups: Any                      # list of names
@@ -46,7 +46,7 @@ class RequestSpec(base.NovaObject):
 
     @property
     def has_no_networks(self) -> bool:
-        """Whether the server has no ports, so that the network service is not called."""
+        """Whether the server has no ports. Such a server needs no call of the network service."""
         return self.requested_networks == 'none' or self.requested_networks == []
 
     @property
@@ -55,7 +55,7 @@ class RequestSpec(base.NovaObject):
 
     @property
     def category_name(self) -> str | None:
-        """The instance category, or None in a spec that is older than categories."""
+        """The instance category, or None in a spec of a release without categories."""
         return self.category if self.obj_attr_is_set('category') else None
 
 

@@ -1,4 +1,4 @@
-"""Operations on the service and on buckets. Function names are action names in the audit log."""
+"""Operations on the store and on buckets. The audit log uses the function names as action names."""
 
 from nova.objectstore import documents
 from nova.objectstore import errors
@@ -8,7 +8,7 @@ from nova.objectstore.request import PAGE
 from nova.objectstore.request import Request
 from nova.runtime.http import priorities
 
-DELETE_BATCH = 100                    # objects deleted in one transaction, so that other writers are not blocked
+DELETE_BATCH = 100                    # objects deleted in one transaction, so that other writers wait only briefly
 
 
 def list_buckets(req: Request) -> Answer:

@@ -14,7 +14,7 @@ ALGORITHM, _EMPTY = 'AWS4-HMAC-SHA256', hashlib.sha256().hexdigest()
 
 
 class Digest(Protocol):
-    """Accumulator of a digest."""
+    """A digest that is computed piece by piece."""
 
     def update(self, data: bytes, /) -> object: ...
 
@@ -41,7 +41,7 @@ def _aws(name: str, size: int) -> _Crc:
     return _Crc(getattr(checksums, name), size)
 
 
-# checksums of S3: () -> accumulator
+# checksums of S3: {name: function() -> Digest}
 CHECKSUMS: dict[str, Callable[[], Digest]] = {
     'crc32': lambda: _Crc(zlib.crc32, 4), 'crc32c': lambda: _aws('crc32c', 4),
     'crc64nvme': lambda: _aws('crc64nvme', 8), 'sha1': hashlib.sha1, 'sha256': hashlib.sha256}
@@ -88,10 +88,10 @@ def sums_of(environ: WSGIEnvironment) -> dict[str, str]:
 
 
 class Chain:
-    """Signatures of chunks. Each covers the signature of the previous chunk, the first covers that of the request.
+    """Verifies signatures of chunks. Each covers the previous signature; the first covers the request's signature.
 
     :param key: signing key of the scope
-    :param text: string to sign of the request; its lines 2 and 3 are the time and the scope
+    :param text: the request's "string to sign"; its lines 2 and 3 are the time and the scope
     :param signature: signature of the request
     """
 

@@ -1,4 +1,4 @@
-"""Reader of framed bodies, which consist of lines with data between them. It reads large blocks."""
+"""Buffered reader of request bodies that consist of lines with data between them."""
 from collections.abc import Callable
 
 Piece = bytes | memoryview                       # part of a content
@@ -17,7 +17,7 @@ class FrameReader:
         self._data, self._view, self._at = b'', memoryview(b''), 0
 
     def line(self) -> bytes:
-        """Return the next line without its end; truncated if it is too long or the body ends."""
+        """Return the next line without its line break; at most MAX_LINE bytes, or the bytes up to the body's end."""
         line = b''
         while len(line) < MAX_LINE:
             end = self._data.find(b'\n', self._at, self._at + MAX_LINE - len(line)) + 1

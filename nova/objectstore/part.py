@@ -1,4 +1,4 @@
-"""Entry point of the object store (nova.cloud.optional_parts.ObjectStore): files, rights, checks of signatures."""
+"""Assembly of the object store for nova.cloud.optional_parts.ObjectStore: files, policy and authentication."""
 from __future__ import annotations
 
 import base64
@@ -42,7 +42,7 @@ TOKEN = ('AccessDenied', 'The token is not valid, or is for no project.', 403)
 
 
 class LocalCallers:
-    """Callers from the all-in-one's embedded identity service."""
+    """Authenticates callers with the embedded identity service of the all-in-one."""
 
     def __init__(self, identity: IdentityService) -> None:
         self._identity = identity
@@ -68,18 +68,18 @@ class LocalCallers:
         except exception.Unavailable:
             raise errors.S3Error(*AWAY) from None
         if not data.project_id or data.credential and 'access_rules' in data.credential:
-            raise errors.S3Error(*TOKEN)         # access rules name no operations of the object store
+            raise errors.S3Error(*TOKEN)         # no access rule can permit an operation of the store
         return app.User(data.user_id, data.project_id, tuple(data.roles))
 
 
 class RemoteCallers:
-    """Callers from Keystone, read with the account of [ec2].
+    """Authenticates callers with Keystone, through the service account in [ec2].
 
     :raises InvalidInput: [ec2] names no account
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        from nova.cloud import ec2_account                   # its libraries are loaded only where it is used
+        from nova.cloud import ec2_account                   # only this class needs keystoneauth
         self._session, self._url, self._timeout = ec2_account.session_of(conf)
 
     def signer(self, signed: signing.Signed, address: str) -> app.User:
@@ -152,13 +152,13 @@ def local(conf: ConfigOpts, rules: policy.Policy, identity_service: IdentityServ
           finish: audit.Finish) -> app.Application:
     """Return the application of an all-in-one.
 
-    :param identity_service: the embedded one
+    :param identity_service: the embedded identity service
     """
     return application(conf, rules, LocalCallers(identity_service), finish)
 
 
 def finish_of(conf: ConfigOpts) -> tuple[audit.Finish, Database | None]:
-    """Return the function that stores the records of writes in a daemon, and its database.
+    """Return (function that stores the audit records of writes in a daemon, its database or None).
 
     Records go to the audit log if [api_database] names its database. Otherwise they go to the service's log, since the
     store needs no database.
@@ -177,9 +177,9 @@ def finish_of(conf: ConfigOpts) -> tuple[audit.Finish, Database | None]:
 
 
 def server(conf: ConfigOpts, application: app.Application, threads: int, certificate: tls.Tls | None) -> wsgi.Server:
-    """Return the listener of the object store, at the root of [objectstore] listen and port.
+    """Return the HTTP server of the object store at [objectstore] listen and port; the store is at the path /.
 
-    :param threads: concurrent requests; half of them may be uploads
+    :param threads: maximum number of concurrent requests; half of them may be uploads
     """
     mounts = wsgi.Mounts([wsgi.Mount('', application, max_body=None)], lambda url: {})
     plan = priorities.Plan(threads, max(2, threads // 2),

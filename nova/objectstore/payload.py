@@ -1,6 +1,6 @@
 """The body of a request: optional aws-chunked framing, digests and signatures.
 
-The content may only be used after the iteration ended, because digests and signatures are verified at its end.
+Use the content only after the end of the iteration, which verifies digests and signatures at the end.
 """
 from collections.abc import Callable, Iterator
 import hashlib
@@ -16,8 +16,8 @@ from nova.objectstore import errors
 from nova.objectstore import framing
 from nova.web import bodies
 
-PIECE = 512 * 1024                                 # bytes of one read, as the HTTP server receives them
-MAX_MD5_BYTES = 64 << 20                                # maximum bytes of an object that always has an MD5 ETag
+PIECE = 512 * 1024                        # bytes of one read; the HTTP server reads uploads in pieces of this size
+MAX_MD5_BYTES = 64 << 20                                # objects up to this size always have an MD5 as ETag
 UNSIGNED = 'UNSIGNED-PAYLOAD'
 # x-amz-content-sha256 of framed contents: (signed chunks, checksums in trailers)
 FRAMED = {'STREAMING-UNSIGNED-PAYLOAD-TRAILER': (False, True), 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD': (True, False),
@@ -58,7 +58,7 @@ class Payload:
             usedforsecurity=False)
 
     def etag(self) -> str:
-        """Return the ETag after the iteration: the MD5, or a value in a form that clients do not mistake for an MD5."""
+        """Return the ETag, after the iteration: the MD5, or a random value with a suffix that an MD5 cannot have."""
         return self._md5.hexdigest() if self._md5 is not None else f'{uuid.uuid4().hex}-1'
 
     def _length(self, environ: WSGIEnvironment, most: int) -> int:
@@ -108,7 +108,7 @@ class Payload:
             yield piece
 
     def _chunks(self) -> Iterator[memoryview]:
-        """Yield the chunks of aws-chunked, and verify the checksums in its trailers."""
+        """Yield the data of an aws-chunked body, and verify its signatures and trailers."""
         size, frames = MIN_CHUNK, framing.FrameReader(self._input.read, PIECE)
         while size:
             before, found = size, _CHUNK.fullmatch(frames.line())
@@ -134,9 +134,9 @@ class Payload:
         self._read_trailers(frames)
 
     def _malformed(self, why: str = 'The content is not framed as aws-chunked.') -> errors.S3Error:
-        """Return the error of malformed framing.
+        """Return the error for malformed framing.
 
-        :raises S3Error: an earlier signature is wrong; this error takes precedence
+        :raises S3Error: the signature of an earlier chunk is wrong; this error takes precedence
         """
         self._background.end()
         return errors.S3Error('InvalidChunkSizeError', why)

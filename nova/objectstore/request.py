@@ -10,14 +10,14 @@ from nova.objectstore import errors
 from nova.objectstore import payload
 from nova.objectstore import store as stores
 
-PAGE = 1000                       # maximum keys of a page, and of a delete request
+PAGE = 1000                       # maximum keys of a page in a list, and of a delete request
 
 Answer = tuple[int, list[tuple[str, str]], Any]         # (status, headers, bytes or a Stream)
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Argument of an operation.
+    """A request to the store; each operation takes it as argument.
 
     store, region   the store and its region
     environ   WSGI environment
@@ -57,7 +57,7 @@ class Request:
         return min(int(text), most)
 
     def document(self, most: int, sums: bool = True) -> bytes:
-        """Return the body of a request that has a document."""
+        """Return the XML document in the body; empty if there is no body."""
         if not (self.header('content-length') or '').strip('0') and not self.header('x-amz-decoded-content-length'):
             return b''
         return b''.join(self.body(most, sums))

@@ -22,7 +22,7 @@ def stamp(when: datetime.datetime) -> str:
 
 
 def shown(encoding: str | None) -> Callable[[str], str]:
-    """Return the function that encodes keys in lists.
+    """Return the function that encodes the keys in a list response.
 
     :raises S3Error: unknown encoding
     """

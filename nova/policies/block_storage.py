@@ -29,7 +29,7 @@ BASE = (
 _ADMIN = 'rule:admin_api'
 _READER = 'rule:xena_system_admin_or_project_reader'
 _MEMBER = 'rule:xena_system_admin_or_project_member'
-# Changes of attachments below a running guest destroy its data, so only the services of the deployment make them.
+# Only services of the deployment may change attachments: a change while a guest uses the volume destroys data.
 _SERVICE = 'rule:context_is_admin or role:service'
 
 RULES = (

@@ -1,4 +1,4 @@
-"""The check ``field:RESOURCE:NAME=VALUE`` of network rules: compares an attribute of the resource."""
+"""Policy check ``field:RESOURCE:NAME=VALUE`` of network rules: compares an attribute of the resource with a value."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ _FLAGS = ('true', 'false')
 
 
 class FieldCheck(oslo_policy.Check):
-    """Passes if the resource's attribute has a value; ``~`` in front of the value makes it a regular expression.
+    """Passes if the attribute NAME of the request's resource equals VALUE. ``~REGEX`` as VALUE is a regular expression.
 
-    The name of the resource has no effect, as in Neutron: the rule is evaluated for the resource of the request.
+    RESOURCE has no effect, as in Neutron.
     """
 
     def __init__(self, kind: str, match: str) -> None:
@@ -44,5 +44,5 @@ class FieldCheck(oslo_policy.Check):
 
 
 def register() -> None:
-    """Make the check known to oslo.policy."""
+    """Register the check in oslo.policy."""
     oslo_policy.register(KIND, FieldCheck)

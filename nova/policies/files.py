@@ -1,9 +1,9 @@
 """Policy files: the rules of policy.yaml and policy.d.
 
 The main file is read first, then the files of each directory in alphabetical order; the last value of a rule wins. A
-rule without a value keeps its default, unless the files name its extension: ``os_compute_api:os-services`` applies to
-every operation of os-services without a value. Rules in ``policies.EXTRAS`` never follow their extension. Legacy rule
-names (``policies.legacy_names``) apply to rules without a value under their current name.
+rule that no file sets keeps its default, unless a file sets its extension: ``os_compute_api:os-services`` applies to
+every operation of os-services that no file sets. Rules in ``policies.EXTRAS`` never follow their extension. A legacy
+rule name (``policies.legacy_names``) applies if no file sets the current name.
 
 Extensions, legacy names and directories exist for the compute API only. The other APIs have one file each.
 """
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = ('.yaml', '.yml', '.json', '.conf')
 DEFAULT = 'default'
-Text = str | list[str | list[str]]          # a check in a file; a list is the older form
-_ATTRIBUTE = re.compile(r'%\(([^)]+)\)')                # of the resource, in a check
+Text = str | list[str | list[str]]          # a check in a file; lists are an older syntax
+_ATTRIBUTE = re.compile(r'%\(([^)]+)\)')                # attribute of the resource in a check
 _REMOTE = ('http', 'https')                             # kinds of checks that send all attributes of the resource
 _NEVER = re.compile(r'(?<![^\s(])!(?![^\s)])')         # the check that no caller passes
 
@@ -44,7 +44,7 @@ class Rule:
     :ivar text: the check as written
     :ivar check: the parsed check
     :ivar source: path of the file that defines it, or DEFAULT
-    :ivar by: name of the extension's or legacy rule that it follows, or None
+    :ivar by: name of the extension or legacy rule that sets it, or None
     """
 
     text: str
@@ -87,7 +87,7 @@ def signature(conf: cfg.ConfigOpts | None, service: Service = policies.COMPUTE) 
 
 def rules(conf: cfg.ConfigOpts | None, added: dict[str, str] | None = None,
           service: Service = policies.COMPUTE) -> dict[str, Rule]:
-    """Return {name: Rule} of all effective rules, including additional rules of the files.
+    """Return {name: Rule} of all effective rules, including rules that only the files define.
 
     :param added: {name: default} of rules of plugins
     :raises InvalidInput: a file is invalid
@@ -102,13 +102,13 @@ def rules(conf: cfg.ConfigOpts | None, added: dict[str, str] | None = None,
     else:
         found = {name: Rule(text, _check(text), DEFAULT) for name, text in service.defaults.items()} | written
         _add_referred(found, service.absent)
-    if written or added:                             # those of the tree are right: a test checks them
+    if written or added:                             # a test checks the references of the defaults
         _check_references(found)
     return found
 
 
 def _add_referred(found: dict[str, Rule], known: Mapping[str, str]) -> None:
-    """Add the documented rules that rules of a file refer to and that neither the file nor the API has."""
+    """Add the defaults of rules that the API does not evaluate, if rules of a file refer to them."""
     waiting = list(found)
     for name in waiting:
         for other in references(found[name].check):
@@ -134,18 +134,18 @@ def _in_force(name: str, text: str, written: dict[str, Rule], known: Mapping[str
 
 @functools.cache
 def _check(text: str) -> BaseCheck:
-    """Parse a default check; many rules share one."""
+    """Parse a default check. The result is cached, because many rules have the same check."""
     return oslo_policy.RuleDefault(DEFAULT, text).check
 
 
 def _extension(name: str, known: Mapping[str, str]) -> str | None:
-    """Return the name of the rule's extension: the name without its last part, unless that is a rule."""
+    """Return the name of a rule's extension, which is the name without its last part; None if it has none."""
     above = name.rpartition(':')[0]
     return above if ':' in above and above not in known and name not in policies.EXTRAS else None
 
 
 def has_effect(name: str) -> bool:
-    """Whether a rule of this name has an effect: it is a rule or an extension of the compute API."""
+    """Whether a rule of this name has an effect: the compute API has a rule or an extension of this name."""
     known = policies.COMPUTE.defaults
     return name in known or any(rule.startswith(name + ':') for rule in known)
 
@@ -159,7 +159,7 @@ def _read(path: str) -> dict[str, Text]:
         place = f', line {mark.line + 1}' if mark else ''
         raise exception.InvalidInput(
             f'The policy file {path}{place} is not YAML: {getattr(error, "problem", None) or error}.') from None
-    except (OSError, ValueError, RecursionError) as error:     # such as an impossible date, or too many brackets
+    except (OSError, ValueError, RecursionError) as error:     # e.g. an impossible date, or too deep nesting
         raise exception.InvalidInput(f'Cannot read the policy file {path}: {error}.') from None
     if document is None:
         return {}
@@ -174,7 +174,7 @@ def _read(path: str) -> dict[str, Text]:
 
 def _parse(path: str, name: str, text: Text) -> BaseCheck:
     try:
-        check = oslo_policy.RuleDefault(name, text).check      # type: ignore[arg-type]  # it parses the older form too
+        check = oslo_policy.RuleDefault(name, text).check      # type: ignore[arg-type]  # it also parses lists
     except ValueError as error:
         raise exception.InvalidInput(f'The policy file {path} has an invalid check: "{name}": "{text}". {error}'
                                      ) from None
@@ -186,7 +186,7 @@ def _parse(path: str, name: str, text: Text) -> BaseCheck:
 
 
 def _words(text: Text) -> str:
-    """Return a check as text; the older form, a list of lists, becomes "(a and b) or (c)"."""
+    """Return a check as text; a list of lists, the older syntax, becomes "(a and b) or (c)"."""
     if isinstance(text, str):
         return text
     if not text:
@@ -201,7 +201,7 @@ def _flat(old: list[str | list[str]]) -> str:
 
 
 def parts(check: BaseCheck) -> Iterator[BaseCheck]:
-    """Yield a check and its parts, without the referenced rules."""
+    """Yield a check and the checks that it combines, but not the rules that it refers to."""
     yield check
     if isinstance(check, (oslo_policy.AndCheck, oslo_policy.OrCheck)):
         for inner in check.rules:
@@ -216,7 +216,7 @@ def references(check: BaseCheck) -> list[str]:
 
 
 def compared(check: BaseCheck) -> Iterator[str]:
-    """Yield the names of the resource's attributes that a check compares, without those of the referenced rules."""
+    """Yield the names of the resource's attributes that a check compares; the rules that it refers to do not count."""
     for part in parts(check):
         if isinstance(part, checks.FieldCheck):
             yield part.name

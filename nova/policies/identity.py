@@ -42,7 +42,7 @@ _ASSIGNMENT_READER = _SYSTEM + (
 
 
 def _on_grant(role: str) -> str:
-    """Return the check of a role in the domains of both sides of a grant."""
+    """Return the check that the caller has a role in the domain of a grant's user or group, and of its target."""
     return ' or '.join(f'(role:{role} and domain_id:%(target.{actor}.domain_id)s and domain_id:%(target.{target})s)'
                        for actor in ('user', 'group') for target in ('project.domain_id', 'domain.id'))
 
@@ -103,9 +103,9 @@ _ALL = ('domain', *_NO_DOMAIN)
 
 
 def _granted(method: str, one: str = '') -> Operations:
-    """Return the operations on roles of users and groups on projects and domains, also on inherited roles.
+    """Return the operations on role assignments: of users and groups, on projects and domains, direct and inherited.
 
-    :param one: end of the path of one role
+    :param one: end of the path for a single role; '' for the list
     """
     return tuple((method, f'/v3{prefix}/{target}s/{{{target}_id}}/{actor}s/{{{actor}_id}}/roles{one}{suffix}')
                  for prefix, suffix in (('', ''), ('/OS-INHERIT', '/inherited_to_projects'))

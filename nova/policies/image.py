@@ -100,7 +100,7 @@ RULES = (
          (('DELETE', f'{_NAMESPACE}/resource_types/{{name}}'),)),
 )
 
-# Image caches, copies between stores and locations do not exist in the embedded service.
+# Rules of operations that the embedded service does not have: image caches, copies between stores, locations.
 ABSENT = names({
     '': 'metadef_default',
     ('rule:context_is_admin or (role:member and (project_id:%(project_id)s or project_id:%(member_id)s or '

@@ -1,4 +1,4 @@
-"""RPC clients of one cell's services, made at their first use."""
+"""RPC clients of one cell's services, created at their first use."""
 from collections.abc import Callable, Mapping
 import threading
 
@@ -34,7 +34,7 @@ class Clients:
         return found
 
     def close(self) -> None:
-        """Close the bus; nothing can be sent afterwards."""
+        """Close the bus; the clients cannot send messages afterwards."""
         with self._lock:
             bus, self._bus = self._bus, None
         if bus is not None and self._close is not None:

@@ -1,4 +1,4 @@
-"""Delivery options of every message: it arrives in a queue, or its sender gets an error. Types of received messages."""
+"""Delivery options of messages, and protocols of received messages."""
 from types import TracebackType
 from typing import Protocol, TypeAlias
 
@@ -11,7 +11,7 @@ ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | N
 
 OPTIONS = {
     'retry': 3,                     # attempts to reach a broker before a sender gets an error
-    # A broker without a queue for a message returns it instead of dropping it.
+    # If the broker has no queue for a message, the sender gets an error.
     'transport_options': oslo_messaging.TransportOptions(at_least_once=True),
 }
 

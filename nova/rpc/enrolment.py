@@ -1,7 +1,7 @@
-"""Signing key of a compute host: made at its first start and registered with a conductor.
+"""Signing key of a compute host: made at the host's first start and registered with a conductor.
 
-Two files in ``<state path>/services``: the host's key, and the trusted public keys of the deployment. A third file
-marks a host that was first started with a release that requires signatures by default.
+The directory ``<state path>/services`` has a file with the host's key and a file with the trusted public keys of the
+deployment. A third file marks a host that was first started with a release that requires signatures by default.
 """
 import base64
 from collections.abc import Callable
@@ -24,16 +24,16 @@ from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
-APPROVAL_POLL_INTERVAL_S = 2      # seconds between two queries whether the key is approved
-RENEWAL_CHECK_INTERVAL_S = 300      # seconds between two checks for a renewal
+APPROVAL_POLL_INTERVAL_S = 2      # seconds between two questions to a conductor whether the key is approved
+RENEWAL_CHECK_INTERVAL_S = 300      # seconds between two checks whether to renew the key
 _APPROVED = ('approved', 'renewing')
 
 
 class DeploymentKey(TypedDict):
-    """A key of the deployment, in base64.
+    """A public key of the deployment, in base64.
 
-    signed_by, key_signature   id and signature of the previous key; None for the first key
-    good                  whether it is still valid
+    signed_by, key_signature   id of the previous key, and its signature of this key; None for the first key
+    good                       whether this key is still valid
     """
 
     public: str
@@ -43,7 +43,7 @@ class DeploymentKey(TypedDict):
 
 
 class Answer(TypedDict):
-    """Reply of a conductor to a host's key.
+    """Reply of a conductor to the registration of a host's key.
 
     state        pending, approved or renewing
     deployment   public key of the deployment in base64
@@ -68,8 +68,7 @@ class Enrolment:
 
     :param keys: signatures of the process
     :param conductor: client that sends as this host
-    :param trusted: function(key id) of a service that can look up keys; None: only the control plane and this host are
-        trusted
+    :param trusted: function(key id) -> Trusted or None; None: trust only the control plane and this host
     """
 
     def __init__(self, conf: cfg.ConfigOpts, keys: signatures.Signatures, host: str, conductor: Conductor,
@@ -77,11 +76,11 @@ class Enrolment:
         self._conf, self._keys, self._host, self._conductor = conf, keys, host, conductor
         self._path, self._pinned_path = paths(conf, host)
         self._stopping = threading.Event()
-        self._deployment: list[bytes] = []           # public keys, the present one first
+        self._deployment: list[bytes] = []           # public keys, the current key first
         self._looks_up = trusted
 
     def start(self) -> None:
-        """Sign from now on. Where signatures are required, wait until the key is approved.
+        """Start to sign messages. If signatures are required, wait until the key is approved.
 
         :raises InvalidInput: a file cannot be used
         :raises HostKeyRefused: the conductor rejects the key
@@ -94,7 +93,7 @@ class Enrolment:
         self._deployment = _read(self._pinned_path)
         self._keys.trusted = self._looks_up or self._trusted
         if not self._deployment:
-            # the key arrives in an answer that is not signed
+            # the first reply contains the deployment's key and is not signed
             LOG.info('This host does not know the key of its deployment yet.')
         while not self._stopping.is_set():
             state = self._ask(key)
@@ -117,14 +116,14 @@ class Enrolment:
             if key_id == signatures.fingerprint(public):
                 return signatures.Trusted(None, public)
         own = self._keys.key
-        if own is not None and key_id == own.id:     # messages to itself, see heartbeat.py
+        if own is not None and key_id == own.id:     # heartbeat.py sends messages to its own service
             return signatures.Trusted(self._host, own.public)
         return None
 
     # ---- files
 
     def _requires_signatures(self) -> bool:
-        """Return whether the host is new to this release or a later one; writes the mark before it makes a key."""
+        """Return whether this host was first started with this or a later release; mark it at the first start."""
         mark = f'{self._path}.required'
         if not os.path.exists(self._path) and not os.path.exists(mark):
             _store(mark, '', new=True)
@@ -136,13 +135,13 @@ class Enrolment:
             key = signatures.Key()
             if _write(self._path, [key.private_bytes()], new=True):
                 LOG.warning('Host %s has made its key %s.', self._host, key.id)
-            found = _read(self._path)                # the other service of this host may have been first
+            found = _read(self._path)                # another service of this host may have made the key
         return signatures.Key(found[0])
 
     # ---- the conductor
 
     def _ask(self, key: signatures.Key) -> str | None:
-        """Return the state of the key, or None if no conductor answers."""
+        """Register the key and return its state, or None if no conductor could register it."""
         self._deployment = self._deployment or _read(self._pinned_path)
         token = self._token()
         try:
@@ -178,7 +177,7 @@ class Enrolment:
         return answer
 
     def _follow_deployment(self, answer: Answer) -> None:
-        """Trust a later key of the deployment that a trusted key has signed; forget expired ones."""
+        """Trust each later key of the deployment that a trusted key has signed, and forget expired keys."""
         known, good = list(self._deployment), []
         for row in answer['deployments']:
             public = base64.b64decode(row['public'])
@@ -203,7 +202,7 @@ class Enrolment:
                     ', which is not verified: compare it with nova-manage host keys')
 
     def _token(self) -> tuple[str, str] | None:
-        """Return (id, secret) of the join token, or None if there is none.
+        """Return (id, secret) of the join token, or None if none is configured or the deployment's key is known.
 
         :raises InvalidInput: the file does not contain a join token
         """
@@ -229,13 +228,13 @@ class Enrolment:
         """Renew the key if it is old or an operator requests it; return whether it changed."""
         own = self._own()
         if self._keys.key is None or own.id != self._keys.key.id:
-            self._keys.key = own             # the other service of this host has renewed it
+            self._keys.key = own             # another service of this host has renewed the key
             return True
         answer = self._enroll(own, None)
         if answer['state'] != 'renewing':
             return False
         key = signatures.Key()
-        self._enroll(key, None)              # signed with the previous key, which is still valid for a while
+        self._enroll(key, None)              # this message is signed with the previous key, which is still valid
         _write(self._path, [key.private_bytes()])
         self._keys.key = key
         LOG.warning('Host %s uses its new signing key %s.', self._host, key.id)
@@ -250,7 +249,7 @@ def paths(conf: cfg.ConfigOpts, host: str) -> tuple[str, str]:
 
 
 def _is_vouched(known: list[bytes], row: DeploymentKey, public: bytes) -> bool:
-    """Return whether a trusted key has signed this one."""
+    """Return whether one of the known keys has signed this public key."""
     key_signature = base64.b64decode(row['key_signature'] or '')
     return any(signatures.fingerprint(each) == row['signed_by']
                and signatures.is_signed_by(each, key_signature, join_tokens.succession(public)) for each in known)
@@ -288,7 +287,7 @@ def _store(path: str, text: str, new: bool) -> bool:
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     try:
-        # services of this host that are not root read it, too
+        # services of this host that do not run as root also read the file
         owner = durable_files.owner_of(directory)
         if new:
             return durable_files.create(path, text.encode(), owner=owner)

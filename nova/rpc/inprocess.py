@@ -1,9 +1,9 @@
 """An oslo.messaging driver that delivers messages within one process: ``nova-inprocess:///name``.
 
-The sender's thread hands a message to the listener's pool of workers, and the sender of a call waits on a lock for the
-reply; nothing polls. Messages and replies are serialized to JSON and back, so that a service behaves as behind a
-broker. The driver also does the broker's work. Queues outlive their listeners, the listeners of one queue take turns,
-and a message without a listener before its deadline is dropped.
+The sender's thread submits a message to the listener's pool of workers. The sender of a call waits on a lock for the
+reply, without polling. Messages and replies are serialized to JSON and back, so that a service behaves as with a
+broker. The driver also does the broker's work: queues outlive their listeners, and the listeners of one queue take
+turns. A message is dropped if its queue has no listener before its deadline.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nova.rpc.delivery import ExcInfo
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 SCHEME = 'nova-inprocess'
-QUEUE_LIMIT = 10_000                # messages waiting for a listener; a sender of more gets an error
+QUEUE_LIMIT = 10_000                # messages of a queue without a listener; then senders get an error
 
 _Name: TypeAlias = tuple[tuple[str, ...], str | None]        # hosts and virtual host of a transport URL
 _brokers: dict[_Name, _Broker] = {}
@@ -51,7 +51,7 @@ class _Reply:
 
 
 class Incoming(messaging_hooks.BaseIncoming):
-    """A message on its way to the server; ``deadline`` on the monotonic clock, None for a cast."""
+    """A message for a server. ``deadline`` is a time of the monotonic clock, or None for a cast."""
 
     def __init__(self, payload: bytes, reply: _Reply | None, deadline: float | None) -> None:
         context, message = orjson.loads(payload)
@@ -74,7 +74,7 @@ class Incoming(messaging_hooks.BaseIncoming):
         raise NotImplementedError('A message cannot be requeued.')
 
     def heartbeat(self) -> None:
-        """Do nothing: a caller in the same process sees the end of the call."""
+        """Do nothing: the server cannot end without its caller, which is in the same process."""
 
 
 class Listener(messaging_hooks.BaseListener):
@@ -97,7 +97,7 @@ class Listener(messaging_hooks.BaseListener):
             super().stop()
 
     def take(self, incoming: Incoming) -> bool:
-        """Hand the message to the server; return False if it has stopped."""
+        """Pass the message to the server; return False if the server has stopped."""
         with self._lock:
             if self.on_incoming_callback is None:
                 return False
@@ -149,7 +149,7 @@ class _Queue:
 
 
 class _Broker:
-    """The queues of one name: (exchange, topic, server or None) -> queue."""
+    """The queues of one transport URL, by (exchange, topic, server or None)."""
 
     def __init__(self) -> None:
         self._queues: dict[tuple[str, str, str | None], _Queue] = collections.defaultdict(_Queue)
@@ -220,4 +220,4 @@ class Driver(messaging_hooks.BaseDriver):
                          for target, priority in targets_and_priorities], batch_size, batch_timeout)
 
     def cleanup(self) -> None:
-        """Keep the queues: their messages are for the next listener."""
+        """Do nothing: the queues keep their messages for the next listener."""

@@ -15,7 +15,7 @@ from nova import exception
 
 Value = TypeVar('Value')
 
-CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the row has another timeout
+CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the method's row has another timeout
 
 
 def parsed(version: str) -> tuple[int, int]:
@@ -29,7 +29,7 @@ class Newer:
     """An argument that was added after its method; the manager's parameter has a default.
 
     since     interface version that added it
-    optional  True: dropped for older receivers. False: the message is refused, unless the value is None
+    optional  True: older receivers get the message without it. False: sending then fails, unless the value is None
     """
 
     name: str
@@ -44,12 +44,12 @@ class Method:
     arguments  names, after the context; passed by keyword
     doc        description with the result and the errors, printed in reference/rpc.rst
     call       True: the caller waits for the result; False: a cast, which may be lost or repeated
-    since      interface version that added it
+    since      interface version that added the method
     timeout    seconds that a caller waits
-    at_once    maximum of concurrent runs in one service, 0: no limit; further ones wait without blocking other methods
+    at_once    maximum concurrent calls in one service, 0: no limit. Further calls wait and do not block other methods
     newer      Newer rows of arguments that were added after the method
-    optional   True: for receivers that are older than the method, return None without sending. False: refuse
-    fanout     True: without a server name, send to all services of the topic; a cast
+    optional   if the receivers are older than the method, True: return None without sending; False: raise Unsupported
+    fanout     True: a cast without a server name goes to all services of the topic
     versions   the result has 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
     """
 
@@ -67,7 +67,7 @@ class Method:
 
     def fitted(self, arguments: dict[str, Value],
                newest: tuple[int, int] | None) -> tuple[str, dict[str, Value]] | None:
-        """Return (version of the message, its arguments) for receivers of an interface version; None: do not send it.
+        """Return (version of the message, its arguments) for receivers of an interface version, or None: do not send.
 
         :param arguments: {name: value}
         :param newest: the version that the receivers support, a tuple; None: the version of this code
@@ -92,7 +92,7 @@ class Method:
 
 
 class Interface:
-    """Rows of one service's methods.
+    """The methods of one service.
 
     :param topic: the queue's name; a message for one server goes to ``topic.server``
     """
@@ -105,7 +105,7 @@ class Interface:
 class Methods(collections.abc.Mapping[str, Any]):
     """Implementation of an interface: {method name: callable(context, **arguments)} for exactly its methods.
 
-    The methods are also attributes, so that a caller in the same process can use it as a client.
+    The methods are also attributes, so that a caller in the same process can use this object as a client.
 
     :param table: callables by name; each takes a context and the arguments of the method's row, by these names
     :raises TypeError: a method has no callable, a callable has no method, or its arguments are not those of the row
@@ -133,7 +133,7 @@ class Methods(collections.abc.Mapping[str, Any]):
 
 
 def named(*functions: typing.Callable[..., Any]) -> dict[str, typing.Callable[..., Any]]:
-    """Return the callables of an interface by their own names."""
+    """Return {name: function} for functions that have the names of an interface's methods."""
     return {function.__name__: function for function in functions}
 
 
@@ -161,7 +161,7 @@ def _check(interface: Interface, table: collections.abc.Mapping[str, Any], owner
 
 @functools.cache
 def _parameters(function: typing.Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
-    """Return the parameters of a method, which every object of its class has."""
+    """Return the parameters of a function. They are cached, because all objects of a class share its functions."""
     return tuple(inspect.signature(function).parameters.values())
 
 

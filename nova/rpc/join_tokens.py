@@ -1,4 +1,4 @@
-"""Mutual proof of a host and the control plane that both have a join token, which is never sent."""
+"""Mutual proof of a host and the control plane that both have a join token. The token's secret is never sent."""
 import base64
 import hmac
 
@@ -22,7 +22,7 @@ def succession(public: bytes) -> bytes:
 
 
 def proof(secret: str, what: str, *facts: str) -> str:
-    """Return a MAC of facts (texts) for one direction: ``what`` is 'host' or 'deployment'."""
+    """Return a MAC of ``facts`` by one side: ``what`` is 'host' or 'deployment', so that a MAC cannot be sent back."""
     made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')
     return base64.b64encode(made).decode()
 

@@ -1,6 +1,6 @@
 """Heartbeats to the callers of running calls, from one thread for all calls of a server.
 
-oslo.messaging starts and joins a thread for each call, which often costs more than the call itself.
+oslo.messaging starts and joins a heartbeat thread for each call, which often costs more than the call.
 """
 from collections.abc import Callable
 import logging
@@ -21,7 +21,7 @@ POLL_INTERVAL_S = 0.5      # seconds between two checks for due heartbeats
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
-    """A dispatcher that sends a call's heartbeat at half of its caller's timeout."""
+    """A dispatcher that sends heartbeats of a call at intervals of half the caller's timeout."""
 
     def __init__(self, endpoints: list[object], serializer: Serializer,
                  check: Callable[[JsonObject, JsonObject], None] | None = None) -> None:

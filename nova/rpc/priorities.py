@@ -1,7 +1,7 @@
-"""Thread pools of an RPC server: one for each method with its own limit, one for all others.
+"""Thread pools of an RPC server: one for each method with a limit (``at_once``), and one for all other methods.
 
-Among projects, messages that wait for a thread start in the order of the projects' recent cost
-(nova/runtime/fairness.py). Messages without a project, such as those between services, start in the order of arrival.
+Waiting messages of several projects start in the order of the projects' recent cost (nova/runtime/fairness.py).
+Messages without a project, such as messages between services, start in the order of arrival.
 """
 from collections.abc import Callable
 import concurrent.futures
@@ -19,7 +19,7 @@ class Pools:
     """An executor for the servers of oslo.messaging.
 
     :param interface: rows with ``at_once`` get a pool of that size
-    :param max_workers: threads for all others
+    :param max_workers: threads for all other methods
     """
 
     def __init__(self, interface: Interface, max_workers: int) -> None:
@@ -40,7 +40,7 @@ class Pools:
         return self._main.full
 
     def shutdown(self, wait: bool = True) -> None:
-        """Take no new message; start all waiting ones."""
+        """Accept no new message; run all waiting messages."""
         pools = self._main, *self._pools.values()
         for pool in pools:
             pool.stop(0, start_waiting=True)

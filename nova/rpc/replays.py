@@ -1,8 +1,8 @@
 """Replay protection across restarts: each message number is accepted once.
 
-The newest numbers are kept in memory and in two files of fixed-size records. When the newer file is full, the older one
-is dropped, and each key gets a floor: the latest time of its dropped messages. A message at or before the floor whose
-number is unknown may be a replay and is refused.
+The newest numbers are kept in memory and in two files of fixed-size records. When the newer file is full, the older
+file is dropped. The latest time of a key's dropped messages becomes the key's floor. A message with an unknown number
+and a time at or before the floor is refused, because it may be a replay.
 """
 from collections.abc import Iterator
 import contextlib
@@ -17,17 +17,16 @@ from nova.runtime import versioned_records
 
 LOG = logging.getLogger(__name__)
 
-MAX_NUMBERS = 200_000         # numbers; about 30 MB of memory, and 8 MB in the files
-# id of the key, number, time of the message in seconds
+MAX_NUMBERS = 200_000         # these numbers need about 30 MB of memory, and 8 MB in files
 FLOORS = versioned_records.RecordFormat[dict[str, int]](name='record of the oldest message times', fields=None)
-RECORD = struct.Struct('>20s12sQ')
+RECORD = struct.Struct('>20s12sQ')      # id of the key, number, time of the message in seconds
 
 
 class Replays:
     """Numbers of received messages.
 
-    :param path: prefix of the file names; None: keep the numbers in memory only. If the files cannot be written, this
-        is logged once and messages are still accepted
+    :param path: prefix of the file names; None: keep the numbers in memory only. A failure to write the files is logged
+        once, and messages are still accepted
     :param most: maximum number of kept numbers
     :param keep_s: seconds after which a message is refused as too old
     """
@@ -61,7 +60,7 @@ class Replays:
             self._append(record + at.to_bytes(8, 'big'))
 
     def _drop(self, now: int) -> None:
-        """Drop the older half."""
+        """Drop the older half of the numbers, and raise the floors."""
         for record, at in self._older.items():
             key_id = record[:20].hex()
             self._floors[key_id] = max(at, self._floors.get(key_id, -1))

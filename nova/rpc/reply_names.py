@@ -1,7 +1,7 @@
-"""Reply queue names that contain the host's name, so that a broker can keep other hosts from reading them.
+"""Reply queue names that contain the host's name, so that a broker can prevent other hosts from reading the queues.
 
-oslo.messaging 18.3.1 names them at random, or by counters in files that every process of a machine can write. The
-called services know the queue's name, so a random name is no protection.
+oslo.messaging 18.3.1 chooses random names, or counters in files that every process of a machine can write. A random
+name is no protection, because the called services know it.
 """
 import uuid
 
@@ -9,7 +9,7 @@ import oslo_messaging
 
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
-HOST_LENGTH = 180            # a queue's name may have 255 bytes
+HOST_LENGTH = 180            # RabbitMQ limits a queue's name to 255 bytes
 
 
 class _Names:
@@ -26,7 +26,7 @@ def prefix(host: str) -> str:
 
 
 def use(transport: oslo_messaging.Transport, host: str) -> None:
-    """Set the names of a transport's reply queue, except for drivers other than RabbitMQ's."""
+    """Set the name of a transport's reply queue; do nothing if the driver does not use RabbitMQ."""
     driver = messaging_hooks.driver_of(transport)
     if hasattr(driver, 'name_replies'):          # nova-rabbit
         driver.name_replies(prefix(host))

@@ -1,7 +1,7 @@
 """RPC client that retries while a conductor or network service restarts.
 
-The services execute a repeated request once and return the first result again. An 'unavailable' that was relayed from a
-third service is retried for 20 s only; an 'unavailable' of a compute host is final.
+The services execute a repeated request once and return the first result again. If the called service relays that a
+third service is unavailable, the client retries for 20 s only. It does not retry if a compute host is unavailable.
 """
 from collections.abc import Callable
 import functools
@@ -10,14 +10,14 @@ from typing import Any
 
 from nova import exception
 
-RETRIES = 8          # retries, after pauses of 0.5 s, 1 s, 2 s, … 32 s
+RETRIES = 8          # attempts, with pauses of 0.5 s, 1 s, 2 s, … 32 s between them
 RELAYED_RETRY_TIME_S = 20       # seconds after the first attempt for which a relayed error is retried
 
 
 class RetryingClient:
     """A client that retries its calls.
 
-    :param client: RPC client of an interface; this one has its methods
+    :param client: RPC client of an interface; the RetryingClient has the same methods
     :param topic: topic of the interface
     :param server: server to call; None: any of the topic
     """

@@ -1,8 +1,8 @@
-"""Message signatures: made by the sender and checked by the receiver, in the message's context.
+"""Message signatures: the sender puts a signature into the message's context, and the receiver verifies it.
 
 A signature covers the topic, the server, the method with its version and serialized arguments, the context, the time
-and a nonce. Services of the control plane sign with the key of the deployment, each host with its own. For the threats
-that this covers, see ADR 0013.
+and a nonce. Services of the control plane sign with the key of the deployment, and each compute host signs with its own
+key. ADR 0013 describes the threats.
 """
 import base64
 from collections.abc import Callable, Sequence
@@ -35,13 +35,13 @@ LOG = logging.getLogger(__name__)
 
 OFF, ACCEPT, REQUIRE = MODES = ('off', 'accept', 'require')
 FIELD = 'signature'          # context key
-SIGNED_BY = 'signed_by'      # context key of a checked message: the id of its key; None: not signed
+SIGNED_BY = 'signed_by'      # context key of a verified message: id of the signing key; missing in unsigned messages
 
 SKEW_S = 120                 # tolerated clock difference between two hosts
-# Validity of a cast, which waits in its queue while a service is down. A call is valid during its timeout.
+# Seconds for which a cast is valid: it waits in its queue while a service is down. A call is valid until its timeout.
 CAST_S = 24 * 3600
 
-KEY_CHECK_INTERVAL_S = 60                # seconds between two checks whether the deployment has a new key
+KEY_CHECK_INTERVAL_S = 60                # seconds between two checks for a new key of the deployment
 
 NUMBER, KEY_ID = re.compile(r'[0-9a-f]{24}\Z'), re.compile(r'[0-9a-f]{40}\Z')
 
@@ -89,7 +89,7 @@ def is_signed_by(public: bytes, signature: bytes, content: bytes) -> bool:
 
 
 def content(topic: str, ctxt: JsonObject, message: JsonObject, head: Sequence[Json]) -> bytes:
-    """Return the signed content, equal at sender and receiver.
+    """Return the bytes that a signature covers; sender and receiver compute the same bytes.
 
     :param ctxt: context of the message, a dictionary; keys of the transport are ignored
     :param head: [time, nonce, key id, name of the receiving server or '' for any of the topic]
@@ -117,7 +117,7 @@ class Signatures:
     :param directory: directory that keeps received message numbers for the next process; None: in memory only
     :param undecided: True if the configuration names no mode; ``decide`` sets the mode later
     :ivar key: Key of this process; None: no signatures
-    :ivar trusted: function(key id)
+    :ivar trusted: function(key id) -> Trusted, or None for an unknown key
     """
 
     def __init__(self, mode: str, undecided: bool = False, directory: str | None = None) -> None:
@@ -139,7 +139,7 @@ class Signatures:
         self.warn()
 
     def warn(self) -> None:
-        """Log at the start of a daemon that it accepts unsigned messages, if so."""
+        """Warn at the start of a daemon if it accepts unsigned messages."""
         if self.mode == ACCEPT and not self.undecided:
             LOG.warning('Messages without a signature are accepted: [messages] signatures is accept, or not set in a '
                         'deployment that an older release has made. Approve every host that "nova-manage host keys" '
@@ -148,7 +148,7 @@ class Signatures:
     # ---- the sender
 
     def follow(self, look: Callable[[], Key]) -> None:
-        """Sign with the key that ``look`` returns, which is called now and from time to time."""
+        """Sign with the key that ``look()`` returns; call it now, and again every KEY_CHECK_INTERVAL_S."""
         self.key, self._look = look(), look
         self._due = time.monotonic() + KEY_CHECK_INTERVAL_S
 
@@ -169,7 +169,7 @@ class Signatures:
         if self._look is not None and time.monotonic() > self._due:
             self._due = time.monotonic() + KEY_CHECK_INTERVAL_S
             concurrency.spawn('message-key', self._follow, self._look)
-        key = self.key                       # another thread may renew it
+        key = self.key                       # another thread may replace the key
         head: list[Json] = [int(time.time()), os.urandom(12).hex(), key.id, server or '']
         made = key.sign(content(topic, ctxt, message, head))
         return {**ctxt, FIELD: [*head, base64.b64encode(made).decode()]}
@@ -177,7 +177,7 @@ class Signatures:
     # ---- the receiver
 
     def check(self, topic: str, server: str, interface: Interface, ctxt: JsonObject, message: JsonObject) -> None:
-        """Replace the context's statements about the sender by verified ones.
+        """Verify the signature of a message, and replace the sender in its context by the verified sender.
 
         :raises MessageRefused: the message's signature is invalid or missing
         :raises MessageRepeated: the message is a repetition; its sender gets the answer to the first copy
@@ -213,7 +213,7 @@ class Signatures:
             found = _applicant(ctxt, message, key_id)
         if found is None:
             if self.mode == ACCEPT:
-                return None                  # unapproved keys are treated as none
+                return None                  # a message with an unapproved key counts as unsigned
             raise exception.MessageRefused(reason=f'not approved: key {key_id[:40]}')
         if not is_signed_by(found.public, made, content(topic, ctxt, message, [at, number, key_id, to])):
             raise exception.MessageRefused(reason=f'the signature of key {key_id[:40]} is invalid')
@@ -236,7 +236,7 @@ class Signatures:
         return found
 
     def _note(self, method: str, host: str, reason: str) -> None:
-        """Log each kind once as a warning; the metric counts all."""
+        """Log a warning for the first message of a method, host and reason; the metric counts all messages."""
         key = (method, host, reason[:60])
         LOG.log(logging.DEBUG if key in self._noted else logging.WARNING, 'Message %s of host %s: %s', method, host,
                 reason)
@@ -257,7 +257,7 @@ def _parsed(signature: Json) -> tuple[int, str, str, str, bytes]:
 
 
 def _applicant(ctxt: JsonObject, message: JsonObject, key_id: str) -> Trusted | None:
-    """Return the key of a host that registers, which it may use for this only."""
+    """Return the unapproved key of a host that registers it; only the registration may be signed with it."""
     args, host = message.get('args'), ctxt.get(serializer.SENDER_HOST)
     public = args.get('public') if isinstance(args, dict) else None
     if not (isinstance(public, str) and isinstance(host, str) and host):

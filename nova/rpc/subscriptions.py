@@ -1,10 +1,10 @@
-"""Subscriptions of servers: what oslo.messaging 18.3.1 lacks.
+"""Additions to the subscriptions of oslo.messaging 18.3.1: events of redeclared queues, and requeueing at a shutdown.
 
-It declares the queues of a server again after a lost connection or a deleted queue, without an event. Messages may have
-been lost then.
+After a lost connection or a deleted queue, oslo.messaging declares the queues of a server again, without an event.
+Messages may have been lost meanwhile.
 
-At a shutdown it stops reading, but keeps its subscription until the work has ended. The broker therefore keeps sending.
-When oslo.messaging closes the connection, it acknowledges the received messages, which are then lost.
+At a shutdown it stops reading, but keeps its subscription until the running calls have ended, so the broker continues
+to send messages. When it closes the connection, it acknowledges these messages, and they are lost.
 """
 from collections.abc import Callable
 import functools
@@ -36,7 +36,7 @@ def _declare(declare: Callable[[object], None], again: Callable[[], None], conne
 
 
 def requeue(listener: delivery.Listener | None) -> None:
-    """End the subscriptions of a stopped listener and requeue messages that are on their way, for the next process.
+    """Cancel the subscriptions of a stopped listener, and requeue messages in transit for the next process.
 
     :param listener: listener of a stopped server; None: it has not started
     """

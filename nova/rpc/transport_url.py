@@ -1,7 +1,7 @@
 """Parse transport URLs that name several brokers, some of them by an IPv6 address.
 
-oslo.messaging splits ``u:p@one,u:p@[fd00::1]:5673`` after urllib has parsed it, and urllib takes the list for one host.
-Newer releases of Python, and the security updates of older ones, refuse such a host as an invalid IPv6 address.
+oslo.messaging first parses such a URL with urllib, which takes ``u:p@one,u:p@[fd00::1]:5673`` for a single host. Newer
+releases of Python, and security updates of older releases, refuse this host as an invalid IPv6 address.
 """
 import ipaddress
 import re
@@ -15,9 +15,9 @@ _HOST = re.compile(r'(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::([0-9]{1,5}))?')
 
 
 def parse(conf: cfg.ConfigOpts, url: str | None = None) -> oslo_messaging.TransportURL:
-    """Return the URL as oslo.messaging parses it.
+    """Parse a transport URL for oslo.messaging.
 
-    :param url: None is ``conf.transport_url``
+    :param url: None: ``conf.transport_url``
     :raises oslo_messaging.InvalidTransportURL: the text is no URL; the error omits it, because it has a password
     """
     url = url or conf.transport_url

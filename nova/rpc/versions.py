@@ -2,9 +2,8 @@
 
 A service's row contains its VERSION; RELEASES lists the interfaces and objects of each VERSION. A sender uses the
 lowest VERSION among the possible receivers (``auto`` in [upgrade_levels]), or a configured version. Services with
-databases read the rows at start, on SIGHUP and every REFRESH_S; others get the versions with each heartbeat's reply.
-
-nova-api has no row, because it receives no messages; replies use the VERSION that its request names.
+database access read the rows at start, on SIGHUP and every REFRESH_S. Other services get the versions in the replies
+to heartbeats. nova-api has no row, because it receives no messages. A reply has the VERSION that its request names.
 """
 from collections.abc import Callable, Mapping
 import dataclasses
@@ -22,7 +21,7 @@ from nova.runtime import release
 LOG = logging.getLogger(__name__)
 
 AUTO = 'auto'
-REFRESH_S = 30              # seconds between two reads of the service rows, which is one grouped SELECT for each cell
+REFRESH_S = 30              # seconds between two reads of the service rows; a read is one grouped SELECT in each cell
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,16 +41,16 @@ RELEASES = {                 # 1 was never released
                 'cert': '1.1'},
                {'Instance': '1.2', 'Migration': '1.0', 'RequestSpec': '1.1', 'Selection': '1.0'}),
 }
-VERSION, OLDEST = release.VERSION, min(RELEASES)      # the present and the oldest supported one
+VERSION, OLDEST = release.VERSION, min(RELEASES)      # the current and the oldest supported VERSION
 TOPICS = tuple(RELEASES[VERSION].interfaces)
 
 
 @dataclasses.dataclass(frozen=True)
 class Pin:
-    """Versions in which messages to the receivers of one topic are sent.
+    """Versions of the messages that are sent to the receivers of one topic.
 
     interface   newest version of the interface as a tuple; None: no limit
-    objects     {name: version} of sent objects; None: the present versions
+    objects     {name: version} of sent objects; None: the current versions
     """
 
     interface: tuple[int, int] | None = None
@@ -70,7 +69,7 @@ def pin_of(topic: str, lowest: int) -> Pin:
 
 
 def configured_pin(topic: str, level: str) -> Pin | None:
-    """Return the Pin for a version in [upgrade_levels]; None for auto. Objects get the oldest version of its releases.
+    """Return the Pin for a version in [upgrade_levels]; None for auto. Objects are those of its oldest release.
 
     :raises InvalidInput: no known release has this version
     """
@@ -112,7 +111,7 @@ class Pins:
         return dict(self._lowest or {})
 
     def follow(self, look: Callable[[], Mapping[str, int]]) -> None:
-        """Read the versions now and from time to time.
+        """Read the versions now and periodically.
 
         :param look: function() -> {topic: lowest VERSION}; a topic without running services may be missing
         """
@@ -141,7 +140,7 @@ class Pins:
         self.refresh()
         self._set(self._lowest)
 
-    # ---- a part of service.Process without a Service
+    # ---- interface service.Part, for processes without a Service
 
     def start(self) -> None:
         """Do nothing: the versions are read already."""

@@ -2,13 +2,13 @@
 
     header     MAGIC, then one line of JSON: {"format": 1, "encryption": null or the parameters of scrypt}
     chunk      kind (1 byte: MORE or LAST), length (4 bytes, big endian), payload, tag
-    stream     the payloads in order: members, then the member MANIFEST, which lists the size and SHA-256 of each
+    stream     the payloads of all chunks: members, then the member MANIFEST with the size and SHA-256 of each member
     member     length (4 bytes), {"name": …, "size": …} as JSON, data
 
-An encrypted payload is AES-256-GCM: its nonce is the number of the chunk, and the header and the kind are authenticated
-with it. The key is derived by scrypt from the passphrase and a random salt, so a key is used for one file. The tag of a
-plain payload is the SHA-256 of the tag before, the kind and the payload. The reader returns no byte of a chunk with a
-wrong tag. A truncated file has no LAST chunk.
+Encrypted payloads use AES-256-GCM. The nonce is the number of the chunk; the header and the kind are associated data.
+The key is derived by scrypt from the passphrase and a random salt, so each file has another key. The tag of a plain
+payload is the SHA-256 of the previous tag, the kind and the payload. The reader returns no byte of a chunk with a wrong
+tag. A truncated file has no LAST chunk.
 """
 import base64
 import binascii
@@ -33,13 +33,13 @@ from nova.runtime import durable_files
 MAGIC = b'nova state backup\n'
 FORMAT = 1
 MANIFEST = 'manifest.json'
-CHUNK = 1 << 20                          # bytes of a payload
+CHUNK = 1 << 20                          # maximum bytes of a payload
 MORE, LAST = b'\0', b'\1'
-TAG_BYTES = {True: 16, False: 32}        # of an encrypted and of a plain chunk
-MAX_LINE_BYTES = 4096                         # bytes of the header line, and of the line of a member
+TAG_BYTES = {True: 16, False: 32}        # {whether the file is encrypted: bytes of a tag}
+MAX_LINE_BYTES = 4096                         # maximum bytes of the header line, and of a member's JSON line
 MAX_MEMBERS = 100_000
-MAX_MANIFEST_BYTES = 32 << 20                 # bytes
-# scrypt: 64 MiB and about 0.2 s. The range limits the cost of an untrusted file.
+MAX_MANIFEST_BYTES = 32 << 20
+# scrypt needs 64 MiB and about 0.2 s. The range limits the cost of reading an untrusted file.
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 1 << 16, 8, 1
 SCRYPT_N_RANGE = (1 << 14, 1 << 18)
 SALT_BYTES = 16
@@ -148,9 +148,9 @@ class Writer:
 
 
 class Reader:
-    """Reader of a backup from an open file, from its beginning.
+    """Reader of a backup in an open file, which it reads from the beginning.
 
-    encrypted    whether it needs a passphrase
+    encrypted    whether the backup needs a passphrase
 
     :param passphrase: called if the file is encrypted
     :raises Damaged: it is not a backup, is of a newer format, or the passphrase is wrong
@@ -221,7 +221,7 @@ class Reader:
         return b''.join(parts)
 
     def _some(self, most: int) -> bytes:
-        """Return at least one byte."""
+        """Return 1 to ``most`` bytes of the stream."""
         while not self._payload:
             if self._ended:
                 raise Damaged(reason='it ends too early.')
@@ -305,7 +305,7 @@ def _plain_tags(header: bytes) -> Seal:
 
 
 def _plain_checks(header: bytes) -> Seal:
-    """Return the function that checks these tags and removes them."""
+    """Return the function that checks and removes the tags of ``_plain_tags``."""
     seal = _plain_tags(header)
 
     def check(kind: bytes, sealed: bytes) -> bytes:

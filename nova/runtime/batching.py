@@ -1,4 +1,4 @@
-"""Group commit: a caller that finds no other at work handles all requests that have arrived until then."""
+"""Group commit: one of the calling threads handles the waiting requests of all callers together."""
 import collections
 from collections.abc import Callable
 import sys
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from nova.runtime import queues
 
-REJOIN_S = 0.00005  # threads that the last run has woken may return within this time; it is much shorter than any run
+REJOIN_S = 0.00005  # time for threads that the last run has woken to add a new item; much shorter than a run
 
 
 class Item:
@@ -16,7 +16,7 @@ class Item:
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
-        self._done = self._gone = False          # its thread was ended while it waited
+        self._done = self._gone = False          # _gone: the thread ended while the item waited
         self._woken = threading.Lock()           # released to wake its thread: cheaper than an event
         self._woken.acquire()
 
@@ -25,10 +25,10 @@ Work = TypeVar('Work', bound=Item)
 
 
 class Batch(Generic[Work]):
-    """Requests of several threads, which one thread at a time works on together.
+    """Requests of several threads; one thread at a time handles them together.
 
-    A thread that is ended, while it waits or works, does not block the others. There is no separate thread: under low
-    load a caller handles its own item immediately, and under high load a run handles more items.
+    A thread that ends while it waits or works does not block the others. There is no separate thread: under low load a
+    caller handles its own item immediately, and under high load a run handles more items.
 
     :param work: ``work(items)``, oldest first; its exception is the error of all of them
     :param max_items: maximum number of items in one run
@@ -39,7 +39,7 @@ class Batch(Generic[Work]):
         self._lock = threading.Lock()
         self._waiting: collections.deque[Work] = collections.deque()
         self._at_work = False
-        self._was_shared = False                       # the last run had several items
+        self._was_shared = False                       # whether the last run had several items
         queues.watch(queues.BATCHES, self, lambda batch: queues.Size(batch.waiting, int(batch.working)))
 
     def run(self, item: Work) -> None:
@@ -78,7 +78,7 @@ class Batch(Generic[Work]):
 
         Otherwise two halves of the threads would alternate, with half the items in each run.
 
-        :param item: this thread's own
+        :param item: item of this thread
         """
         count = 0
         try:
@@ -124,7 +124,7 @@ class Batch(Generic[Work]):
                 self._wake_next()
 
     def _wake_next(self) -> None:
-        """Wake the caller that has waited longest; the lock is held."""
+        """Wake the thread that has waited longest. The caller holds the lock."""
         self._at_work = bool(self._waiting)
         if self._waiting:
             self._waiting[0]._woken.release()
@@ -133,7 +133,7 @@ class Batch(Generic[Work]):
 class CoalescedRun(Batch[Item]):
     """Runs a function once for all waiting callers.
 
-    A run that starts after a call covers the call. Its error is raised in all its callers.
+    A call waits for a run that begins after the call. An error of the run is raised in all callers that wait for it.
     """
 
     def __init__(self, function: Callable[[], object]) -> None:

@@ -1,6 +1,6 @@
 """Callbacks before and after the commit of a database transaction; nova/db/engine.py calls them.
 
-This module is outside nova.db for code that records something in a transaction but must not import nova.db.
+This module is outside nova.db, so that code that must not import nova.db can register callbacks.
 """
 import collections
 import functools
@@ -11,8 +11,8 @@ from nova.runtime import queues
 
 Callback = typing.Callable[[], object]
 
-AFTER = 'nova_after'       # in the info of a connection: [(function, otherwise)] of its transaction
-BEFORE = 'nova_before'     # the same: {function: its arguments}
+AFTER = 'nova_after'       # key in Connection.info: [(function, otherwise)] of the transaction
+BEFORE = 'nova_before'     # key in Connection.info: {function: its words}
 
 
 class Connection(typing.Protocol):
@@ -33,13 +33,13 @@ def after(conn: Connection, function: Callback, otherwise: Callback | None = Non
 def before(conn: Connection, function: typing.Callable[[typing.Any, set[str]], object], word: str) -> None:
     """Call ``function(conn, words)`` once, as the last step of the transaction of a writer() before its commit.
 
-    :param word: added to the words of the transaction, which the function gets
+    :param word: added to ``words``, the set that the function gets
     """
     conn.info[BEFORE].setdefault(function, set()).add(word)
 
 
 class OrderedCallbacks:
-    """Caller of functions after commits, in the order in which they were added for each key.
+    """Calls functions after commits; for each key, in the order in which they were added.
 
     The caller of ``add`` holds a row lock of the key, so this is the order of the commits. Without this class, a
     thread could commit first and call its function last.
@@ -56,11 +56,11 @@ class OrderedCallbacks:
         return len(self._waiting)
 
     def add(self, conn: Connection, key: str, function: Callback) -> None:
-        """Call ``function()`` after the transaction is committed and all earlier ones have ended.
+        """Call ``function()`` after the transaction is committed and all earlier transactions of the key have ended.
 
         :param function: it must not block or fail
         """
-        place: list[Callback | None] = [None]          # the function to call, once the outcome is known
+        place: list[Callback | None] = [None]          # the function to call; None until the transaction has ended
         with self._lock:
             self._waiting.setdefault(key, collections.deque()).append(place)
         after(conn, functools.partial(self._settle, key, place, function),

@@ -1,8 +1,8 @@
 """Disk space: free bytes, a reserve that callers must leave free, and claims of writers.
 
-A claim counts the bytes that a writer may still write. It is a file in a directory that all processes of this machine
-share (``<state path>/disk-space``). Its process holds a lock on it during the claim, so that claims of dead processes
-are ignored. Bytes already written are part of the file system's own figure and are not counted twice.
+A claim counts the bytes that a writer may still write, but not the bytes that it has written: the file system reports
+these as used. A claim is a file in a directory that all processes of this machine share (``<state path>/disk-space``).
+The process locks the file during the claim, so that claims of dead processes are ignored.
 """
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ LOG = logging.getLogger(__name__)
 
 MIB = 2 ** 20
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)         # errors of a full file system
-STEP = 64 * MIB                  # claimed ahead for a writer with data that arrives at an unknown rate
+STEP = 64 * MIB                  # additional bytes that a claim gets when a writer of unknown size extends it
 LEDGER = 'disk-space'
 LOCK = 'lock'
 ClaimRecord = TypedDict('ClaimRecord', {'device': int, 'size': int, 'targets': Sequence[str]})
 FIELDS = frozenset(ClaimRecord.__annotations__)
 FORMAT = versioned_records.RecordFormat[ClaimRecord](name='claim of disk space', fields=FIELDS, required=FIELDS)
-LOCK_S = 10                      # timeout for a process that reads or writes claims
+LOCK_S = 10                      # timeout of the lock for changes of claims
 MAX_CLAIMS = 10_000
 
 
@@ -62,7 +62,7 @@ class Claim:
         self.size, self._number, self._path = size, number, path
 
     def need(self, size: int) -> None:
-        """Extend the claim to ``size`` bytes in all, and by a further step if there is space.
+        """Extend the claim to a total of ``size`` bytes, and by STEP more if there is space.
 
         :raises InsufficientStorage: there is no space
         """
@@ -82,11 +82,11 @@ class Claim:
             os.truncate(self._number, len(data))
 
     def owns(self, name: str) -> bool:
-        """Return whether a file of the ledger is this claim's."""
+        """Return whether a file in the ledger belongs to this claim."""
         return os.path.basename(self._path) == name
 
     def end(self) -> None:
-        """Release what was not written; do nothing the second time."""
+        """Release the claim; further calls do nothing."""
         if self._number is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
@@ -106,8 +106,8 @@ class Reserve:
         self._warned = False
 
     def check(self, path: str, adding: int = 0) -> None:
-        """:raises InsufficientStorage: ``adding`` bytes more, with the claims of writers, would leave less than the
-            reserve
+        """:raises InsufficientStorage: less than the reserve would be free after the claims of writers and ``adding``
+            more bytes
         """
         if self.size:
             self._check(path, adding)
@@ -130,7 +130,7 @@ class Reserve:
     def claim(self, directory: str, size: int, *targets: str) -> Claim:
         """Claim space for a writer, before it writes.
 
-        :param directory: on the file system
+        :param directory: any directory of the file system
         :param size: bytes that the files may have
         :param targets: paths of the files, whether they exist yet or not
         :raises InsufficientStorage: there is no space
@@ -183,7 +183,7 @@ class Reserve:
     def _rest(path: str, device: int) -> int:
         try:
             number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:                  # it has ended
+        except OSError:                  # the claim has ended
             return 0
         with open(number, 'rb') as file:
             try:
@@ -193,7 +193,7 @@ class Reserve:
                     found = FORMAT.decode(file.read(versioned_records.MAX_BYTES + 1), path)
                     return FORMAT.made(found, lambda found: max(0, found['size'] - _written(found['targets']))
                                        if found['device'] == device else 0, path)
-                except exception.RecordUnreadable:       # the process is writing it, or its release is a newer one
+                except exception.RecordUnreadable:       # the process is writing it, or has a newer release
                     return 0
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -201,7 +201,7 @@ class Reserve:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock for changes of claims: a file lock, as some writers run in native threads."""
+        """Hold the lock for changes of claims. A file lock also excludes other processes and native threads."""
         with contextlib.ExitStack() as stack:
             if self._ledger is not None:
                 try:
@@ -214,7 +214,7 @@ class Reserve:
         assert self._ledger is not None
         if not os.path.isdir(self._ledger):
             os.makedirs(self._ledger, exist_ok=True)
-            if os.geteuid() == 0:        # services of this machine that are not root write here, too
+            if os.geteuid() == 0:        # services that do not run as root also write here
                 owner = os.stat(os.path.dirname(self._ledger))
                 os.chown(self._ledger, owner.st_uid, owner.st_gid, follow_symlinks=False)
         path, deadline = os.path.join(self._ledger, LOCK), time.monotonic() + LOCK_S
@@ -233,7 +233,7 @@ class Reserve:
                 raise
 
     def _cannot(self, error: OSError) -> None:
-        """Handle an error of the ledger: without it, each writer is checked against the free space only."""
+        """Handle an error of the ledger. Without a ledger, each writer is checked against the free space only."""
         if error.errno in FULL:
             raise exception.InsufficientStorage() from error
         if not self._warned:

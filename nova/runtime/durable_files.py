@@ -1,7 +1,6 @@
 """Replace files so that a crash or a power failure leaves the old content or the new content, never a part of it.
 
-Every function writes a temporary file in the same directory, flushes it to the disk, renames it, and flushes the
-directory.
+The functions write a temporary file in the same directory, flush it to the disk, rename it, and flush the directory.
 """
 from collections.abc import Iterator
 import contextlib
@@ -13,13 +12,13 @@ from nova.runtime import directories
 
 Path = str | os.PathLike[str]
 PRIVATE = 0o600                          # mode of a file that only its owner can use
-PART = '.part'                           # end of the name of a temporary file, which begins with a dot
+PART = '.part'                           # end of a temporary file's name; the name begins with a dot
 
 
 def replace(path: Path, content: bytes, mode: int = PRIVATE, owner: tuple[int, int] | None = None) -> None:
     """Replace the content of a file, or create the file.
 
-    :param mode: of the file, whatever the umask is
+    :param mode: mode of the file; the umask does not change it
     :param owner: (user id, group id); None: those of the process
     :raises OSError:
     """
@@ -28,7 +27,7 @@ def replace(path: Path, content: bytes, mode: int = PRIVATE, owner: tuple[int, i
 
 
 def create(path: Path, content: bytes, mode: int = PRIVATE, owner: tuple[int, int] | None = None) -> bool:
-    """Create a file; return False, and leave the file, if one exists. The first of several processes wins.
+    """Create a file and return True, or return False if it exists. Only one of several processes creates it.
 
     :raises OSError:
     """
@@ -36,7 +35,7 @@ def create(path: Path, content: bytes, mode: int = PRIVATE, owner: tuple[int, in
         file.write(content)
         _flush(file)
         try:
-            os.link(part, path)          # unlike a rename, a link replaces nothing
+            os.link(part, path)          # unlike a rename, a link never replaces a file
         except FileExistsError:
             return False
         finally:
@@ -59,7 +58,7 @@ def replacing(path: Path, mode: int = PRIVATE, owner: tuple[int, int] | None = N
 
 
 def owner_of(path: Path) -> tuple[int, int] | None:
-    """Return the owner of a path for files that root makes there, or None if the process is not root."""
+    """Return the owner of a path, for files that root creates there; None if the process is not root."""
     if os.geteuid():
         return None
     found = os.stat(path)

@@ -1,4 +1,4 @@
-"""Classes that options name, by their path or by an entry point."""
+"""Lookup of classes that options name by a path or by an entry point."""
 from collections.abc import Iterable
 import functools
 import importlib.metadata
@@ -17,14 +17,14 @@ def installed(group: str) -> dict[str, importlib.metadata.EntryPoint]:
 
 @functools.cache
 def _found(group: str, _path: tuple[str, ...]) -> dict[str, importlib.metadata.EntryPoint]:
-    """Cache the search for each group and module path, as it reads a file of every package."""
+    """Cache the search for each group and sys.path, because the search reads a file of each installed package."""
     return {point.name: point for point in importlib.metadata.entry_points(group=group)}
 
 
 def named(option: str, name: str, group: str, known: Iterable[str] = ()) -> Any:
-    """Return the object of an entry point of the group, or at a path. The caller declares its type.
+    """Return the object that a name stands for: an entry point of the group, or the path of a class.
 
-    :param option: option that has the name
+    :param option: option that contains the name, for the error
     :param known: names that the option takes in addition to paths and the group's, for the error
     :raises InvalidOption: there is no such object; the text lists the available names
     """
@@ -35,7 +35,7 @@ def named(option: str, name: str, group: str, known: Iterable[str] = ()) -> Any:
         if '.' not in name:
             raise ImportError('it is neither the name of one nor the path of a class')
         return importutils.import_class(name)
-    except Exception as error:           # of the package
+    except Exception as error:           # any error of the imported package
         reason = str(error).partition(' ([')[0]          # importutils appends a whole traceback
         raise exception.InvalidOption(f'{option}: {name} could not be loaded ({reason}). There are '
                                       f'{", ".join([*known, *sorted(points)])}, and paths of classes.') from error

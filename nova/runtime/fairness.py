@@ -14,24 +14,24 @@ Work = TypeVar('Work')
 _Args = TypeVarTuple('_Args')
 _Result = TypeVar('_Result')
 
-MAX_TIMES_FREE = 3   # a project has at most so many times the free threads: 3/4 of all if it is the only one
+MAX_TIMES_FREE = 3   # threads of a project for each free thread, at most: the only project gets 3/4 of all threads
 HALF_LIFE_S = 10     # half-life of a project's cost, in seconds
-MAX_COSTS = 1000     # maximum number of projects with a cost before small ones are dropped
+MAX_COSTS = 1000     # number of stored costs of projects above which small costs are dropped
 SMALL_COST_S = 0.01  # a small cost, in seconds of a thread
 
 
 class Shares:
-    """Threads of each project, and its cost: the seconds of threads that it has used recently.
+    """Running threads and cost of each project. The cost is the thread time in seconds that it has used recently.
 
-    Not locked: the caller holds a lock.
+    The methods use no lock: the caller holds a lock.
 
-    :param clock: seconds
+    :param clock: function that returns a time in seconds
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.running: collections.Counter[str] = collections.Counter()
-        self._costs: dict[str, tuple[float, float]] = {}             # {project: (seconds of threads, when)}
+        self._costs: dict[str, tuple[float, float]] = {}             # {project: (cost in seconds, time of the cost)}
 
     def start(self, project_id: str) -> None:
         """Record that a project has one more thread."""
@@ -49,7 +49,7 @@ class Shares:
                            if each in self.running or self.cost(each) > SMALL_COST_S}
 
     def cost(self, project_id: str) -> float:
-        """Return the seconds of threads that a project has used recently."""
+        """Return the thread time in seconds that a project has used recently."""
         seconds, at = self._costs.get(project_id, (0.0, 0.0))
         now = self._clock()
         left = 0.5 ** ((now - at) / HALF_LIFE_S) if seconds else 0.0
@@ -61,13 +61,13 @@ class Shares:
         A project without a thread may take the last free one. Any other project leaves one free, and has at most
         ``MAX_TIMES_FREE`` times as many threads as are free.
 
-        :param spare: False: each project may take the last one
+        :param spare: False: each project may take the last free thread
         """
         running = self.running[project_id]
         return free >= 1 if not running or not spare else free >= 2 and running < MAX_TIMES_FREE * free
 
     def next(self, projects: Iterable[str], free: int, spare: bool = True) -> str | None:
-        """Return the project of least cost that may have a free thread; the first one of equals."""
+        """Return the project with the lowest cost that may have a free thread; of equal projects, the first."""
         return min((each for each in projects if self.has_room(each, free, spare)), key=self.cost, default=None)
 
     def _settle(self, project_id: str) -> None:
@@ -78,7 +78,7 @@ class FairQueue(Generic[Work]):
     """Queue of work for a limited number of threads, which projects share fairly by ``Shares``.
 
     With more busy projects, each has fewer threads. A new project finds a free thread as long as there are fewer busy
-    projects than threads. Of the waiting projects, the one of least cost is next.
+    projects than threads. The waiting project with the lowest cost is next.
 
     :param max_running: maximum number of running jobs
     :param spare: whether a project leaves threads free. False, for short jobs: one project may use all threads, and
@@ -89,7 +89,7 @@ class FairQueue(Generic[Work]):
         self._max_running, self._spare = max_running, spare
         self._lock = threading.Lock()
         self._shares = Shares()
-        self._waiting: dict[str, collections.deque[Work]] = {}       # the last to arrive or start are at the end
+        self._waiting: dict[str, collections.deque[Work]] = {}    # projects that arrived or started last are at the end
 
     def take(self, project_id: str, work: Work) -> bool:
         """Return whether a job may start now. Otherwise it waits until ``ended`` returns it."""
@@ -109,7 +109,7 @@ class FairQueue(Generic[Work]):
                 works = self._waiting.pop(following)
                 found.append(works.popleft())
                 if works:
-                    self._waiting[following] = works                 # behind those of others
+                    self._waiting[following] = works                 # behind other projects of equal cost
                 self._shares.start(following)
             return found
 
@@ -136,7 +136,7 @@ class FairQueue(Generic[Work]):
 
 
 class ConcurrencyLimit:
-    """Limit on concurrent requests of a kind; one project may use half of it. Nothing waits.
+    """Limit on concurrent requests of a kind; one project may use half of it. Excess requests do not wait.
 
     :param queue: row of nova.runtime.queues
     """
@@ -175,7 +175,7 @@ class FairExecutor:
     The threads are green under eventlet. Idle threads are used before new ones.
 
     :param queue: row of nova.runtime.queues
-    :param name: name of the threads
+    :param name: prefix of the threads' names
     :param max_running: maximum number of threads
     :param spare: see FairQueue
     """

@@ -1,8 +1,9 @@
 """The heartbeat of a service, sent only while the service demonstrably takes messages from its own queue.
 
 Every [DEFAULT] report_interval the service sends itself a message through the broker. When a worker has taken it, the
-service sends a heartbeat to the conductor, usually as a cast. Without its queue, with a hanging consumer or with all
-workers busy it sends none, and counts as down after [DEFAULT] service_down_time; it logs this and subscribes again.
+service sends a heartbeat to the conductor, usually as a cast. A service without its queue, with a hanging
+consumer or with only busy workers sends no heartbeat and logs this. It counts as down after service_down_time. Unless
+its workers are busy, it subscribes to its queues again.
 """
 from collections.abc import Callable
 import contextlib
@@ -22,10 +23,10 @@ from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
-PROBE_TIMEOUT_S = 10  # a later probe message counts for the next heartbeat
+PROBE_TIMEOUT_S = 10  # a probe message that arrives later counts for the next heartbeat
 MAX_FAILURES = 2      # consecutive failures before the queues are subscribed again
-REPLY_EVERY = 12      # report intervals between heartbeats with a reply: disabled, …
-PAUSE_S = 2           # between two attempts to reach a conductor at the start, or a missing queue
+REPLY_EVERY = 12      # report intervals between two requests to a conductor for the service's state (disabled, …)
+PAUSE_S = 2           # seconds before another attempt to reach a conductor at the start, or a missing queue
 
 
 class ServiceState(TypedDict, total=False):
@@ -59,7 +60,7 @@ class Conductor(Protocol):
 
 
 class Queue(Protocol):
-    """The queue of a service, which it probes: rpc.bus.Server."""
+    """The queue that a service probes, implemented by rpc.bus.Server."""
 
     @property
     def full(self) -> bool: ...
@@ -98,31 +99,31 @@ class Sender:
         self._sent: dict[str, float] = {}
         self._asked_at: float | None = None
         self._first = True
-        self._sending = threading.Lock()         # SIGHUP sends a heartbeat in addition to the periodic task
+        self._sending = threading.Lock()         # SIGHUP sends a heartbeat in another thread than the periodic task
         self.answer: ServiceState = {}
         # called when the service's row was deleted and created again
         self.on_new_row: Callable[[], None] | None = None
         # called after a gap in which others may have considered the service down
         self.on_return: Callable[[], None] | None = None
-        # called after a redeclaration of its queues, which may have lost messages
+        # called after the service's queues were redeclared: messages may have been lost
         self.on_lost: Callable[[], None] | None = None
         self._reported_at: float | None = None
         if server is not None:
             server.on_probe(self._on_probe)
 
     def lock_name(self) -> None:
-        """Lock the service's name on this machine, before anything else.
+        """Lock the service's name on this machine.
 
-        :raises ServiceExists: it belongs to another one
+        :raises ServiceExists: another process of this machine has the name
         """
         self._identity.take()
 
     def register(self) -> None:
         """Register the service's name in the whole deployment.
 
-        A compute waits for a conductor; for other services the heartbeat retries.
+        A compute service waits for a conductor. Other services do not wait: their next heartbeat registers the name.
 
-        :raises ServiceExists: it belongs to another one
+        :raises ServiceExists: the name belongs to another service
         """
         while not self._stopping.is_set():
             try:
@@ -163,13 +164,13 @@ class Sender:
             LOG.warning('%s could not report: %s', self._binary, error)
             return False
         before, self._reported_at = self._reported_at, time.monotonic()
-        # below service_down_time, because a conductor writes the heartbeat some time after it was sent
+        # a tolerance below service_down_time: a conductor writes a heartbeat some time after it was sent
         if before is not None and self._reported_at - before > 0.8 * self._valid_s and self.on_return is not None:
             self.on_return()
         return True
 
     def _notify_of_redeclaration(self) -> None:
-        """Notify the manager of redeclared queues, now that it can react."""
+        """Notify the manager of redeclared queues; the service can reach its queue and a conductor again."""
         if self.on_lost is None or self._server is None:
             return
         with self._server.declared_again() as lost:
@@ -194,7 +195,7 @@ class Sender:
             self._silent = 0
             return True
         if self._stopping.is_set():
-            return False                             # it takes no more messages
+            return False                             # a stopping service takes no more messages
         self._silent += 1
         busy = self._server.full
         LOG.warning('%s on %s does not take a message from its own queue%s. It is not reported, and counts as down '
@@ -211,7 +212,7 @@ class Sender:
         return server.probe(nova_context.admin_context(), token)
 
     def _probe_again(self, server: Queue) -> bool:
-        """Probe again, as oslo.messaging may declare a missing queue; else subscribe again."""
+        """Probe again, because oslo.messaging may have declared the queue by now; if not, subscribe again and probe."""
         self._stopping.wait(PAUSE_S)
         return self._probe(server) or (
             self._resubscribe(server, 'The broker has no queue for it any more') and self._probe(server))

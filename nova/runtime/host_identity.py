@@ -18,7 +18,7 @@ DIRECTORY = 'services'
 
 
 def state_path(conf: ConfigOpts) -> str:
-    """Return the state directory of this host. With an all-in-one, it has the state of the whole deployment."""
+    """Return the state directory of this host. In an all-in-one, it has the state of the whole deployment."""
     if conf.state_path:
         return str(conf.state_path)
     return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
@@ -68,7 +68,7 @@ class IdentityFile:
         except BlockingIOError:
             raise exception.ServiceExists(
                 f'{self._binary} of host {self._host} runs on this machine already.') from None
-        except (OSError, UnicodeDecodeError) as error:       # a file system without locks, or a broken disk
+        except (OSError, UnicodeDecodeError) as error:       # e.g. a file system without locks
             raise exception.InvalidInput(reason=f'{self.path}: {error}') from None
         if not uuidutils.is_uuid_like(text):
             raise exception.InvalidInput(

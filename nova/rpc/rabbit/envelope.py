@@ -1,4 +1,4 @@
-"""Message format of oslo.messaging's own driver: JSON within JSON, with the context's keys next to the message's."""
+"""Message format of oslo.messaging's RabbitMQ driver: JSON within JSON; one object has the message and its context."""
 import collections
 import uuid
 
@@ -11,13 +11,13 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 CONTEXT = '_context_'
 NUMBER, CALL, REPLIES, MONITORED = '_unique_id', '_msg_id', '_reply_q', '_timeout'
 VERSION, INNER = 'oslo.version', 'oslo.message'
-MAX_NUMBERS = 1000            # message numbers kept beyond the unacknowledged ones: senders also repeat messages
+MAX_NUMBERS = 1000            # remembered numbers of acknowledged messages, because senders also repeat messages
 
 
 def pack(message: JsonObject, context: JsonObject | None = None, **more: Json) -> bytes:
     """Serialize a message.
 
-    :param more: keys of the driver
+    :param more: additional keys of the driver
     """
     inner = {**message, NUMBER: uuid.uuid4().hex, **more}
     if context:
@@ -56,7 +56,7 @@ def parts(inner: JsonObject) -> tuple[JsonObject, JsonObject]:
 
 
 class Numbers:
-    """Numbers of the last messages, to detect redeliveries: a disconnect repeats unacknowledged messages.
+    """Numbers of the last messages, to detect the unacknowledged messages that a broker repeats after a disconnect.
 
     :param unacknowledged: maximum number of unacknowledged messages
     """
@@ -71,7 +71,7 @@ class Numbers:
         if not isinstance(number, str):
             return True
         if number in self._known:
-            self._known.move_to_end(number)            # the next connection may be lost, too
+            self._known.move_to_end(number)            # another disconnect may repeat it again
             return False
         self._known[number] = None
         if len(self._known) > self._max:

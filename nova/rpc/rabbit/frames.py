@@ -1,7 +1,7 @@
 """Encoding and decoding of the frequent frames of AMQP 0-9-1; pamqp handles all others.
 
-See https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf, sections 2.3.5 and 4.2. tools/bench/rpc.py measures
-messages.
+See https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf, sections 2.3.5 and 4.2. tools/bench/rpc.py measures the
+time of a call.
 """
 from collections.abc import Iterator
 import struct
@@ -45,7 +45,7 @@ def _frame(kind: int, channel: int, payload: bytes) -> bytes:
 
 
 def whole(channel: int, payload: bytes) -> bytes:
-    """Return the complete frame of a method, for pamqp."""
+    """Return the complete frame of a received method, which pamqp can decode."""
     return _frame(METHOD, channel, payload)
 
 
@@ -71,7 +71,7 @@ def publish(channel: int, exchange: str, key: str, body: bytes, number: int, *, 
 
 
 def number_of(header: bytes) -> int | None:
-    """Return the ``number`` of a returned message from its header; None: ``publish`` did not make it."""
+    """Return the ``number`` in the header of a returned message, or None if ``publish`` did not make the message."""
     _class, _weight, _size, flags = _CONTENT.unpack_from(header)
     at = _CONTENT.size + len(_JSON)
     if flags & _EXPIRATION:
@@ -81,7 +81,7 @@ def number_of(header: bytes) -> int | None:
 
 
 def acknowledge(channel: int, tag: int) -> bytes:
-    """Return the frame that acknowledges the delivery of this tag and all before it."""
+    """Return the frame that acknowledges the delivery with this tag and all earlier deliveries."""
     return _frame(METHOD, channel, _CONFIRM.pack(_index(80), tag, 1))
 
 
@@ -91,7 +91,7 @@ def put_back(channel: int, tag: int) -> bytes:
 
 
 def confirm(payload: bytes) -> tuple[int, bool]:
-    """Return (tag, whether it includes all before it) of ACK and NACK."""
+    """Return (delivery tag, whether all earlier deliveries are included) of an ACK or NACK."""
     _method, tag, multiple = _CONFIRM.unpack_from(payload)
     return tag, bool(multiple & 1)
 
@@ -116,7 +116,7 @@ def size_of_content(header: bytes) -> int:
 
 
 class Splitter:
-    """Splitter of a byte stream into frames.
+    """Splits a byte stream into frames.
 
     :param limit: maximum frame size in bytes
     """
@@ -128,7 +128,7 @@ class Splitter:
     def split(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
         """Yield (type, channel, payload) of each complete frame.
 
-        :raises ConnectionError: these are not frames
+        :raises ConnectionError: the bytes are not valid frames
         """
         data = self._left + data if self._left else data
         at, end = 0, len(data)

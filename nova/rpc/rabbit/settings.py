@@ -1,6 +1,6 @@
 """Settings of the driver from [oslo_messaging_rabbit], and the resulting queues and exchanges.
 
-Names and properties match oslo.messaging's own driver, so that services with either driver interoperate.
+Names and properties are those of oslo.messaging's RabbitMQ driver, so that services with either driver interoperate.
 """
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Options: TypeAlias = cfg.ConfigOpts.GroupAttr          # [oslo_messaging_rabbit]
 PORT = 5672
-# Default limit of unacknowledged messages for each queue. With fewer, the broker would wait; with more, not all of
-# their numbers would be kept (envelope.Numbers). Without a limit the broker sends a process its whole backlog, and
-# sends finished but unacknowledged work again after a lost connection.
+# Default limit of unacknowledged messages for each queue. With a lower limit the broker waits for acknowledgements.
+# Without a limit it sends its whole backlog to one process, and after a lost connection repeats messages that the
+# process has finished but not acknowledged.
 PREFETCH = 300
-# Options that make queues survive the broker. RPC queues use them only if they are set: an RPC message is never the
-# only copy of a state, and writing to disk costs a third of a broker's time (ADR 0009). Notifications are never sent
-# again, so their queue follows the defaults.
+# Options that make queues survive a restart of the broker. RPC queues ignore their defaults: the state behind an RPC
+# message is also in a database, and writing to disk costs a third of a broker's time (ADR 0009). The queue of
+# notifications follows the defaults, because notifications are never sent again.
 DURABILITY_OPTIONS = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this driver does not support.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
@@ -47,7 +47,7 @@ class Settings:
     tls                             TLS context; None: no TLS
     certificate                     whether the client authenticates by its certificate instead of a password
     heartbeat                       seconds after which a silent connection is dead
-    pause, longer, longest, splay   seconds: first pause between attempts, its increment, its maximum; random part
+    pause, longer, longest, splay   seconds: first pause between attempts, increment, longest pause; random part
     expiry_s                        seconds after which an undeliverable reply is dropped
     prefetch                        maximum of unacknowledged deliveries of a queue
     """
@@ -65,7 +65,7 @@ class Settings:
     prefetch: int
 
     def waited(self, attempts: int) -> float:
-        """Return the seconds that this number of attempts to reach a broker takes; a huge number means no limit."""
+        """Return the total pause in seconds of this number of attempts to reach a broker; a huge number: no limit."""
         rising = 0
         if self.longer > 0:
             rising = min(attempts, max(0, math.ceil((self.longest - self.pause) / self.longer)))
@@ -170,7 +170,7 @@ class Topology:
         return Queue(topic, topic, self.topics(exchange), self._durable, self._auto_delete, self._kept)
 
     def notification_queue(self, exchange: str, topic: str) -> Queue:
-        """Return the queue as oslo.messaging's own driver declares it for readers with the same options."""
+        """Return the queue as oslo.messaging's RabbitMQ driver declares it for readers with the same options."""
         return Queue(topic, topic, self.topics(exchange), self._routes_durable, self._auto_delete, self._notified)
 
     def fanout_queue(self, topic: str) -> Queue:

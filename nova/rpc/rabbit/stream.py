@@ -49,7 +49,7 @@ class Stream:
         while True:
             with self._writing:                       # an SSLObject is not thread-safe
                 data, answer = self._tls.read(), self._tls.pending()
-                if answer:                            # reply to a key update
+                if answer:                            # reply to a TLS key update
                     self._socket.sendall(answer)
             if data:
                 return data
@@ -78,7 +78,7 @@ class Stream:
 
 
 class _Tls:
-    """TLS without a socket."""
+    """TLS on memory buffers instead of a socket."""
 
     def __init__(self, context: ssl.SSLContext, hostname: str) -> None:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()

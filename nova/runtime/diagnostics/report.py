@@ -3,7 +3,7 @@
 In addition to the sections of oslo.reports (package, threads, green threads, processes) it contains the health, the
 work of each service, and the configuration with secrets masked.
 
-A manager may have ``in_progress()`` -> {text: value}.
+A manager may report its work with a method ``in_progress()`` -> {text: value}.
 """
 from collections.abc import Iterable, Mapping
 import threading
@@ -63,7 +63,7 @@ def _services(parts: Iterable[object]) -> dict[str, object]:
             doing: dict[str, object] = {'version': release.VERSION}
             try:
                 doing |= getattr(manager, 'in_progress', dict)()
-            except Exception as error:                # the report is needed most when something is wrong
+            except Exception as error:                # continue: the report is needed most after failures
                 doing['not known'] = repr(error)
             found[f'{service.binary} {service.host}'] = doing
     return found

@@ -1,4 +1,4 @@
-"""Private parts of libraries that the product uses: one module a library, and no use of them anywhere else.
+"""Uses of private parts of libraries: one module for each library. Other modules use only public interfaces.
 
 A new release of a library may change these parts without notice. ``nova/tests/unit/test_library_hooks.py`` checks each
 of them, and reports missing ones with their purpose.

@@ -6,12 +6,12 @@ from typing import Any, TYPE_CHECKING
 if TYPE_CHECKING:
     from keystonemiddleware import auth_token
 
-# Keys that auth_token sets in addition to the headers that it also removes, and keys for plugins of keystoneauth.
+# Keys that auth_token sets, but does not remove from a client's request; the last two are for keystoneauth plugins.
 _MORE = ('HTTP_OPENSTACK_SYSTEM_SCOPE', 'keystone.token_auth', 'keystone.token_info')
 
 
 def keys_of_caller() -> tuple[str, ...]:
-    """Return the keys of the WSGI environ that auth_token sets for the caller; it removes those of a client."""
+    """Return the keys of the WSGI environ in which auth_token describes the caller."""
     from keystonemiddleware.auth_token import _request
     request = _request._AuthTokenRequest.blank('/')
     return (*('HTTP_' + name.upper().replace('-', '_') for name in request._all_auth_headers()), *_MORE)
@@ -28,5 +28,5 @@ def verify(protocol: auth_token.AuthProtocol, token: str) -> list[str]:
 
 
 def option(protocol: auth_token.AuthProtocol, name: str) -> Any:
-    """Return an option of auth_token, from the paste file or from [keystone_authtoken]. Its type depends on both."""
+    """Return an option of auth_token, from the paste file or from [keystone_authtoken]."""
     return protocol._conf.get(name)

@@ -1,7 +1,7 @@
 """Private parts of oslo.versionedobjects 3.12.0: the attributes that store field values.
 
-The library makes, reads and sends an object field by field, with several calls for each. They took a fifth of a
-conductor's processor time.
+The library creates, reads and sends an object with several calls for each field. These calls took a fifth of a
+conductor's processor time, so ``Object`` accesses the attributes directly.
 """
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class _Place(NamedTuple):
     """Storage of a field's value in an object.
 
-    name   of the field
-    key    of the object's own dictionary
-    field  the field itself
-    plain  whether its primitive is the value itself
-    exact  the type of values that need no coercion; None: all need it
+    name   name of the field
+    key    key in the object's __dict__
+    field  definition of the field
+    plain  whether the primitive of a value is the value itself
+    exact  the type of values that need no coercion; None: all values need it
     """
 
     name: str
@@ -39,7 +39,7 @@ _PLACES: dict[type[base.VersionedObject], dict[str, _Place]] = {}
 
 
 def _places(kind: type[base.VersionedObject]) -> dict[str, _Place]:
-    """Return {field name: its place}; the fields of a class are final after its registration."""
+    """Return {field name: its place}, cached: the fields of a class do not change after its registration."""
     found = _PLACES.get(kind)
     if found is None:
         found = _PLACES[kind] = {
@@ -94,7 +94,7 @@ class Object(base.VersionedObject, base.VersionedObjectDictCompat):
                 self._obj_primitive_key('data'): data}
 
     def obj_what_changed(self) -> set[str]:
-        """Return nothing: a message would name each field twice."""
+        """Return an empty set, because a list of changes would repeat the name of each field in a message."""
         return set()
 
     def obj_attr_is_set(self, attrname: str) -> bool:

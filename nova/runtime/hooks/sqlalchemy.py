@@ -1,6 +1,6 @@
 """Private parts of SQLAlchemy 2.1.9: the methods of a dialect that a pool calls.
 
-The functions take an engine. SQLAlchemy is not imported, since not every daemon needs it.
+This module does not import SQLAlchemy, because some daemons do not need it.
 """
 from collections.abc import Callable
 from typing import Literal, ParamSpec, Protocol, TypeVar
