@@ -1,7 +1,7 @@
 """Limit of the log volume that unauthenticated callers can cause.
 
-A record belongs to the request of its thread's context. The context has an address from the start, and a user after
-authentication.
+A log record belongs to the request in its thread's context. The context has the client's address from the start, and a
+user after authentication.
 """
 import atexit
 import collections
@@ -18,19 +18,19 @@ from nova.runtime.http import addresses
 
 LOG = logging.getLogger(__name__)
 
-BYTES = 16 << 10                 # of one address in a minute
+BYTES = 16 << 10                 # maximum bytes of one address in PERIOD_S
 PERIOD_S = 60
 MAX_ADDRESSES = 1000            # counted separately within a period; the others share one limit
 OTHERS = 'other addresses'
-OVERHEAD = 200                   # bytes of a line without its message: time, level, logger, ids
+OVERHEAD = 200                   # estimated bytes of a line without its message: time, level, logger, ids
 _FORMATTER = logging.Formatter()
 
 
 class UnauthenticatedLimit(logging.Filter):
-    """Filter that passes a number of bytes for each address; it counts further lines and logs their number.
+    """Filter that passes BYTES for each address; it counts the suppressed lines and logs their number.
 
-    :param clock: seconds
-    :param later: calls a function after PERIOD_S, in another thread
+    :param clock: function that returns a time in seconds
+    :param later: function(callback) that calls ``callback`` after PERIOD_S, in another thread
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic,
@@ -40,7 +40,7 @@ class UnauthenticatedLimit(logging.Filter):
         self._lock = threading.Lock()
         self._until = float('-inf')
         self._used: collections.Counter[str] = collections.Counter()
-        self._suppressed: dict[str, list[int]] = {}              # address: [lines, bytes]
+        self._suppressed: dict[str, list[int]] = {}              # {address: [lines, bytes]}
         self._last_result = threading.local()                        # (record, whether it passes) of the last record
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -82,7 +82,7 @@ class UnauthenticatedLimit(logging.Filter):
 
 
 def of_connection(address: str) -> None:
-    """Set this thread's context to a connection of a client, instead of the request before."""
+    """Set this thread's context to a client's connection. It replaces the context of the previous request."""
     context.RequestContext(remote_address=address, overwrite=True)
 
 

@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 SHORT = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 LONG = (.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
-prometheus_client.disable_created_metrics()      # one more series for each, which is not needed
+prometheus_client.disable_created_metrics()      # they would be an unused series for each metric
 REGISTRY = prometheus_client.CollectorRegistry()
 
 
@@ -168,7 +168,7 @@ class Watched:
             try:
                 for labels, value in read(owner).items():
                     found.setdefault(labels, []).append(value)
-            except Exception as error:       # the others can still be read
+            except Exception as error:       # continue with the other objects
                 LOG.warning('%s cannot be read: %s', self._name, repr(error))
         family = self._family(self._name, self._text, labels=self._labels)
         for labels, values in found.items():
@@ -257,7 +257,7 @@ USAGE_DRIFT = _counter(
 
 
 class Run:
-    """A task on a server of this host, while its block runs; ``result`` is its outcome unless it is changed."""
+    """Context manager that measures a task on a server. ``result`` is the outcome, which the block may change."""
 
     def __init__(self, event: str, result: str) -> None:
         self._event, self.result = event, result
@@ -372,7 +372,7 @@ prometheus_client.ProcessCollector(registry=REGISTRY)
 prometheus_client.PlatformCollector(registry=REGISTRY)
 
 
-for _cause in ('crashed', 'failed', 'paused'):         # a rule sees no increase of a series that begins at 1
+for _cause in ('crashed', 'failed', 'paused'):         # begin at 0: rules see no increase of a series that begins at 1
     GUESTS_FAILED.labels(_cause)
 for _kind in ('guest', 'files', 'shared_files', 'resize_backup', 'incoming'):
     ORPHANS_REMOVED.labels(_kind)
@@ -398,7 +398,7 @@ def exposed(accept: str = '') -> tuple[bytes, str]:
 
 
 def exposed_of_all(texts: dict[str, str], accept: str = '') -> tuple[bytes, str]:
-    """Return the metrics of several processes as ``exposed``: samples get a label ``worker``, '0' for this process.
+    """Return the metrics of several processes like ``exposed``. The label ``worker`` is '0' for this process.
 
     :param texts: {label value: result of ``exposed`` of another process, in the classic format}
     :raises ValueError: a text cannot be parsed

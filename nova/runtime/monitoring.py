@@ -33,7 +33,7 @@ THREADS = 4
 
 
 class Monitor:
-    """A part of a Process: its first, so that it serves while the others start and stop.
+    """The first part of a Process, so that it serves while the other parts start and stop.
 
     :param binary: determines the port if none is configured
     :param exposed: function like metrics.exposed, for this process and its workers
@@ -49,7 +49,7 @@ class Monitor:
 
     @property
     def port(self) -> int | None:
-        """The actual port, None while nothing listens."""
+        """The actual port, or None before the start and after the stop."""
         return None if self._server is None else self._server.port
 
     def start(self) -> None:

@@ -1,12 +1,12 @@
-"""Privilege separation: a helper process keeps its privileges and runs listed operations; the other drops them.
+"""Privilege separation: a helper process keeps its privileges and runs listed operations; the daemon drops privileges.
 
     helper = Helper({'bridge.make': make})      # operation: function of keyword arguments that checks each of them
     helper.fork()                               # before the first thread
     become(account, [paths])                    # this process is an ordinary user from here on
     helper.call('bridge.make', name='br0')
 
-The two exchange JSON of limited length over socket pairs, so that no data of the unprivileged process becomes code. For
-the reasons against oslo.privsep, see ADR 0015.
+The processes exchange JSON of limited length over socket pairs, so the unprivileged process can send data but no code.
+For the reasons against oslo.privsep, see ADR 0015.
 """
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ LOG = logging.getLogger(__name__)
 
 Operations = typing.Mapping[str, typing.Callable[..., object]]       # their results are JSON
 
-MAX_BYTES = 64 << 20                    # of a request or a reply
+MAX_BYTES = 64 << 20                    # maximum length of a request or a reply
 LENGTH = struct.Struct('>Q')
 ENDED = 'its privileged part has ended'
-STOP_S = 5                               # for running operations when the other process ends
+STOP_S = 5                               # for running operations after the other process has ended
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 8, 24, 38    # prctl(2)
 CAPABILITY_VERSION = 0x20080522
-# By their numbers in linux/capability.h.
+# Numbers of capabilities in linux/capability.h.
 CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID, SETPCAP = 0, 1, 3, 5, 6, 7, 8
 NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_MODULE, SYS_ADMIN = 10, 12, 13, 16, 21
 
@@ -55,7 +55,7 @@ class Helper:
     :param failure: class of the errors that ``call`` raises, made of keyword arguments, ``reason`` among them
     :param callers: maximum number of concurrent operations
     :param capabilities: function that returns the numbers of the capabilities to keep, called in the helper; None: all
-    :param name: in the health of the process
+    :param name: name in the health report of the process
     """
 
     def __init__(self, operations: Operations,
@@ -71,7 +71,7 @@ class Helper:
     def fork(self, others: typing.Iterable[Helper] = ()) -> None:
         """Start the privileged process; it ends when the parent closes its sockets or dies.
 
-        :param others: Helpers with a running process, which this one must not reach
+        :param others: Helpers with a running process; the new process closes its copies of their sockets
         """
         pairs = [socket.socketpair() for _ in range(self._callers)]
         self.pid = os.fork()
@@ -93,7 +93,7 @@ class Helper:
             self._links.put(ours)
 
     def call(self, operation: str, **arguments: object) -> typing.Any:
-        """Run an operation and return its result: each has its own type, which the caller declares.
+        """Run an operation and return its result. The caller declares the type of the result.
 
         :raises NovaException: the constructor's ``failure``: it failed, was refused, or the process has ended
         """
@@ -133,7 +133,7 @@ class Helper:
         """Do nothing: the helper starts in ``fork``, before the Process starts its parts."""
 
     def stop(self, timeout: float = 0) -> None:
-        """End the helper after its running operations, or at the latest ``timeout`` and some seconds later."""
+        """End the helper after its running operations, or after ``timeout`` (at least STOP_S)."""
         self._cut = True
         deadline = time.monotonic() + max(timeout, STOP_S)
         for _ in range(self._callers):
@@ -143,12 +143,12 @@ class Helper:
                 break
             if link is not None:
                 link.close()
-        self._links.put(None)            # for callers now and later
+        self._links.put(None)            # waiting and later callers get an error
 
 
 def _serve(links: list[socket.socket], operations: Operations) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)            # the parent handles them, and its end ends this process
+        signal.signal(number, signal.SIG_IGN)            # the parent handles them; this process ends with the parent
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True,
                         format='%(asctime)s %(process)d %(levelname)s %(name)s [privileged] %(message)s')
     first, *others = links
@@ -157,7 +157,7 @@ def _serve(links: list[socket.socket], operations: Operations) -> None:
         thread.start()
     _serve_one(first, operations)
     deadline = time.monotonic() + STOP_S
-    for thread in threads:               # idle threads have seen the end of the connection, too
+    for thread in threads:               # idle threads have ended; wait for running operations
         concurrency.join(thread, max(0, deadline - time.monotonic()))
 
 
@@ -224,19 +224,19 @@ class _Sets(ctypes.Structure):
 
 
 def limit(capabilities: typing.Collection[int]) -> None:
-    """Keep only these capabilities, as far as this process has them, also for programs that it runs.
+    """Drop all capabilities except these, for this process and the programs that it runs.
 
     :raises OSError: the kernel refuses
     """
     for number in range(64):
         if number not in capabilities and _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
-            break  # there are no more, or dropping is not permitted: the process's own set is limited below
+            break  # no capability has this number, or dropping is not permitted: ``_keep`` limits the process's own set
     _keep(capabilities)
     _gain_nothing()
 
 
 def _keep(capabilities: typing.Collection[int]) -> None:
-    """Drop all other capabilities."""
+    """Drop all other capabilities of this process."""
     header, sets = _Header(CAPABILITY_VERSION, 0), (_Sets * 2)()
     _checked(_libc().capget(ctypes.byref(header), sets), 'capget')
     for word, each in enumerate(sets):
@@ -262,7 +262,7 @@ def _libc() -> ctypes.CDLL:
 # ---- the unprivileged process ------------------------------------------------------------------
 
 def account(name: str) -> pwd.struct_passwd | None:
-    """Return the user for a daemon; None if it keeps its own: it is not root, or there is no such name or user."""
+    """Return the user for a daemon, or None if the daemon does not run as root or the user is unset or missing."""
     if os.geteuid() or not name:
         return None
     with contextlib.suppress(KeyError):
@@ -273,7 +273,7 @@ def account(name: str) -> pwd.struct_passwd | None:
 
 
 def try_as(user: pwd.struct_passwd, groups: typing.Iterable[str], attempt: typing.Callable[[], str | None]) -> str:
-    """Run ``attempt`` in a process of that user; return its text, '' for success."""
+    """Run ``attempt`` in a process of that user; return its error text, or '' for success."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -295,11 +295,11 @@ def try_as(user: pwd.struct_passwd, groups: typing.Iterable[str], attempt: typin
 
 def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: typing.Iterable[str] = (),
            capabilities: typing.Collection[int] = ()) -> None:
-    """Become an unprivileged user for ever; no program can regain a capability.
+    """Become an unprivileged user permanently; programs that the process runs cannot regain a capability.
 
-    :param paths: files and directories of root, from earlier runs of this daemon, to hand over with their content
+    :param paths: files and directories that get the user as owner, if an earlier run of this daemon as root made them
     :param groups: names of additional groups; missing ones are ignored
-    :param capabilities: numbers of the capabilities to keep; programs that it runs do not have them
+    :param capabilities: numbers of the capabilities to keep; programs that the process runs do not get them
     """
     for path in paths:
         hand_over(path, user)
@@ -311,7 +311,7 @@ def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: ty
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     if capabilities:
         _checked(_libc().prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), 'keepcaps')
-    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # else the kernel drops all capabilities
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # KEEPCAPS: the kernel drops none here
     _keep(capabilities)                                              # drops inheritable ones, which systemd 257 sets
     _gain_nothing()
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
@@ -320,9 +320,9 @@ def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: ty
 # ---- files of root ----------------------------------------------------------------
 
 def hand_over(path: str, user: pwd.struct_passwd) -> None:
-    """Hand over a file of root, or a directory with all its files of root, to a user.
+    """Change the owner of a file of root, or of a directory of root with the files of root in it, to a user.
 
-    The user may own the directory and its content: links are not followed.
+    Links are not followed, because the user may have created them.
     """
     with contextlib.suppress(OSError):
         if os.path.isdir(path) and not os.path.islink(path):

@@ -1,7 +1,7 @@
 """Progress of long operations, in percent.
 
-A ``Report`` may be called at any rate: its provider limits the cost. If it raises, the operation is aborted with this
-error.
+A ``Report`` is a function(percent). It limits its own cost, so it may be called at any rate. If it raises an error, the
+operation is aborted with this error.
 """
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
@@ -13,7 +13,7 @@ from nova.runtime import concurrency
 from nova.runtime import disk_space
 
 Report = Callable[[int], None]
-Moved = Callable[[int], None]            # called with the number of bytes so far
+Moved = Callable[[int], None]            # function(number of bytes that are done)
 
 CHUNK = 256 * 1024
 POLL_INTERVAL_S = 1                               # polling interval of a growing file
@@ -41,7 +41,7 @@ def of_bytes(report: Report, whole: int | None) -> Moved:
 def watched(path: str, sources: Iterable[str], report: Report) -> Iterator[None]:
     """Report the growth of the file at ``path``, which a tool without progress output writes from ``sources``.
 
-    An error of a report is raised at the end of the block: the tool is not stopped.
+    An error of ``report`` does not stop the tool; it is raised at the end of the block.
     """
     if report is ignore:
         yield
@@ -71,7 +71,7 @@ def _follow(path: str, moved: Moved, over: threading.Event, errors: list[Excepti
 
 
 class Reader:
-    """A file for an HTTP client that reports how much of it was read.
+    """A file that an HTTP client sends; it reports how many bytes were read.
 
     :param file: open for reading, at its beginning
     """
@@ -92,7 +92,7 @@ class Reader:
         return self._file.tell()
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Seek: clients rewind after a token has expired."""
+        """Change the position: clients rewind the file after a token has expired."""
         return self._file.seek(offset, whence)
 
     def __len__(self) -> int:

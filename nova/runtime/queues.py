@@ -1,6 +1,6 @@
 """Queues of a process: one row for each place where requests, messages or jobs wait, with its bounds.
 
-The rows are the source of the reference page, and their names are labels of the metrics ``nova_queue_waiting`` and
+The reference page is generated from the rows. Their names are labels of the metrics ``nova_queue_waiting`` and
 ``nova_queue_running``.
 """
 from collections.abc import Callable
@@ -17,8 +17,8 @@ class Queue(NamedTuple):
     name      label of the metrics
     what      what waits or runs
     classes   classes that implement it, below nova
-    running   bound of what runs at once: an option, or a number
-    waiting   bound of what waits
+    running   maximum of concurrent work: an option, or a number
+    waiting   maximum of waiting work
     order     order, and fairness between projects or clients
     """
 

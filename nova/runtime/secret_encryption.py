@@ -2,7 +2,7 @@
 
 The database or a copy of it reveals no key without the file.
 
-The first line of the file encrypts; all lines can decrypt. A key is bound to its owner.
+Each line of the file is a key: the first one encrypts, all can decrypt. Decryption needs the encrypted key's owner.
 """
 import base64
 import binascii
@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 FILE = 'disk-keys'
 KEY_BYTES, NONCE_BYTES = 32, 12
-MAX_FILE_BYTES = 65536                       # of the file
+MAX_FILE_BYTES = 65536
 CALLED = 'the file of [conductor] disk_keys_file'        # in messages for users, instead of its path
 
 
@@ -33,7 +33,7 @@ class Unusable(Exception):
 class SecretCipher:
     """Encryption with the first key of a file, and decryption with any of its keys.
 
-    :param keys: of the file, in its order
+    :param keys: keys of the file, in the order of the file
     :raises Unusable:
     """
 
@@ -112,7 +112,7 @@ def path_of(conf: ConfigOpts) -> str:
 
 
 def usable(path: str, used: set[str]) -> SecretCipher:
-    """Return a SecretCipher for new keys.
+    """Return a SecretCipher that may encrypt new keys.
 
     :param used: names of the keys in existing rows
     :raises Unusable:

@@ -33,8 +33,8 @@ VERSION = release.VERSION          # in the service rows, for rolling upgrades
 JITTER = 0.1                        # random part of the interval of a periodic task
 TICK_S = 5                          # the main loop reports progress at this interval
 START_POLL_INTERVAL_S = 0.5                  # polling interval of a stop request during the start
-LOOP_STUCK_S = 60                   # a main loop without progress for so long is stuck
-GC_THRESHOLDS = (50_000, 10, 10)    # objects: one page of a list makes many times Python's default of 700
+LOOP_STUCK_S = 60                   # a main loop is considered stuck after this time without progress
+GC_THRESHOLDS = (50_000, 10, 10)    # for gc: one page of a list makes many times the default of 700 objects
 
 
 Task = tuple[str, float, Callable[[], object]]            # (name, seconds between two runs, function)
@@ -80,7 +80,7 @@ class Bus(Protocol[Interface_contra, Admission_contra]):
 
 
 class Part(Protocol):
-    """A part of a process. It may have reload(), alive(), ready(), rest(), refused and parts, too."""
+    """A part of a process. reload(), alive(), ready(), rest(), refused and parts are optional attributes."""
 
     def start(self) -> None: ...
 
@@ -95,16 +95,16 @@ class Service:
     * ``start()``, called before the first message
     * ``listening()``, called once its queue is served
     * ``stop()`` and ``reload()``
-    * ``messages_lost()``, called after its queues were redeclared
-    * ``periodic_tasks()`` -> [(name, seconds, function)]; the current context of the thread is then a new
-      administrator's context
+    * ``messages_lost()``, called after the service's queues were redeclared
+    * ``periodic_tasks()`` -> [(name, seconds, function)]; each run has a new administrator's context as the current
+      context of its thread
 
     :param binary: name in the service list: nova-compute, …
     :param interface: None for a service without a queue
     :param topic: topic in the service rows; None: the interface's, or the binary without nova-
     :param conductor: receiver of the heartbeats; None: no heartbeats
     :param tasks: additional periodic tasks, in the format of the manager's ``periodic_tasks()``
-    :param admission: rpc.admission.Admission, the rights of compute hosts; None: they have none
+    :param admission: rpc.admission.Admission, the rights of compute hosts; None: compute hosts have no rights
     """
 
     def __init__(self, conf: ConfigOpts, binary: str, host: str, interface: Interface | None = None,
@@ -132,8 +132,8 @@ class Service:
     def start(self) -> None:
         """Lock the name, start the manager, take messages, send the first heartbeat.
 
-        Services that conductors call take messages before they register: while a whole cloud starts, every thread of
-        the conductors may wait for them.
+        Services except nova-compute take messages before they register at a conductor. While a whole cloud starts,
+        every thread of the conductors may wait for these services.
 
         :raises ServiceExists: the name belongs to another service
         """
@@ -236,7 +236,7 @@ def _nothing() -> None:
 
 
 def _refused(parts: Iterable[object]) -> bool:
-    """Return whether one of the parts, or of their parts, must stop."""
+    """Return whether a part, or a part of it, requires the process to stop."""
     return any(getattr(part, 'refused', None) or _refused(getattr(part, 'parts', ())) for part in parts)
 
 
@@ -254,13 +254,13 @@ def _configure_garbage_collector() -> None:
 
 
 class Process:
-    """Runner of parts until a stop signal.
+    """Runs parts until a stop signal.
 
     SIGTERM, SIGINT  stop gracefully; a second one ends the process immediately
     SIGHUP           read the configuration again (log level and other mutable options), notify the parts
     SIGUSR1          write a Guru Meditation Report
 
-    :param parts: started in order and stopped in the opposite one
+    :param parts: started in this order and stopped in reverse order
     :param notifies: function(state) that notifies the parent; None: systemd
     """
 
@@ -372,7 +372,7 @@ class Process:
         try:
             self._reload_configuration()
         finally:
-            self._notify('READY=1')            # else systemd waits for the end of the reload
+            self._notify('READY=1')            # otherwise systemd waits for the end of the reload
 
     def _reload_configuration(self) -> None:
         try:
@@ -386,7 +386,7 @@ class Process:
         for part in self.parts:
             try:
                 getattr(part, 'reload', _nothing)()
-            except Exception:            # continue with the others
+            except Exception:            # continue with the other parts
                 LOG.exception('%s could not read its configuration again', type(part).__name__)
 
     def _report(self) -> None:

@@ -1,4 +1,4 @@
-"""State directory: the lock of the process that uses it, and the marks of a restore."""
+"""State directory: the lock of the process that uses it, and the marker files of a restore."""
 import fcntl
 import os
 import pathlib
@@ -9,7 +9,7 @@ from nova import exception
 # QEMU runs as its own user and must reach a guest's disks; each file has its own mode.
 MODE = 0o711
 INCOMPLETE = 'restore-incomplete'        # a restore was interrupted: the databases may lack rows
-RESTORED = 'restored'                    # the next start has not compared the servers with the guests yet
+RESTORED = 'restored'                    # no start since the restore has compared the servers with the guests
 
 
 def take(path: pathlib.Path) -> TextIO:

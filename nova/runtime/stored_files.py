@@ -6,7 +6,7 @@ directory COPIES of the state directory. An interrupted conversion is repeated.
 To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. A change of only the content
 needs no row where the reader accepts records of version 1 (see the module of the record).
 
-Names of stored values in databases are in ``nova.db.conversion``. After the first release nothing is added here.
+``nova.db.conversion`` converts names of stored values in databases. After the first release, ROWS gets no new row.
 """
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
@@ -37,9 +37,9 @@ class StoredFile:
     """Files that the conversion rewrites or renames.
 
     pattern    glob below ``directory``
-    convert    function(content) -> new content; it returns content that is converted already unchanged
-    name       new name of the file in its directory, in which * stands for what it matches in the pattern; '': it keeps
-               its name
+    convert    function(content) -> new content; it returns converted content unchanged
+    name       new name of the file in its directory; '': the file keeps its name. * stands for the text that matches *
+               in the pattern
     directory  function(configuration) -> absolute directory; by default the state path
     """
 
@@ -85,7 +85,7 @@ def _with_renamed_field(value: Json, path: list[str], name: str) -> Json:
 
 
 def _guests(conf: ConfigOpts) -> str:
-    """Return the directory of the guests of libvirt."""
+    """Return the directory of libvirt's guests."""
     return os.path.join(host_identity.state_path(conf), 'instances')
 
 

@@ -1,4 +1,4 @@
-"""TLS of a listener: the choice of its certificate by the configuration, and its renewal during service."""
+"""TLS of a listener: the configured choice of its certificate, and the renewal while the listener serves."""
 from collections.abc import Callable
 import ipaddress
 import logging
@@ -18,7 +18,7 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 
 DIRECTORY = 'tls'             # below the state directory
-NAME = 'api'                  # of the certificate that a cloud makes for its listener
+NAME = 'api'                  # name of the certificate that an all-in-one makes for its listener
 CHECK_INTERVAL_S = 6 * 3600             # between two checks for changed files or a due renewal
 
 
@@ -61,7 +61,7 @@ def is_loopback(address: str) -> bool:
 
 
 def wanted(conf: ConfigOpts) -> bool:
-    """Return whether a cloud's listener uses TLS, by [http] tls, cert_file and listen."""
+    """Return whether [http] tls, cert_file and listen select TLS for the listener of an all-in-one."""
     options = conf.http
     if options.tls == 'auto':
         return bool(options.cert_file) or not is_loopback(options.listen)
@@ -93,7 +93,7 @@ def of_files(options: cfg.ConfigOpts.GroupAttr, group: str) -> Tls | None:
 
 
 def of_daemon(conf: ConfigOpts) -> Tls | None:
-    """Return the TLS of a nova-api with the operator's certificate; None: plain HTTP, with a warning if reachable.
+    """Return the TLS of a nova-api with the operator's certificate, or None for plain HTTP (warn if it is not local).
 
     :raises InvalidInput: [http] tls is on, and there are no files
     """

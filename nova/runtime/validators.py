@@ -1,8 +1,8 @@
-"""Validators of JSON values that cross a border of trust: arguments of privileged operations and of host agents.
+"""Validators of JSON values that cross a trust boundary: arguments of privileged operations and of host agents.
 
-A validator takes a value and returns it, possibly converted to another form. It raises ValueError for an invalid value
-and never converts a type: ``'1'``, ``1.0`` and ``True`` are no numbers. For the reasons against a validation library,
-see ADR 0015.
+A validator takes a value and returns it, possibly in a canonical form. It raises ValueError for an invalid value. It
+never converts a type: ``'1'``, ``1.0`` and ``True`` are not accepted as numbers. For the reasons against a validation
+library, see ADR 0015.
 """
 from collections.abc import Callable
 import inspect
@@ -14,7 +14,7 @@ from nova.json_types import Json
 
 T = TypeVar('T')
 Validator = Callable[[Json], T]
-MAX_ADDRESS = 100            # characters of an address or range
+MAX_ADDRESS = 100            # maximum characters of an address or range
 
 
 def text(pattern: str | re.Pattern[str], what: str, shown: int = 80) -> Validator[str]:
@@ -58,7 +58,7 @@ def maybe(validator: Validator[T]) -> Validator[T | None]:
 
 
 def either(value: str, validator: Validator[str]) -> Validator[str]:
-    """Accept one more string."""
+    """Accept the string ``value``, and what ``validator`` accepts."""
     return lambda given: value if given == value else validator(given)
 
 

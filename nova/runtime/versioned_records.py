@@ -7,9 +7,9 @@ A record is a JSON object. Two fields are its header:
 
 A record without a header has version 1. The rules for a change are in doc/source/contributor/records.rst:
 
-* A release that adds a field raises ``version``. It leaves ``readable_by``, so the release before reads the record.
-* A release that changes the meaning of a field raises ``readable_by``, too. The release before refuses the record.
-* A release keeps the fields that it does not know when it writes a record that it has read.
+* A release that adds a field raises ``version`` but not ``readable_by``: the previous release can read the record.
+* A release that changes the meaning of a field raises both numbers: the previous release refuses the record.
+* A release that reads and rewrites a record keeps the fields that it does not know.
 """
 from collections.abc import Callable, Mapping
 import dataclasses
@@ -27,7 +27,7 @@ from nova.runtime import durable_files
 LOG = logging.getLogger(__name__)
 
 VERSION, READABLE_BY = 'version', 'readable_by'
-MAX_BYTES = 16 * 1024 * 1024             # of a record; larger files are not read
+MAX_BYTES = 16 * 1024 * 1024             # maximum size of a record; larger files are refused
 _UNEXPECTED = (AttributeError, KeyError, TypeError, ValueError)
 
 Values = TypeVar('Values', bound=Mapping[str, object])        # the fields of a record without its header
@@ -42,8 +42,8 @@ class RecordFormat(Generic[Values]):
     version      version that this release writes
     readable_by  lowest version that can read what this release writes
     fields       names of the fields; None: the keys are ids
-    parts        {field, or field.field: names of the fields of the objects in it}
-    required     fields that every record has
+    parts        {field, or field.field: names of the fields of the objects in this field}
+    required     names of fields that every record has
     upgrades     {version: function(record of that version) -> record of the next version}. The function keeps unknown
                  fields, and fields of the next version that the record has
     mode         mode of the file
@@ -90,7 +90,7 @@ class RecordFormat(Generic[Values]):
         return cast(Values, {**header, **values, **header})
 
     def checked(self, found: Json, source: durable_files.Path) -> Values:
-        """Return a record without its header, in the version of this release. Unknown fields stay.
+        """Return a record without its header, converted to the version of this release. Unknown fields are kept.
 
         :param source: path or id of the record, for messages
         :raises RecordUnreadable: another release wrote it in a version that this release cannot read, or it is damaged
@@ -155,7 +155,7 @@ class RecordFormat(Generic[Values]):
         return self.decode(data, path)
 
     def read_as(self, path: durable_files.Path, make: Callable[[Values], Made]) -> Made | None:
-        """Return what ``make`` gives for the record of a file, or None if there is no file.
+        """Return ``make(record)`` for the record in a file, or None if there is no file.
 
         :raises RecordUnreadable: as ``read``, or ``make`` raises an error
         """
@@ -163,7 +163,7 @@ class RecordFormat(Generic[Values]):
         return None if values is None else self.made(values, make, path)
 
     def made(self, values: Values, make: Callable[[Values], Made], source: durable_files.Path) -> Made:
-        """Return what ``make`` gives for a record.
+        """Return ``make(values)`` for a record.
 
         :raises RecordUnreadable: ``make`` raises an error
         """
@@ -185,7 +185,7 @@ class RecordFormat(Generic[Values]):
 
 
 def fields_of(kind: type[Any]) -> frozenset[str]:
-    """Names of the fields of a dataclass in a record."""
+    """Return the names of a dataclass's fields, as they are in a record."""
     return frozenset(field.name for field in dataclasses.fields(kind)) - {utils.UNKNOWN_FIELDS}
 
 
@@ -202,7 +202,7 @@ class UnreadableRecords:
             LOG.error('%s Only what this record describes is affected.', error.message)
 
     def discard(self, source: str) -> None:
-        """Note that a record is readable again, or gone."""
+        """Forget a record, because it is readable again or was removed."""
         self._reasons.pop(source, None)
 
     def discard_missing(self) -> None:

@@ -98,7 +98,7 @@ def read_only(environ: WSGIEnvironment, start_response: StartResponse,
               answer: Callable[[], Answer]) -> list[bytes]:
     """Serve a read-only resource that must not be cached.
 
-    :param answer: not called for other methods
+    :param answer: called for GET and HEAD only
     """
     if environ['REQUEST_METHOD'] in ('GET', 'HEAD'):
         status, kind, body = answer()

@@ -29,7 +29,7 @@ def smallest(hosts: host_view.Hosts, key: str, kind: type[int] | type[float] = f
 
 def overridden(hosts: host_view.Hosts, key: str, value: _Value, kind: type[int] | type[float] = float,
                least: float = 0) -> _Value | np.ndarray:
-    """Return ``value``, or an array with each host's override from ``smallest``, if any host has one."""
+    """Return ``value``, or if ``smallest`` has a number for any host, an array with the value of each host."""
     given = smallest(hosts, key, kind, least)
     return value if given is None else np.where(np.isnan(given), np.asarray(value), given)
 

@@ -1,10 +1,10 @@
-"""Batch placement: requests that wait for a host are decided on one view and claimed in one transaction.
+"""Batch placement: waiting requests get hosts from one view of the host table, which one transaction claims.
 
-A batch saves statements and does not change decisions:
+A batch saves SQL statements and does not change decisions:
 * Each request sees the claims of the requests before it.
-* The claim's condition is checked on locked rows. A request that fails the check is decided again on its own.
-* If a server no longer waits for a host, each request of the batch is decided again on its own.
-* A faulty request does not fail the others.
+* The claim locks the rows of the nodes and checks their resources. A request without room is decided again separately.
+* If a server no longer waits for a host, each request of the batch is decided again separately.
+* A faulty request does not fail the other requests.
 """
 import collections.abc
 
@@ -17,7 +17,7 @@ from nova.scheduler import host_table
 from nova.scheduler import placement
 from nova.scheduler.placement_request import Request
 
-# maximum age of the table under load; it includes this scheduler's claims, and each claim detects those of others
+# maximum age of the host table under load; a claim detects later claims of other schedulers
 FRESH_S = 0.02
 
 Selections = list[objects.Selection]
@@ -57,10 +57,10 @@ class BatchPlacer:
         return self._placer.place(request, uuids)
 
     def place_batch(self, items: collections.abc.Sequence[PendingDemand]) -> None:
-        """Set ``placed`` for the items that get hosts, and ``error`` for those with a failed filter."""
+        """Set ``placed`` for the items that get hosts, and ``error`` for the items with a failed filter."""
         metrics.PLACEMENT_BATCH.observe(len(items))
         if len(items) == 1 and len(items[0].demand.uuids) == 1:
-            item, = items  # placing a single request takes fewer statements; later requests wait for the next batch
+            item, = items  # the placer of single requests needs fewer SQL statements
             item.placed = self._placer.place(item.demand.request, item.demand.uuids)
             return
         hosts = self._table.hosts(fresh_s=FRESH_S)

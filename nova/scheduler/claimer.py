@@ -1,7 +1,7 @@
 """Claimers write a decision to the database. cross_cell.py has the claimer for several cells.
 
-The server's own row is its claim: one transaction takes the node's resources and writes host and node into the row.
-The servers of one request are claimed all together or not at all.
+The row of a server records its claim: one transaction takes the node's resources and writes host and node into the row.
+A request gets hosts for all of its servers or for none.
 """
 import collections.abc
 import logging
@@ -37,10 +37,10 @@ class Attempt(typing.Protocol):
     """An attempt to claim hosts for some servers, in one or more rounds."""
 
     def claim(self, hosts: host_view.Hosts, request: Request, rankings: Rankings) -> set[str]:
-        """Claim for each server the first of its hosts that has room; return the uuids of unplaced servers."""
+        """Claim the first host with room in the ranking of each server; return the uuids of unplaced servers."""
 
     def finish(self) -> dict[str, Selections]:
-        """Finish after all servers have a host: {uuid: selections}, [] for servers that no longer wait."""
+        """Make the claims of all servers final; return {uuid: selections}, [] for servers that no longer wait."""
 
     def give_up(self) -> None:
         """Release every claim that ``finish`` would have made final."""
@@ -53,10 +53,10 @@ class Claimer(typing.Protocol):
         """Return [(cell, uuids of the servers with rows there)] without deleted servers."""
 
     def attempts(self, uuids: collections.abc.Sequence[str]) -> collections.abc.Iterator[tuple[Attempt, list[str]]]:
-        """Yield (attempt, the servers that it claims for)."""
+        """Yield (attempt, uuids of the servers that it claims hosts for)."""
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
-        """Claim hosts for the demands and return the placed ones; the caller places the others separately.
+        """Claim hosts for demands and return the placed demands; the caller places the others separately.
 
         :param decisions: decisions of batchable demands, all with rankings
         """
@@ -174,7 +174,7 @@ def take_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decis
                rules: decision.Rules) -> BatchClaim:
     """Claim nodes for the demands that fit on hosts in the requested zone.
 
-    A demand is claimed as a whole or not at all. The claim's condition is checked on locked rows.
+    A demand gets hosts for all of its servers or for none. The rows of the nodes are locked during the check for room.
     """
     firsts = {position for each in decisions.values() for position in each.chosen}
     nodes = claim_batches.Nodes(conn, {int(hosts.ids[position]) for position in firsts})

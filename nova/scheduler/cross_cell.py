@@ -31,7 +31,7 @@ from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
-BACKOFF_S = 0.05  # longest wait after a conflict between two requests, multiplied by the round
+BACKOFF_S = 0.05  # maximum wait after a conflict between two requests in the first round; it grows with each round
 
 Selections = list[objects.Selection]
 
@@ -59,7 +59,7 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for the demands that transfer all their servers from one common cell to one other cell."""
+        """Claim hosts for the demands with all servers in the most common cell and all hosts in one other cell."""
         uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
         homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}
         source = self._cells.get(collections.Counter(homes.values()).most_common(1)[0][0]) if homes else None
@@ -91,7 +91,7 @@ class CrossCellClaimer:
 
     def _claim_part(self, transfer: cell_transfer.Transfer, cell: db_cells.Cell, hosts: host_view.Hosts,
                     part: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts in this cell for demands whose servers all go there; return the placed demands."""
+        """Claim hosts in this cell for demands that have all their hosts here; return the placed demands."""
         uuids = [uuid for each in part.values() for uuid in each.demand.uuids]
         departing = transfer.leave(uuids, cell)
         ready = {number: each for number, each in part.items() if departing.keys() >= set(each.demand.uuids)}
@@ -153,7 +153,7 @@ class _CrossCellAttempt:
 
     def _claim_in(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: Request,
                   rankings: claimer.Rankings) -> set[str]:
-        """Claim hosts of one cell; return the uuids of all the servers if the claim fails."""
+        """Claim hosts of one cell; if the claim fails, return the uuids of all servers in ``rankings``."""
         try:
             claim = self._claim_at_home if cell is self._home else self._claim_elsewhere
             self._chosen |= claim(cell, hosts, request, rankings)
@@ -169,14 +169,14 @@ class _CrossCellAttempt:
         return set(rankings)
 
     def _back_off(self, request: Request) -> None:
-        """Wait for a competing request of the same affinity group to finish."""
+        """Wait, so that a competing request of the same affinity group can finish."""
         self._rounds += 1
         if request.group is not None and request.group.policies & groups.AFFINE:
             time.sleep(random.uniform(0, BACKOFF_S * self._rounds))
 
     def _claim_elsewhere(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: Request,
                          rankings: claimer.Rankings) -> dict[str, Selections]:
-        """Claim in another cell and copy the servers there."""
+        """Claim hosts in another cell and copy the servers to it."""
         try:
             departing = self._transfer.leave(list(rankings), cell)
         except db_cells.UNREACHABLE as error:
@@ -204,7 +204,7 @@ class _CrossCellAttempt:
 
     def _claim_at_home(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: Request,
                        rankings: claimer.Rankings) -> dict[str, Selections]:
-        """Claim in the servers' own cell."""
+        """Claim hosts in the cell that has the servers' rows."""
         self._transfer.give_up(list(rankings))
         found = cell.db.run(claimer.claim_servers, hosts, request, rankings, self._rules)
         if self._is_split(request):
@@ -213,9 +213,7 @@ class _CrossCellAttempt:
         return found
 
     def _is_split(self, request: Request) -> bool:
-        """Tell whether servers with affinity are in several cells, because two requests did not see each other's
-        claims.
-        """
+        """Tell whether an affinity group is in several cells, because two requests did not see each other's claims."""
         group = request.group
         if group is None or not group.policies & groups.AFFINE:
             return False
@@ -232,7 +230,7 @@ class _CrossCellAttempt:
 
 
 def _unplace(conn: engine.Connection, uuids: list[str]) -> None:
-    """Release the hosts of servers that are not being built yet."""
+    """Release the claims of servers that are not being built yet."""
     for uuid, row in instances.get_many(conn, uuids).items():
         if (row['vm_state'], row['task_state']) != (states.BUILDING, states.SCHEDULING):
             continue

@@ -1,4 +1,4 @@
-"""The scheduler's decision: hosts for servers. This module does no I/O."""
+"""The scheduler's decision: a ranking of hosts for each server. This module does no I/O."""
 import collections.abc
 import dataclasses
 import functools
@@ -35,12 +35,12 @@ class Rules:
 
     @functools.cached_property
     def all_builtin(self) -> bool:
-        """Tell whether equal requests find equal hosts; see request_classes."""
+        """Tell whether equal requests have equal rankings, because no filter or weigher is a plugin."""
         return request_classes.all_builtin(self.filters, self.weighers)
 
     @property
     def ranked(self) -> int:
-        """Number of hosts in each ranking of a batch: host and alternates, or the candidates of a random choice."""
+        """Number of hosts in each ranking of a batch: a host and its alternates, or candidates of a random choice."""
         return 1 + self.alternates if self.tie_break.subset == 1 else pipeline.MAX_CANDIDATES
 
     def selections(self, hosts: host_view.Hosts,
@@ -60,14 +60,14 @@ class Demand:
 
     @property
     def batchable(self) -> bool:
-        """Tell whether a batch can place the demand, because it takes only counted resources."""
+        """Tell whether a batch can place the demand, because it needs only counted resources and no group."""
         request = self.request
         return (request.group is None and not request.special and not request.limiting
                 and len(self.uuids) <= BATCH)
 
     @property
     def enough_hosts(self) -> int | None:
-        """Length of a ranking, or None to rank all hosts because many may refuse a claim on special resources."""
+        """Length of a ranking. None: rank all hosts, because many of them may refuse a claim of special resources."""
         return pipeline.MAX_CANDIDATES if self.batchable else None
 
 
@@ -87,12 +87,12 @@ class Decision:
 
     @property
     def chosen(self) -> list[int]:
-        """The first position of each ranking, in the order of the demand's servers."""
+        """First position in the ranking of each server, in the order of the demand's servers."""
         return [int(ranking[0]) for ranking in (self.rankings or {}).values()]
 
 
 def decide(hosts: host_view.Hosts, demands: collections.abc.Sequence[Demand], rules: Rules) -> list[Decision]:
-    """Decide about demands in order and return a Decision for each, which includes the effect of earlier choices.
+    """Decide about demands in order and return a Decision for each; it takes the earlier choices into account.
 
     :param hosts: a view, which is not changed
     """
@@ -140,7 +140,7 @@ class _Batch:
         return found
 
     def _class_of(self, request: Request) -> request_classes.RequestClass:
-        """Return the class of a request, and create it for the first one."""
+        """Return the class of a request, and create the class for its first request."""
         for each in self._classes:
             if each.includes(request):
                 return each

@@ -1,4 +1,4 @@
-"""The scheduler's class: the filter scheduler, or another class that the configuration names."""
+"""Creation of the scheduler: the filter scheduler, or another class that the configuration names."""
 import collections.abc
 
 from oslo_config import cfg
@@ -17,7 +17,7 @@ FILTER_SCHEDULER = ('filter_scheduler', 'nova.scheduler.FilterScheduler',
 
 
 def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> interface.Scheduler:
-    """Return an instance of the manager that ``[scheduler] driver`` names.
+    """Return an instance of the scheduler class that ``[scheduler] driver`` names.
 
     :raises InvalidOption: the class does not exist, or lacks a method; the text lists the choices
     """
@@ -27,7 +27,7 @@ def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -
     cls: collections.abc.Callable[..., interface.Scheduler] = entry_points.named(
         '[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
     is_class = isinstance(cls, type)
-    ours = isinstance(cls, type) and issubclass(cls, manager.SchedulerManager)  # has a method table
+    ours = isinstance(cls, type) and issubclass(cls, manager.SchedulerManager)  # its methods are in a table
     methods = [*(() if ours else interface.INTERFACE.methods), 'start', 'stop', 'periodic_tasks']
     missing = [each for each in methods if not callable(getattr(cls, each, None))]
     if not is_class or missing:

@@ -1,7 +1,7 @@
-"""Explanations of a placement: one sentence for users, all details for administrators.
+"""Explanations of a failed placement: one sentence for users, all details for administrators.
 
-The text for users names no host. ``details`` names hosts; only administrators see it, in a fault and in an action's
-event.
+The sentence names no host. ``details`` names hosts; only administrators see it, in the server's fault and in the event
+of the action.
 """
 import collections.abc
 import dataclasses
@@ -33,7 +33,7 @@ class Removal:
 
 @dataclasses.dataclass(frozen=True)
 class NearMiss:
-    """A host that nearly passed.
+    """A removed host that fails few filters.
 
     failed_filters  ((filter, reason), …) of the filters that the host fails
     """

@@ -14,5 +14,5 @@
     server       the public interface
 
 A thread works on a request when all of it has arrived, except for large uploads. No thread waits for a client to read a
-response, except for large downloads. These have their own workers. See ADR 0004.
+response, except for large downloads. Large uploads and downloads have their own workers. See ADR 0004.
 """

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Peer(Protocol):
-    """A connection, or a request of a connection, with the address of its client."""
+    """A connection or a request, with the address of its client."""
 
     address: str
     client: str
@@ -36,14 +36,14 @@ def client(address: str) -> str:
 
 
 class Trusted:
-    """Trusted proxies. Their connections serve many clients: limits of one client do not apply.
+    """Addresses of trusted proxies. A proxy has many clients, so the limits of one client do not apply to it.
 
     :raises ValueError: a text is neither an address nor a network
     """
 
     def __init__(self, networks: Iterable[str | ipaddress.IPv4Network | ipaddress.IPv6Network] = ()) -> None:
         self._networks = [ipaddress.ip_network(network, strict=False) for network in networks]
-        self._trusts = functools.lru_cache(4096)(self._looked_up)          # looked up for each request
+        self._trusts = functools.lru_cache(4096)(self._looked_up)          # cached: each request needs it
 
     def __contains__(self, address: object) -> bool:
         return bool(self._networks) and self._trusts(address)

@@ -1,14 +1,14 @@
 """Fast scan of an incomplete request: how much of it has arrived.
 
-The scan only decides when and by which thread the request is processed. ``framing`` parses the
-gathered bytes strictly, and waits for more only in an upload.
+The scan only decides when and by which thread the request is processed. Later ``framing`` parses the gathered bytes
+strictly. It waits for more bytes only in an upload.
 """
 import re
 
 from nova.runtime.http import limits as http_limits
 
 HEAD, BODY, WHOLE, LARGE, ENDLESS = 'head', 'body', 'whole', 'large', 'endless'
-CHUNK_LINE = 4096                   # maximum bytes of a line between chunks, as in framing
+CHUNK_LINE = 4096                   # maximum bytes of a line between chunks, as framing.MAX_LINE
 _SIZE = re.compile(rb'[0-9A-Fa-f]{1,15}')
 
 
@@ -21,7 +21,7 @@ class Arrival:
         self.line: bytes | None = None       # b'METHOD /path…' without the version, once the headers are complete
         self.expects = False            # the client waits for 100 Continue
         self._looked = 0                # position up to which the end of the headers was searched
-        # bounds of the body; end None: the body is chunked
+        # begin and end of the body in ``data``; end None: the body is chunked
         self._begin: int = 0
         self._end: int | None = 0
         self._next = 0                  # beginning of the next chunk

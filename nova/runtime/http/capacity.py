@@ -1,7 +1,7 @@
-"""Limits of connections and bytes, in all and for each client, and eviction at a limit.
+"""Limits of connections and bytes, in total and for each client, and eviction at a limit.
 
-Idle connections are closed before any client is refused. Next is the request that has been arriving for the longest
-time, as an honest one arrives quickly. A request that is being processed is never evicted.
+Idle connections are closed before any client is refused. Next, the request that has been arriving for the longest time
+is evicted, because requests of honest clients arrive quickly. A request that is being processed is never evicted.
 """
 import collections
 from collections.abc import Container, Iterable
@@ -22,7 +22,7 @@ BODIES = 'The server has no room for this body now.'
 class Capacity(Generic[Connection]):
     """Connections and buffered bytes of the server.
 
-    :param trusted: addresses of proxies of many clients
+    :param trusted: addresses of trusted proxies, which have many clients
     :param connections: maximum number of connections
     """
 
@@ -31,13 +31,13 @@ class Capacity(Generic[Connection]):
         self._lock = threading.Lock()
         self._all: set[Connection] = set()
         self._of: dict[str, set[Connection]] = {}                # {client: its connections}
-        # kept alive, without a request; the longest idle comes first
+        # connections without a request; the longest idle one comes first
         self._idle: collections.OrderedDict[Connection, bool] = collections.OrderedDict()
-        # {connection: since} of incomplete requests, likewise
+        # {connection: start time} of incomplete requests, oldest first
         self._arriving: collections.OrderedDict[Connection, float] = collections.OrderedDict()
-        # {connection: counted bytes} until the response
+        # {connection: counted bytes of its request}, until the response
         self._bytes: dict[Connection, int] = {}
-        # {connection: pending response bytes}, likewise
+        # {connection: pending bytes of its response}, oldest first
         self._answers: collections.OrderedDict[Connection, int] = collections.OrderedDict()
         self._bodies = self._answered = 0
 
@@ -75,7 +75,7 @@ class Capacity(Generic[Connection]):
     def arrives(self, conn: Connection, size: int) -> tuple[str | None, Connection | None]:
         """Count the bytes of a request that is not being processed.
 
-        :param size: all its bytes
+        :param size: total of its received bytes
         :returns: as ``enter``
         """
         with self._lock:
@@ -136,7 +136,7 @@ class Capacity(Generic[Connection]):
         return len(self._arriving)
 
     def _spare(self) -> Connection | None:
-        """Return the oldest incomplete request, if its grace period is over."""
+        """Return the connection of the oldest incomplete request, if its grace period is over."""
         conn, since = next(iter(self._arriving.items()), (None, 0))
         return conn if conn is not None and time.monotonic() - since > self._limits.spare_s else None
 

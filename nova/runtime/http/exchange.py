@@ -35,10 +35,10 @@ class Successor(Protocol):
     """The protocol that follows HTTP on a connection."""
 
     def take(self, channel: channels.Channel, data: bytes) -> None:
-        """Take the connection, and further bytes of the client that have arrived."""
+        """Take the connection, and the bytes that the client has sent after the request."""
 
     def abandon(self) -> None:
-        """End: the response could not be sent."""
+        """Clean up: the response could not be sent, so ``take`` is not called."""
 
 
 def too_long(conn: Connection) -> bytes:
@@ -52,9 +52,9 @@ class Connection:
     :param peer: the address from accept()
     """
 
-    dispatcher: priorities.Dispatcher[Connection]             # these two are of the present request
+    dispatcher: priorities.Dispatcher[Connection]             # dispatcher and rfile belong to the current request
     rfile: channels.InputStream | io.BytesIO
-    turn: threading.Event                                     # green threads wait for it
+    turn: threading.Event                                     # set when a green thread may process the request
 
     def __init__(self, channel: channels.Channel, facts: framing.Facts, limits: http_limits.Limits,
                  peer: Address) -> None:
@@ -87,7 +87,7 @@ class Connection:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)  # for IPv6 sockets, too: they also carry IPv4
 
     def abandon(self) -> None:
-        """Notify the successor that there is no connection."""
+        """Notify the successor that it does not get the connection."""
         successor, self.successor = self.successor, None
         if successor is not None:
             successor.abandon()
@@ -110,7 +110,7 @@ class Connection:
         return self._local
 
     def look(self) -> str:
-        """Scan the received bytes; return the state of arrival and set ``until``."""
+        """Scan the received bytes, set the deadline ``until``, and return the state from ``arrival``."""
         now, found = time.monotonic(), self.arrival.look()
         if self.state in (NEW, IDLE) and self.arrival.data:
             self.state, self.until, self.begun = ARRIVING, now + self.limits.headers_s, None
@@ -151,7 +151,7 @@ class Connection:
         self.rfile = io.BytesIO(data)
 
     def answer(self) -> None:
-        """Parse the request and send the response; ``keeps`` tells whether another request may follow."""
+        """Parse the request and send the response. Then ``keeps`` tells whether another request may follow."""
         request = framing.Request(self.server, self)
         self.drained = self.keeps = False
         try:
@@ -196,7 +196,7 @@ class Connection:
         return True
 
     def linger(self) -> None:
-        """Close the sending side; the client may still be sending, and has to see the response."""
+        """Close only the sending side, so that a client that still sends can read the response."""
         self.state, self.until = LINGERING, time.monotonic() + self.limits.linger_s
         self.channel.shut(socket.SHUT_WR)
 

@@ -21,15 +21,15 @@ from nova import exception
 from nova.runtime.http import priorities
 
 PIECE = 65536                       # bytes of one read of a connection
-SMALL = 4096                        # smaller pieces are joined immediately: each is an object of some 400 bytes
-MAX_LINE = 4096                     # bytes of a line between chunks
+SMALL = 4096                        # smaller pieces are joined immediately: a piece needs some 400 bytes more
+MAX_LINE = 4096                     # maximum bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
 _LENGTH = re.compile(rb'[0-9]{1,18}')
 _HOST = re.compile(rb'[A-Za-z0-9._~%:\[\]-]{0,255}')
 _CHUNK = re.compile(rb'([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n')
 _TRAILER = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+:[^\0-\x08\x0a-\x1f\x7f]*\r\n")
-# Two of these make a request ambiguous.
+# A request that repeats one of these headers is ambiguous.
 _ONCE = frozenset((b'Content-Length', b'Transfer-Encoding', b'Host', b'Content-Type', b'X-Auth-Token',
                    b'X-Service-Token', b'X-Subject-Token'))
 
@@ -41,7 +41,7 @@ def _date(second: int) -> bytes:
 
 
 def refusal(status: str, text: str) -> bytes:
-    """Return a complete response of the server itself, the last one of its connection."""
+    """Return a complete error response of the server, which closes the connection."""
     body = text.encode() + b'\n'
     later = 'Retry-After: 5\r\n' if status.startswith('503') else ''
     return (f'HTTP/1.1 {status}\r\nServer: nova\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n'
@@ -49,7 +49,7 @@ def refusal(status: str, text: str) -> bytes:
 
 
 class Readable(Protocol):
-    """The bytes of a request: gathered ones, or those of the connection."""
+    """Source of a request's bytes: the gathered bytes, or the connection."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -59,7 +59,7 @@ class Readable(Protocol):
 def read_headers(rfile: Readable, headers: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
     """Return the headers as {b'Title-Case': value}; stricter than cheroot's reader.
 
-    A name with an underscore is dropped: in the WSGI environ it equals the name with a dash.
+    A header with an underscore in its name is dropped: in the WSGI environ it would equal the name with a dash.
 
     :raises ValueError: the message is ambiguous; the text is for the client
     """
@@ -158,7 +158,7 @@ class Body:
         trailers = 0
         while not self._left and (line := self._line()) != b'\r\n':
             trailers += 1
-            # The rest of an overlong line, or the text after a bare line feed, may look like the end.
+            # The rest of an overlong line, or the text after a bare line feed, may look like the end of the trailers.
             if trailers > 100 or not _TRAILER.fullmatch(line):
                 self._refuse()
 
@@ -214,15 +214,15 @@ class Request(server.HTTPRequest):
         self.ready = self.read_request_line() and self.read_request_headers()
 
     def simple_response(self, status: str, msg: str = '') -> None:
-        """Refuse the request. cheroot's method does not announce the end of the connection, so that the client's next
-        request fails.
+        """Refuse the request and close the connection. cheroot's method would not announce the close, and a client's
+        next request would fail.
         """
         self.close_connection = True
         self.conn.wfile.write(refusal(str(status), msg))
 
     def header_reader(self, rfile: Readable, headers: dict[bytes, bytes]) -> None:
         read_headers(rfile, headers)
-        if not self.conn.streams:        # it has arrived, or is not wanted: the client gets no 100 Continue
+        if not self.conn.streams:        # no 100 Continue: the body has arrived, or is not wanted
             headers.pop(b'Expect', None)
 
     def read_request_line(self) -> bool:
@@ -264,7 +264,7 @@ class Gateway(wsgi.Gateway_10):
 
     def get_environ(self) -> WSGIEnvironment:    # type: ignore[override]  # cheroot declares None
         environ: WSGIEnvironment = super().get_environ()     # type: ignore[no-untyped-call]  # cheroot has no types
-        environ['SERVER_NAME'] = self.req.conn.local_address      # not taken from the client
+        environ['SERVER_NAME'] = self.req.conn.local_address      # instead of the client's Host header
         environ['nova.stopping'] = self.req.server.stopping
         environ['nova.upgrade'] = self.req.conn.upgrade
         environ['nova.hops'] = self._limit_hops
@@ -272,7 +272,7 @@ class Gateway(wsgi.Gateway_10):
         return environ
 
     def _limit_hops(self, most: int) -> None:
-        """Set the hop limit of the response, 1 to 255. Closes the connection after it, for retransmissions."""
+        """Set the hop limit (1 to 255) of the response. Close the connection afterwards, as it keeps the limit."""
         self.req.conn.limit_hops(most)
         self.req.close_connection = True
 
@@ -296,8 +296,8 @@ class Gateway(wsgi.Gateway_10):
 class Facts:
     """Attributes of a server that cheroot's request uses.
 
-    :param stopping: in the environ as ``nova.stopping``: long responses watch it
-    :param tls: of the connections; None: plain HTTP
+    :param stopping: the environ has it as ``nova.stopping``; long responses end when it is set
+    :param tls: TLS context of the connections; None: plain HTTP
     """
 
     protocol = 'HTTP/1.1'
@@ -309,5 +309,5 @@ class Facts:
     def __init__(self, application: WSGIApplication, bind_addr: tuple[str, int], timeout: int,
                  stopping: threading.Event, tls: ssl.SSLContext | None = None) -> None:
         self.wsgi_app, self.bind_addr, self.timeout, self.stopping = application, bind_addr, timeout, stopping
-        self.ssl_adapter = self.tls = tls        # cheroot only checks for its presence: the scheme is https then
+        self.ssl_adapter = self.tls = tls        # cheroot only checks whether it is set; then the scheme is https
         self.ready = True

@@ -1,7 +1,7 @@
-"""Green threads: one for each connection, with the rules of the native loop.
+"""HTTP server with green threads: one for each connection, with the rules of the native server.
 
-A request is processed when all of it has arrived, within the limits of its priority. A response that waits for its
-reader does not count there.
+A request is processed when all of it has arrived and the limits of its priority permit. A response that its client has
+not read yet does not count in these limits.
 """
 from collections.abc import Container
 import contextlib
@@ -26,7 +26,7 @@ from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
 
-ACCEPT_CHECK_INTERVAL_S = 1                      # between two checks that connections are accepted
+ACCEPT_CHECK_INTERVAL_S = 1                      # timeout of accept(): then ``turned`` shows that the loop runs
 NO_DESCRIPTORS_S = 0.1
 
 
@@ -71,12 +71,12 @@ class Green:
         last: list[tuple[socket.socket, exchange.Address]] = []
         self._listener.settimeout(0)
         while self._thread is not None and (found := self._next()) is not None:
-            last.append(found)                   # the whole queue, without yielding to clients that would extend it
+            last.append(found)                   # the whole queue; yielding would allow clients to extend it
         self._listener.close()
         for found in last:
             self._take(*found)
         silent_until = min(deadline, time.monotonic() + self._limits.last_s)
-        eventlet.sleep(0)                        # read their earlier requests first
+        eventlet.sleep(0)                        # first read the requests that these clients have sent
         while self._conns and time.monotonic() < deadline:
             for conn in list(self._conns):
                 if conn.state == exchange.IDLE or (conn.state in (exchange.NEW, exchange.LINGERING)
@@ -121,7 +121,7 @@ class Green:
             victim.channel.shut()
         if refusal is not None:
             try:
-                conn.channel.receive(self._limits.piece)     # unread bytes would discard the response
+                conn.channel.receive(self._limits.piece)     # unread bytes would lose the response
                 conn.channel.send(framing.refusal('503 Service Unavailable', refusal))
             except OSError:
                 pass
@@ -148,13 +148,13 @@ class Green:
     def _give_way(self, conn: exchange.Connection) -> None:
         """Yield before the connection's next request. Connections with pipelined requests take turns.
 
-        A green thread runs until it waits, which a client that sends requests without end would prevent.
+        A green thread runs until it waits. A client that sends requests without a pause would block all others.
         """
         with self._ahead if conn.arrival.data else contextlib.nullcontext():
             eventlet.sleep(0)
 
     def _one(self, conn: exchange.Connection) -> bool:
-        """Read a request and answer it; return whether another one may follow."""
+        """Read a request and answer it; return whether another request may follow."""
         found, answer = self._whole(conn)
         if answer is not None:
             conn.wfile.write(answer)
@@ -179,7 +179,7 @@ class Green:
         return False
 
     def _whole(self, conn: exchange.Connection) -> tuple[str | None, bytes | None]:
-        """Gather a request: return (WHOLE or LARGE of arrival, None), or (None, an error response or None)."""
+        """Gather a request and return (WHOLE or LARGE, None), or return (None, error response or None)."""
         while True:
             if conn.arrival.data:
                 found = conn.look()

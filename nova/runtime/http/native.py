@@ -1,4 +1,4 @@
-"""Native threads: one event loop reads requests and sends the rest of responses; workers process requests.
+"""HTTP server with native threads: an event loop reads requests and sends unsent data; workers process requests.
 
 A connection belongs to one thread at a time: to the loop until a request is complete, to a worker until the response is
 written, then to the loop again. epoll reports a connection once after each arming (EPOLLONESHOT), so that the loop gets
@@ -50,12 +50,12 @@ class Native:
         self._ready: queue.SimpleQueue[exchange.Connection | None] = queue.SimpleQueue()  # for the workers
         self._back: collections.deque[exchange.Connection] = collections.deque()      # from the workers
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._handing = threading.Lock()             # a kept connection goes back to the loop, or is closed by it
+        self._handing = threading.Lock()             # the loop must not close a connection that a worker returns
         self._workers: list[threading.Thread] = []
         self._ending: tuple[float, float] | None = None         # (begin, deadline) of a requested stop
         self._swept: float = 0
         self._thread: threading.Thread | None = None
-        self.finished = threading.Event()            # everything had ended in time
+        self.finished = threading.Event()            # set if all requests ended before the deadline
 
     def start(self) -> None:
         self._listener.setblocking(False)
@@ -124,7 +124,7 @@ class Native:
                     LOG.warning('Cannot accept a connection: %s', error.strerror)
                     time.sleep(NO_DESCRIPTORS_S)
                     return
-                continue                             # of this connection only
+                continue                             # an error of this connection only
             conn = exchange.Connection(channels.Channel(sock, self._facts.tls), self._facts, self._limits, peer)
             with self._handing:
                 refusal, victim = self._capacity.enter(conn)
@@ -192,7 +192,7 @@ class Native:
         self._answered(conn)
 
     def _answered(self, conn: exchange.Connection) -> None:
-        """Continue after the response is written, though perhaps not sent; in the loop."""
+        """Continue in the loop after the response is written, even if some of it is not sent yet."""
         if self._ending is not None:
             conn.keeps = False
         if conn.wfile.size and not conn.wfile.flush():
@@ -259,7 +259,7 @@ class Native:
             self._drop(conn)
 
     def _drop(self, conn: exchange.Connection) -> None:
-        """Close a connection; ``_handing`` is held."""
+        """Close a connection. The caller holds ``_handing``."""
         number = conn.channel.sock.fileno()
         if self._conns.get(number) is conn:
             del self._conns[number]
@@ -269,7 +269,7 @@ class Native:
     # ---- the workers
 
     def _begin(self, conn: exchange.Connection) -> None:
-        """Start a job, see priorities.Dispatcher: under its lock."""
+        """Start a job. The caller, priorities.Dispatcher, holds its lock."""
         if self.dispatcher.threads > len(self._workers):
             self._workers.append(concurrency.spawn(f'http-{len(self._workers)}', self._work))
         self._ready.put(conn)
@@ -278,7 +278,7 @@ class Native:
         while (conn := self._ready.get()) is not None:
             try:
                 conn.answer()
-            except Exception:                        # a thread that ended here would never be replaced
+            except Exception:                        # continue: an ended thread is never replaced
                 log_limits.of_connection(conn.address)
                 LOG.exception('The connection of %s failed', conn.address)
                 conn.keeps, conn.drained = False, True
@@ -312,7 +312,7 @@ class Native:
         self._facts.ready = False
         if self._listener.fileno() >= 0:
             self._accept_last()
-            return False                             # read their requests first
+            return False                             # first read the requests of these connections
         now = time.monotonic()
         silent = False
         for conn in list(self._conns.values()):
@@ -329,7 +329,7 @@ class Native:
         return now > until
 
     def _accept_last(self) -> None:
-        """Accept the queue of the listening socket before closing it: the system would reset these connections."""
+        """Accept all queued connections, then close the listening socket: the kernel would reset queued connections."""
         self._accept(2 * BACKLOG)
         self._epoll.unregister(self._listener.fileno())
         self._listener.close()

@@ -1,11 +1,11 @@
 """Concurrency limits by kind of request.
 
-A priority has its own threads and a limit of shared threads. A flood of one kind leaves threads for others, and an idle
-server gives all threads to the present requests. Within a priority clients take turns, one request each.
+Each priority has reserved threads, and may use shared threads up to its maximum. So a flood of one kind of requests
+leaves threads for the others. Within a priority, clients take turns, one request each.
 
-A request's project is known after the check of its token. From then on projects share the threads of a priority by cost
-(nova/runtime/fairness.py). If its project has used its share, a request releases its slot and waits. A long request
-yields between its parts to waiting ones.
+The project of a request is known after the check of its token. From then on, projects share the threads of a priority
+by cost (nova/runtime/fairness.py): a request releases its slot and waits if its project has used its share. A long
+request yields to waiting requests between its parts.
 """
 import collections
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -21,11 +21,11 @@ from nova.runtime import fairness
 from nova.runtime import queues
 from nova.runtime.http import addresses
 
-MAX_WAITING = 512               # requests of known projects that hold a thread while they wait for a slot
-MAX_WAITING_OF_ONE = 256        # of one project: as many as one client has connections (limits.per_address)
-RETRY_S = 5                     # Retry-After of one more
+MAX_WAITING = 512               # maximum requests that hold a thread while they wait for a slot of their project
+MAX_WAITING_OF_ONE = 256        # maximum for one project; equals the connections of one client (limits.per_address)
+RETRY_S = 5                     # Retry-After of requests above these limits
 
-# Environ keys of functions of the request's connection.
+# Environ keys: methods of the request's connection.
 JOIN, REST = 'nova.join', 'nova.rest'
 
 UPLOADS = 'uploads'             # the priority of bodies above the buffer limit
@@ -36,7 +36,7 @@ Job = TypeVar('Job', bound=addresses.Peer)
 def join(environ: WSGIEnvironment, project_id: str | None) -> None:
     """Assign a request to its caller's project, and wait until the project may use the thread.
 
-    :param project_id: or the id of a user without a project; None: the request is on behalf of many projects
+    :param project_id: id of the project, or of a user without a project; None: the request is for many projects
     :raises ServiceBusy: too many requests wait for a slot, of this project or in total
     """
     if project_id and JOIN in environ:
@@ -74,9 +74,9 @@ class RequestClass(typing.NamedTuple):
 class Plan:
     """The priorities and request classes of one server.
 
-    :param threads: of all priorities, reserved ones included
+    :param threads: number of threads of all priorities, including reserved threads
     :param uploads: additional threads for large bodies
-    :param priorities: in addition to the one named '', for requests without a class
+    :param priorities: priorities in addition to '', the priority of requests without a class
     :param apart: priorities with separate threads, not counted in ``threads``, as their requests last long
     """
 
@@ -105,10 +105,10 @@ _OTHER = RequestClass(b'', '')
 
 
 class Dispatcher(Generic[Job]):
-    """Dispatcher of jobs to threads; others wait, by priority and client.
+    """Assigns jobs to threads. Jobs without a thread wait in a queue for each priority and client.
 
-    :param begin: function(job) that gives it to a thread; it does not block
-    :param trusted: addresses of proxies of many clients
+    :param begin: function(job) that gives the job to a thread; it does not block
+    :param trusted: addresses of trusted proxies, which have many clients
     """
 
     def __init__(self, plan: Plan, begin: Callable[[Job], None], trusted: Container[str] = ()) -> None:
@@ -117,13 +117,13 @@ class Dispatcher(Generic[Job]):
         self._running: collections.Counter[str] = collections.Counter()
         self.running = 0
         self._shared = 0                                    # shared threads in use
-        # {(priority, client): running}, if ``each`` is set
+        # {(priority, client): number of running jobs}, for priorities with ``each``
         self._each: collections.Counter[tuple[str, str]] = collections.Counter()
         self._waiting: dict[str, collections.OrderedDict[str, collections.deque[Job]]] = {
             name: collections.OrderedDict() for name in plan.priorities}
         self.waiting = 0
         self._shares = {name: fairness.Shares() for name in plan.priorities}
-        self._projects: dict[Job, str] = {}                 # of the running jobs, if known
+        self._projects: dict[Job, str] = {}                 # projects of running jobs, if known
         # {priority: {project: jobs that hold a thread without a slot, with their events}}
         self._parked: dict[str, dict[str, collections.deque[tuple[Job, threading.Event]]]] = {
             name: {} for name in plan.priorities}
@@ -186,12 +186,12 @@ class Dispatcher(Generic[Job]):
             if project_id is None or not (self._waiting[name] or self._parked[name].keys() - {project_id}):
                 return
             woken = self._park(self._plan.priorities[name], job, project_id)
-            self._start_waiting(self._plan.priorities[name])      # else its own project might get the slot again
+            self._start_waiting(self._plan.priorities[name])      # otherwise its own project might get the slot again
             self._start_others(self._plan.priorities[name])
         woken.wait()
 
     def progress(self) -> None:
-        """Record progress, though no job has ended."""
+        """Record the progress of a running job."""
         self._moved = time.monotonic()
 
     def state(self) -> tuple[int, int, float]:
@@ -229,7 +229,7 @@ class Dispatcher(Generic[Job]):
             self._shares[priority.name].stop(project_id)
 
     def _park(self, priority: Priority, job: Job, project_id: str) -> threading.Event:
-        """Queue a job behind others of its project, without a slot; return the event of its next slot."""
+        """Release a job's slot and queue the job in its project; return the event of its next slot."""
         woken = threading.Event()
         self._leave(priority, job)
         self._parked[priority.name].setdefault(project_id, collections.deque()).append((job, woken))
@@ -255,7 +255,7 @@ class Dispatcher(Generic[Job]):
                 self._start_waiting(other)
 
     def _wake(self, priority: Priority) -> None:
-        """Give slots to jobs that wait with a thread: to the project of least cost first."""
+        """Give slots to jobs that hold a thread without a slot; the project with the lowest cost comes first."""
         parked, shares = self._parked[priority.name], self._shares[priority.name]
         while parked and (project_id := shares.next(parked, self._free(priority))) is not None:
             jobs = parked[project_id]

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 THREADS = 32                        # concurrent requests
 BACKLOG = 1024
-LOOP_STUCK_S = 60                   # a loop without an iteration for so long is stuck
+LOOP_STUCK_S = 60                   # a loop is considered stuck after this time without an iteration
 
 
 class Server:
     """Server of one WSGI application at one address. Large uploads and downloads are streamed.
 
-    :param port: 0 takes a free one; ``port`` is the actual one after ``start``
+    :param port: 0 selects a free port; the attribute ``port`` is the actual port after ``start``
     :param drain: seconds for which it accepts requests after a stop request, until a load balancer notices
     :param plan: priorities.Plan; None: ``threads`` for all requests, and uploads to every path
-    :param trusted: proxies, as addresses and networks: limits of one client do not apply
-    :param limits: for tests
+    :param trusted: addresses and networks of proxies, to which the limits of one client do not apply
+    :param limits: other limits, for tests
     :param body: maximum bytes of a body that is not an upload; None: see ``limits``
-    :param tls: of the connections; None: plain HTTP
+    :param tls: TLS context of the connections; None: plain HTTP
     :param listener: an inherited listening socket; None: one is made at the address
     :raises InvalidInput: a trusted proxy is neither an address nor a network
     """
@@ -91,8 +91,8 @@ class Server:
     def alive(self) -> health.States:
         """Return the health, see nova.runtime.health. Busy threads or a slow client are not failures.
 
-        The workers are dead if requests wait, and for health.STUCK_S none has started or ended and no upload has
-        progressed.
+        The workers are considered dead if requests wait, but for health.STUCK_S no request has started or ended and no
+        upload has progressed.
         """
         server = self._server
         if server is None:
@@ -118,7 +118,7 @@ class Server:
 def listening_socket(host: str, port: int, shared: bool = False) -> socket.socket:
     """Return a listening socket at the first usable address of this host.
 
-    :param port: 0: a free one
+    :param port: 0: a free port
     :param shared: other processes of this user may share the address
     :raises InvalidInput: the address cannot be used
     """

@@ -1,7 +1,7 @@
 """TLS between a non-blocking socket and plain bytes.
 
-The library works on two memory buffers instead of the socket. The same code serves green and native threads, a
-handshake needs no thread, and all received bytes are available immediately.
+The ssl module works on two memory buffers instead of the socket. Therefore the same code serves green and native
+threads, a handshake needs no thread, and all received bytes are available immediately.
 """
 import contextlib
 import socket
@@ -16,8 +16,8 @@ NOT_TLS = (b'HTTP/1.1 400 Bad Request\r\nServer: nova\r\nContent-Type: text/plai
 class TlsConnection:
     """The server's side of TLS on one connection.
 
-    :param context: of the server
-    :ivar ahead: bytes that the socket has taken of a record that ``send`` has not reported yet
+    :param context: TLS context of the server
+    :ivar ahead: sent bytes of the current record, which ``send`` reports only after the whole record is sent
     """
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
@@ -30,8 +30,8 @@ class TlsConnection:
     def receive(self, size: int) -> bytes:
         """Return all available plain bytes, b'' at the end.
 
-        :param size: of one decrypted piece; the result may be larger
-        :raises BlockingIOError: there are none
+        :param size: maximum bytes of one decrypted piece; the result may have several pieces
+        :raises BlockingIOError: no bytes are available
         :raises OSError: the connection broke, or the client does not use TLS
         """
         while True:
@@ -49,7 +49,7 @@ class TlsConnection:
                 return data
 
     def send(self, data: bytes | memoryview) -> int:
-        """Send at most one record; return how many plain bytes the socket has taken, 0: repeat the same later.
+        """Send at most one record; return the number of sent plain bytes. If it is 0, call again with the same data.
 
         :raises OSError: the connection broke
         """

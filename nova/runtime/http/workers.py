@@ -2,8 +2,8 @@
 
 The first process creates the listening sockets and starts and restarts the workers; it serves no request. Each worker
 is the daemon's own command with a socket at the same address (SO_REUSEPORT), so that the kernel distributes
-connections. Pending connections of a worker that ended are served by the next one. For the reasons against one socket
-for all, see ADR 0004.
+connections. If a worker ends, its replacement serves the pending connections. ADR 0004 has the reasons against one
+socket for all workers.
 
 A socket pair connects a worker and the first process: the worker sends its systemd notifications through it, and each
 detects the end of the other.
@@ -32,19 +32,19 @@ from nova.runtime.http import server
 LOG = logging.getLogger(__name__)
 
 VARIABLE = 'NOVA_WORKER'             # environment variable with a worker's inherited sockets
-PORT_RELEASE_TIMEOUT_S = 5  # after the first process was killed, its workers release the port in this time
-START_S = 120                        # a worker that does not serve by then is restarted
-SILENT_S = 60                        # as is one that is silent for so long; it notifies every 5 s
+PORT_RELEASE_TIMEOUT_S = 5  # time in which workers release the port after the first process was killed
+START_S = 120                        # a worker that does not serve within this time is restarted
+SILENT_S = 60                        # a worker without a notification in this time is restarted; it sends one every 5 s
 MIN_STABLE_LIFETIME_S = 60                        # a worker that lived longer is restarted immediately
-PAUSES_S = (0, 1, 2, 4, 8, 16, 30)   # before each of the next restarts of others
+PAUSES_S = (0, 1, 2, 4, 8, 16, 30)   # seconds before the next restarts of a worker that lived shorter
 POLL_INTERVAL_S = 1                           # polling interval of a silent worker
-ANSWER_TIMEOUT_S = 3                            # for its metrics and its health
-MAX_ANSWER_BYTES = 4 << 20                       # bytes of them
+ANSWER_TIMEOUT_S = 3                            # timeout of a request for a worker's metrics or health
+MAX_ANSWER_BYTES = 4 << 20                       # maximum bytes of the response
 
 
 @dataclasses.dataclass(frozen=True)
 class WorkerSockets:
-    """A worker's inherited sockets, and a part of its process that stops it after the end of the first process.
+    """Inherited sockets of a worker. As a service.Part, it stops the worker after the end of the first process.
 
     number       from 1
     http         listening socket for the API
@@ -57,7 +57,7 @@ class WorkerSockets:
     _first: socket.socket
 
     def notify(self, state: str) -> None:
-        with contextlib.suppress(OSError):        # the first process has ended: this one ends, too
+        with contextlib.suppress(OSError):        # the first process has ended, so this worker ends soon
             self._first.send(state.encode())
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class WorkerSockets:
 
 
 def inherited() -> WorkerSockets | None:
-    """Return the sockets from the first process; None: this is not a worker. To be called once."""
+    """Return the sockets from the first process, or None if this is not a worker. Only the first call returns them."""
     given = os.environ.pop(VARIABLE, None)
     if given is None:
         return None
@@ -85,11 +85,11 @@ def inherited() -> WorkerSockets | None:
 
 
 class Pool:
-    """The workers, as a part of the first process.
+    """The workers, as a service.Part of the first process.
 
     :param binary: the daemon's name
-    :param command: of a worker; None: the one of this process
-    :param silent_s: a worker without a notification for so long is killed
+    :param command: command of a worker; None: the command of this process
+    :param silent_s: seconds without a notification after which a worker is killed
     """
 
     def __init__(self, conf: ConfigOpts, binary: str, command: list[str] | None = None,
@@ -120,7 +120,7 @@ class Pool:
         LOG.info('%s workers of %s serve on %s:%s', len(self._workers), self._binary, options.listen, port)
 
     def _free_port(self) -> int:
-        """Return the port, unless another server uses it: one with SO_REUSEPORT would share its connections unnoticed.
+        """Return the port if no other server uses it. With SO_REUSEPORT, both would share the connections unnoticed.
 
         Workers of a killed first process release the port when they detect its end.
         """
@@ -173,7 +173,7 @@ class _Worker:
         self.number, self._silent_s = number, silent_s
         self._binary, self._command, self._listener = binary, command, listener
         self._monitoring = server.listening_socket('127.0.0.1', 0)
-        self._lock = threading.Lock()                # of _process and _stopping
+        self._lock = threading.Lock()                # guards _process and _stopping
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping, self._began = threading.Event(), threading.Event()
         self._serves, self._ended_code = False, 0
@@ -226,7 +226,7 @@ class _Worker:
         self.ask('/readyz')
 
     def ask(self, path: str) -> bytes:
-        """Return the response of its monitoring listener.
+        """Return the response of the worker's monitoring listener.
 
         :raises Unavailable: it does not serve, or is not ready
         :raises OSError, HTTPException: no response
@@ -253,7 +253,7 @@ class _Worker:
             begun = time.monotonic()
             try:
                 self._run()
-            except OSError as error:                 # no memory, no descriptors
+            except OSError as error:                 # e.g. no free memory
                 LOG.error('Worker %s of %s cannot be started: %s', self.number, self._binary, error)
             self._serves = False
             self._began.set()

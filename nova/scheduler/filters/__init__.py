@@ -4,8 +4,8 @@ A filter has these methods and attributes:
 * ``mask(hosts, request)`` returns an array of booleans, True for the hosts that pass.
 * ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It completes a
   sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
-  ``why`` is the text of a filter that always has the same one.
-* ``checks_capacity``: the filter also checks a host that an administrator forces, because the claim would refuse it.
+  ``why`` is the reason of a filter with only one reason.
+* ``checks_capacity``: the filter also checks a host that an administrator forces, because the claim would fail there.
 * ``selects_hosts``: the filter selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
 * ``lacks`` and ``shortfall`` show how close a removed host was to passing; scheduler/explain.py reports both.
@@ -33,12 +33,12 @@ from nova.scheduler.filters.plugins import PerHost
 
 __all__ = ('ALL', 'BaseHostFilter', 'Filter', 'PerHost', 'CachedFilter', 'builtin_filters', 'facts', 'load')
 
-# modules of this package, each with FILTERS: classes that a configuration may name
+# modules of this package with filters that a configuration may name; the attribute FILTERS has their classes
 MODULES = ('builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'query', 'trusted')
-# names of all filters in scheduler_available_filters
+# values in scheduler_available_filters that stand for all built-in filters
 ALL = ('nova.scheduler.filters.all_filters', 'nova.scheduler.filters.standard_filters')
 ENTRY_POINTS = 'nova.scheduler.filters'
-# names of filters in other releases
+# {name of a filter in other releases: its name here}
 _OTHER_NAMES = {'AggregateMultiTenancyIsolationFilter': 'AggregateMultiTenancyIsolation',
                 'AggregateImagePropertiesIsolationFilter': 'AggregateImagePropertiesIsolation'}
 

@@ -1,4 +1,4 @@
-"""Filters by the metadata of a host's aggregates; each filter evaluates equal metadata only once."""
+"""Filters by the metadata of a host's aggregates; each filter evaluates equal metadata only once for all hosts."""
 import collections.abc
 
 import numpy as np
@@ -48,7 +48,7 @@ def _satisfied(values: collections.abc.Iterable[str], requirement: str) -> bool:
 
 
 class AggregateTypeAffinityFilter(base.CachedFilter):
-    """Hosts whose aggregates name the flavor in the metadata key ``instance_type`` or do not have this key."""
+    """Hosts with the flavor in the aggregate metadata key ``instance_type``, and hosts without this key."""
 
     run_on_rebuild = False
 
@@ -68,9 +68,9 @@ class AggregateTypeAffinityFilter(base.CachedFilter):
 
 
 class AggregateMultiTenancyIsolation(base.CachedFilter):
-    """Hosts whose aggregates name the project in the metadata key ``filter_tenant_id`` or do not have this key.
+    """Hosts with the project in the aggregate metadata key ``filter_tenant_id``, and hosts without such a key.
 
-    Keys with this prefix, such as filter_tenant_id2, name further projects.
+    Keys with this prefix, such as filter_tenant_id2, may name further projects.
     """
 
     run_on_rebuild = False
@@ -90,7 +90,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 
 
 class AggregateImagePropertiesIsolation(base.CachedFilter):
-    """Hosts whose aggregate metadata agree with the image: for each key that both have, they share a value."""
+    """Hosts with aggregate metadata that matches the image: each common key has the image's value among its values."""
 
     why = 'is|are kept for images with other properties'
 
@@ -110,8 +110,9 @@ class AggregateImagePropertiesIsolation(base.CachedFilter):
 
 
 class _AggregateCapacityFilter(builtin.CapacityFilter):
-    """Capacity with the smallest allocation ratio of the host's aggregates, or the host's own ratio if they have
-    none.
+    """Hosts with room under the smallest allocation ratio of their aggregates.
+
+    Without a ratio in the aggregates, the host's ratio applies.
     """
 
     ratio = ''
@@ -149,18 +150,14 @@ class AggregateDiskFilter(_AggregateCapacityFilter):
 
 
 class AggregateNumInstancesFilter(busy.NumInstancesFilter):
-    """Hosts with fewer servers than the smallest ``max_instances_per_host`` of their aggregates; default: the
-    option.
-    """
+    """Hosts below the limit of servers: the smallest ``max_instances_per_host`` of their aggregates, or the option."""
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
         return aggregate_values.overridden(hosts, 'max_instances_per_host', super().max_servers(hosts), int)
 
 
 class AggregateIoOpsFilter(busy.IoOpsFilter):
-    """Hosts with fewer busy servers than the smallest ``max_io_ops_per_host`` of their aggregates; default: the
-    option.
-    """
+    """Hosts below the limit of busy servers: the smallest ``max_io_ops_per_host`` of their aggregates, or the option."""
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
         return aggregate_values.overridden(hosts, 'max_io_ops_per_host', super().max_servers(hosts), int)

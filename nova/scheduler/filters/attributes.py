@@ -1,4 +1,4 @@
-"""Host attributes, named as in the documented interface for single hosts, for plugins, queries and extra specs."""
+"""Host attributes for plugins, queries and extra specs, with the names of the documented interface for plugins."""
 import collections.abc
 
 import numpy as np
@@ -69,7 +69,7 @@ ATTRIBUTES = {
 def find(names: collections.abc.Sequence[str]) -> tuple[Attribute, collections.abc.Sequence[str]]:
     """Split a path such as ('cpu_info', 'features') into (Attribute, rest of the path).
 
-    Names that are not attributes are capabilities of the driver.
+    A path that does not begin with an attribute's name is a path in the capabilities of the driver.
     """
     if names[0] in ATTRIBUTES:
         return ATTRIBUTES[names[0]], names[1:]
@@ -77,7 +77,7 @@ def find(names: collections.abc.Sequence[str]) -> tuple[Attribute, collections.a
 
 
 def path(hosts: host_view.Hosts, names: collections.abc.Sequence[str]) -> np.ndarray:
-    """Return an array with each host's value at a path of attributes, or None for hosts that do not have it."""
+    """Return an array with the value of each host at a path of attributes; None for hosts without this value."""
     attribute, rest = find(names)
     if not rest:
         return attribute.read(hosts)
@@ -91,7 +91,7 @@ def path(hosts: host_view.Hosts, names: collections.abc.Sequence[str]) -> np.nda
 
 
 def under(value: Json, names: collections.abc.Sequence[str]) -> Json:
-    """Return a value in nested dicts, or None."""
+    """Return the value at a path of keys in nested dicts, or None."""
     for name in names:
         if not isinstance(value, dict) or name not in value:
             return None
