@@ -51,7 +51,7 @@ class Policy:
     Changed files are reloaded within CACHE_S. If they are invalid, the previous rules remain in effect.
 
     :param conf: configuration with policy_file in the service's group; None: the defaults
-    :param service: API whose rules these are
+    :param service: the API
     :raises InvalidInput: a policy file is invalid
     """
 

@@ -173,7 +173,7 @@ def flow_of(message: bytes, zone: int) -> list[Any] | None:
         return None
     first, back = (_tuple(found.get(kind, b'')) for kind in (_ORIGINAL, _REPLY))
     if first is None or back != (first[0], first[2], first[1], first[4], first[3]):
-        return None                                        # NAT: the entry belongs to another host
+        return None                                        # NAT: only the translating host can use the entry
     if first[0] == socket.IPPROTO_TCP and _attributes(_attributes(found.get(_STATE, b'')).get(1, b'')).get(
             1) != bytes([_ESTABLISHED]):
         return None

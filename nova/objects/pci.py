@@ -20,8 +20,8 @@ class Device:
     parent_addr  address of a virtual function's physical function, or of a mediated device's parent
     devname      network interface of the device, or of its physical function
     tags         from the configuration: physical_network, trusted, remote_managed, resource_class, …
-    status       'unavailable': a physical function with claimed virtual functions, or a virtual function whose physical
-                 function is claimed; 'removed': assigned to a guest, but the host no longer finds the device
+    status       'unavailable': a physical function with claimed virtual functions, or a virtual function of a claimed
+                 physical function; 'removed': assigned to a guest, but the host no longer finds the device
     claimed_by_move   whether a move of the server has claimed the device, instead of the server on its current host
     """
 
@@ -87,7 +87,7 @@ def load_requests(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Reques
 
 
 def requested(flavor: Flavor | None) -> tuple[Request, ...]:
-    """Return the device requests in a server's stored flavor, which were made from the aliases of that time."""
+    """Return the device requests in a server's stored flavor. Later changes of PCI aliases do not affect them."""
     return tuple(load_requests(flavor and flavor.get('pci_requests') or ()))
 
 

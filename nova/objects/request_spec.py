@@ -1,4 +1,4 @@
-"""A request spec: the data to place and build one server, also for later attempts."""
+"""Request spec: the data to place and build one server, in the first and in later attempts."""
 from typing import Any
 
 from nova.objects import base
@@ -8,7 +8,7 @@ from nova.objects import base
 class RequestSpec(base.NovaObject):
     """The spec of one server, stored until the server is deleted.
 
-    requested_networks  None (the project's networks, 'auto'), 'none', or a list of {'network_id', 'port_id',
+    requested_networks  None (no request or 'auto'), 'none', or a list of {'network_id', 'port_id',
                         'fixed_ip', 'tag'} with None for unrequested values
     injected_files      [{'path', 'contents'}], contents in base64
     block_devices       rows of block_device_mapping_v2 as normalized by the API

@@ -51,7 +51,7 @@ class Checksums:
     """Checksums of an object's content.
 
     :param wanted: expected checksums {S3 name: base64}
-    :param more: names of checksums whose expected values are known later (``want``)
+    :param more: names of checksums with expected values that ``want`` sets later
     :raises S3Error: unsupported checksum
     """
 

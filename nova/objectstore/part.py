@@ -163,7 +163,7 @@ def finish_of(conf: ConfigOpts) -> tuple[audit.Finish, Database | None]:
     Records go to the audit log if [api_database] names its database. Otherwise they go to the service's log, since the
     store needs no database.
 
-    :raises DatabaseNotReady: the schema is not the one of this code
+    :raises DatabaseNotReady: the database does not have the schema of this code
     """
     if not conf.api_database.connection:
         return audit.logged, None

@@ -1,6 +1,6 @@
 """The body of a request: optional aws-chunked framing, digests and signatures.
 
-Use the content only after the end of the iteration, which verifies digests and signatures at the end.
+Use the content only after the iteration has ended: digests and signatures are verified at its end.
 """
 from collections.abc import Callable, Iterator
 import hashlib

@@ -29,7 +29,7 @@ class Newer:
     """An argument that was added after its method; the manager's parameter has a default.
 
     since     interface version that added it
-    optional  True: older receivers get the message without it. False: sending then fails, unless the value is None
+    optional  if receivers are older, True: send without the argument; False: raise Unsupported, unless it is None
     """
 
     name: str
@@ -140,7 +140,7 @@ def named(*functions: typing.Callable[..., Any]) -> dict[str, typing.Callable[..
 def methods_of(interface: Interface, manager: object) -> collections.abc.Mapping[str, typing.Callable[..., Any]]:
     """Return the callables that implement an interface.
 
-    :param manager: a Methods, an object that has one as ``methods``, or an object with a method for each row
+    :param manager: a Methods object, an object with a Methods object as ``methods``, or one with a method for each row
     :raises TypeError: a method is missing
     """
     table: Any = getattr(manager, 'methods', manager)

@@ -22,7 +22,7 @@ def succession(public: bytes) -> bytes:
 
 
 def proof(secret: str, what: str, *facts: str) -> str:
-    """Return a MAC of ``facts`` by one side: ``what`` is 'host' or 'deployment', so that a MAC cannot be sent back."""
+    """Return a MAC of ``facts``. It covers its sender (``what``: 'host' or 'deployment'), so it cannot be sent back."""
     made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')
     return base64.b64encode(made).decode()
 

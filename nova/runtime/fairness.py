@@ -14,7 +14,7 @@ Work = TypeVar('Work')
 _Args = TypeVarTuple('_Args')
 _Result = TypeVar('_Result')
 
-MAX_TIMES_FREE = 3   # threads of a project for each free thread, at most: the only project gets 3/4 of all threads
+MAX_TIMES_FREE = 3   # maximum ratio of a project's threads to free threads: the only project gets 3/4 of all threads
 HALF_LIFE_S = 10     # half-life of a project's cost, in seconds
 MAX_COSTS = 1000     # number of stored costs of projects above which small costs are dropped
 SMALL_COST_S = 0.01  # a small cost, in seconds of a thread
@@ -170,7 +170,7 @@ class _Job:
 
 
 class FairExecutor:
-    """Thread pool whose threads projects share fairly: a ``FairQueue`` in front of an executor.
+    """Thread pool that projects share fairly: a ``FairQueue`` in front of an executor.
 
     The threads are green under eventlet. Idle threads are used before new ones.
 

@@ -103,7 +103,7 @@ class Sender:
         self.answer: ServiceState = {}
         # called when the service's row was deleted and created again
         self.on_new_row: Callable[[], None] | None = None
-        # called after a gap in which others may have considered the service down
+        # called after a gap between heartbeats: others may have considered the service down
         self.on_return: Callable[[], None] | None = None
         # called after the service's queues were redeclared: messages may have been lost
         self.on_lost: Callable[[], None] | None = None
@@ -164,7 +164,7 @@ class Sender:
             LOG.warning('%s could not report: %s', self._binary, error)
             return False
         before, self._reported_at = self._reported_at, time.monotonic()
-        # a tolerance below service_down_time: a conductor writes a heartbeat some time after it was sent
+        # 0.8, because a conductor writes a heartbeat some time after it was sent
         if before is not None and self._reported_at - before > 0.8 * self._valid_s and self.on_return is not None:
             self.on_return()
         return True

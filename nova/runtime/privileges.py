@@ -39,7 +39,7 @@ Operations = typing.Mapping[str, typing.Callable[..., object]]       # their res
 MAX_BYTES = 64 << 20                    # maximum length of a request or a reply
 LENGTH = struct.Struct('>Q')
 ENDED = 'its privileged part has ended'
-STOP_S = 5                               # for running operations after the other process has ended
+STOP_S = 5                               # seconds for running operations after the other process has ended
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 8, 24, 38    # prctl(2)
 CAPABILITY_VERSION = 0x20080522
 # Numbers of capabilities in linux/capability.h.

@@ -41,7 +41,7 @@ Task = tuple[str, float, Callable[[], object]]            # (name, seconds betwe
 
 
 class Topic(Protocol):
-    """The interface of a manager, by its topic."""
+    """RPC interface of a manager; this module needs only its topic."""
 
     @property
     def topic(self) -> str: ...
@@ -54,7 +54,7 @@ Admission_contra = TypeVar('Admission_contra', contravariant=True)
 
 
 class Queue(heartbeat.Queue, Protocol):
-    """A manager with its queue: rpc.bus.Server."""
+    """The queue of a manager, implemented by rpc.bus.Server."""
 
     def start(self) -> None: ...
 
@@ -70,7 +70,7 @@ class Reloadable(Protocol):
 
 
 class Bus(Protocol[Interface_contra, Admission_contra]):
-    """The message bus: rpc.bus.Bus."""
+    """The message bus, implemented by rpc.bus.Bus."""
 
     @property
     def pins(self) -> Reloadable: ...
@@ -236,7 +236,7 @@ def _nothing() -> None:
 
 
 def _refused(parts: Iterable[object]) -> bool:
-    """Return whether a part, or a part of it, requires the process to stop."""
+    """Return whether any of the parts, or of their parts, requires the process to stop."""
     return any(getattr(part, 'refused', None) or _refused(getattr(part, 'parts', ())) for part in parts)
 
 

@@ -126,7 +126,7 @@ def convert(conf: ConfigOpts, rows: Iterable[StoredFile] | None = None) -> list[
             copy = copies / path.relative_to(path.anchor)
             copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             owner = durable_files.owner_of(path)
-            durable_files.create(copy, content, owner=owner)         # a copy that exists is of the original content
+            durable_files.create(copy, content, owner=owner)         # an existing copy has the original content
             durable_files.replace(place, converted, stat.S_IMODE(path.stat().st_mode), owner)
             if place != path:
                 path.unlink()

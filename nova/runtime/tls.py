@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 DIRECTORY = 'tls'             # below the state directory
 NAME = 'api'                  # name of the certificate that an all-in-one makes for its listener
-CHECK_INTERVAL_S = 6 * 3600             # between two checks for changed files or a due renewal
+CHECK_INTERVAL_S = 6 * 3600             # seconds between two checks for changed files or a due renewal
 
 
 @final
@@ -93,7 +93,7 @@ def of_files(options: cfg.ConfigOpts.GroupAttr, group: str) -> Tls | None:
 
 
 def of_daemon(conf: ConfigOpts) -> Tls | None:
-    """Return the TLS of a nova-api with the operator's certificate, or None for plain HTTP (warn if it is not local).
+    """Return the TLS of a nova-api with the operator's certificate, or None for plain HTTP, with a warning if remote.
 
     :raises InvalidInput: [http] tls is on, and there are no files
     """

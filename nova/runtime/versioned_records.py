@@ -45,7 +45,7 @@ class RecordFormat(Generic[Values]):
     parts        {field, or field.field: names of the fields of the objects in this field}
     required     names of fields that every record has
     upgrades     {version: function(record of that version) -> record of the next version}. The function keeps unknown
-                 fields, and fields of the next version that the record has
+                 fields, and fields of the next version that the record already has
     mode         mode of the file
     """
 

@@ -85,7 +85,7 @@ def details(removals: list[Removal], nearest: collections.abc.Iterable[NearMiss]
 
 def nearest(hosts: host_view.Hosts, request: Request, filters: collections.abc.Iterable[base.Filter],
             passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[NearMiss]:
-    """Return the nearest hosts: those that fail the fewest filters, then those that lack the least.
+    """Return the nearest hosts: by the number of filters that they fail, then by the resources that they lack.
 
     If the request names or excludes hosts, only the allowed hosts count. Per-host filters evaluate only the hosts that
     are nearest according to the other filters.

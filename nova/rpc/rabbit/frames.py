@@ -55,7 +55,7 @@ def publish(channel: int, exchange: str, key: str, body: bytes, number: int, *, 
 
     :param number: is returned with a message that the broker cannot route
     :param mandatory: the broker returns an unroutable message
-    :param expires_ms: milliseconds after which a queue drops it
+    :param expires_ms: milliseconds after which a queue drops the message
     :param limit: the broker's maximum frame size in bytes
     :raises ValueError: a name is too long
     """

@@ -1,7 +1,7 @@
 """The Guru Meditation Report of a process: its version, its current work and its configuration.
 
-In addition to the sections of oslo.reports (package, threads, green threads, processes) it contains the health, the
-work of each service, and the configuration with secrets masked.
+Its sections are those of oslo.reports (package, threads, green threads, processes), the health, the work of each
+service, and the configuration with secrets masked.
 
 A manager may report its work with a method ``in_progress()`` -> {text: value}.
 """

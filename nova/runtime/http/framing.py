@@ -21,7 +21,7 @@ from nova import exception
 from nova.runtime.http import priorities
 
 PIECE = 65536                       # bytes of one read of a connection
-SMALL = 4096                        # smaller pieces are joined immediately: a piece needs some 400 bytes more
+SMALL = 4096                        # smaller pieces are joined: an object for each would need some 400 bytes more
 MAX_LINE = 4096                     # maximum bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
@@ -272,7 +272,7 @@ class Gateway(wsgi.Gateway_10):
         return environ
 
     def _limit_hops(self, most: int) -> None:
-        """Set the hop limit (1 to 255) of the response. Close the connection afterwards, as it keeps the limit."""
+        """Set the hop limit (1 to 255) of the response and its retransmissions; then close the connection."""
         self.req.conn.limit_hops(most)
         self.req.close_connection = True
 

@@ -26,7 +26,7 @@ from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
 
-ACCEPT_CHECK_INTERVAL_S = 1                      # timeout of accept(): then ``turned`` shows that the loop runs
+ACCEPT_CHECK_INTERVAL_S = 1                      # timeout of accept(), so that the loop updates ``turned``
 NO_DESCRIPTORS_S = 0.1
 
 

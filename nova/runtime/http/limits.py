@@ -6,12 +6,12 @@ KIB, MIB = 1024, 1024 * 1024
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Seconds, bytes, bytes a second and numbers of connections."""
+    """Limits in seconds, bytes, bytes per second and numbers of connections."""
 
     # ---- time
     silent_s: float = 20            # until the first byte of a new connection; browsers connect in advance
     headers_s: float = 20           # from the first byte of the headers until they are complete
-    body_s: float = 20              # until the body is complete, plus the time of its received bytes at least_rate
+    body_s: float = 20              # until the body is complete; its received bytes add their time at least_rate
     idle_s: float = 75              # until an idle connection is closed; load balancers close theirs after 50 to 60 s
     linger_s: float = 10            # for which a refused client may still send, so that it can read the response
     least_rate: int = 4096          # bytes a second: half of a digital telephone line

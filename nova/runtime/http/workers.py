@@ -46,7 +46,7 @@ MAX_ANSWER_BYTES = 4 << 20                       # maximum bytes of the response
 class WorkerSockets:
     """Inherited sockets of a worker. As a service.Part, it stops the worker after the end of the first process.
 
-    number       from 1
+    number       number of the worker, from 1
     http         listening socket for the API
     monitoring   listening socket on loopback for metrics and health
     """

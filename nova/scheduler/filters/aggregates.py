@@ -157,7 +157,7 @@ class AggregateNumInstancesFilter(busy.NumInstancesFilter):
 
 
 class AggregateIoOpsFilter(busy.IoOpsFilter):
-    """Hosts below the limit of busy servers: the smallest ``max_io_ops_per_host`` of their aggregates, or the option."""
+    """Hosts below the limit of busy servers: the least ``max_io_ops_per_host`` of their aggregates, or the option."""
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
         return aggregate_values.overridden(hosts, 'max_io_ops_per_host', super().max_servers(hosts), int)

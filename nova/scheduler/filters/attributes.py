@@ -1,4 +1,4 @@
-"""Host attributes for plugins, queries and extra specs, with the names of the documented interface for plugins."""
+"""Host attributes for plugins, queries and extra specs, named as in the documented interface for plugins."""
 import collections.abc
 
 import numpy as np
