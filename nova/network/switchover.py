@@ -260,7 +260,7 @@ class Connections:
             if each.incoming and each.peer == sender:
                 found = [message for flow in verified(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
-                with _netlink() as kernel, contextlib.suppress(OSError):         # the source host sends them again
+                with contextlib.suppress(OSError), _netlink() as kernel:         # the source host sends them again
                     for message in found:
                         kernel.send(message)
                         kernel.recv(4096)        # the kernel refuses an existing entry

@@ -53,7 +53,11 @@ class Dispatcher(dispatcher.RPCDispatcher):
             begins, self._at_work = not self._at_work, True
         try:
             if begins:
-                concurrency.spawn('call-heartbeat', self._give)
+                try:
+                    concurrency.spawn('call-heartbeat', self._give)
+                except RuntimeError:                 # no further thread; the next call tries again
+                    self._at_work = False
+                    raise
             return super().dispatch(incoming)
         finally:
             with self._lock:

@@ -78,7 +78,7 @@ def configured_pin(topic: str, level: str) -> Pin | None:
     for number, row in sorted(RELEASES.items()):
         if row.interfaces.get(topic) == level:
             return pin_of(topic, number)
-    known = sorted({row.interfaces[topic] for row in RELEASES.values()}, key=parsed)
+    known = sorted({row.interfaces[topic] for row in RELEASES.values() if topic in row.interfaces}, key=parsed)
     raise exception.InvalidInput(reason=f'[upgrade_levels] {topic} is {level}; known are auto, {", ".join(known)}.')
 
 

@@ -140,7 +140,7 @@ class Reserve:
             made.size = size
             return made
         with self._locked():
-            self._check(directory, max(0, size - _written(made.targets)))
+            self._check(directory, max(0, size - _written(made.targets)), locked=True)
             if self._ledger is not None:
                 path = os.path.join(self._ledger, uuid.uuid4().hex)
                 try:
@@ -164,23 +164,27 @@ class Reserve:
             claim.size = size
             return
         with self._locked():
-            self._check(claim.directory, max(0, size - _written(claim.targets)), claim)
+            self._check(claim.directory, max(0, size - _written(claim.targets)), claim, locked=True)
             claim.write(size)
 
-    def _check(self, path: str, adding: int, own: Claim | None = None) -> None:
-        if free_bytes(path) - self._claimed(os.stat(path).st_dev, own) - adding < self.size:
+    def _check(self, path: str, adding: int, own: Claim | None = None, *, locked: bool = False) -> None:
+        if free_bytes(path) - self._claimed(os.stat(path).st_dev, own, locked=locked) - adding < self.size:
             raise exception.InsufficientStorage()
 
-    def _claimed(self, device: int, own: Claim | None) -> int:
-        """Return the claimed but unwritten bytes of writers on a file system, without those of ``own``."""
+    def _claimed(self, device: int, own: Claim | None, *, locked: bool = False) -> int:
+        """Return the claimed but unwritten bytes of writers on a file system, without those of ``own``.
+
+        :param locked: the caller holds the lock and removes claims of ended processes; without it, a claim that is
+            created concurrently and has no lock yet would look like one of them
+        """
         if self._ledger is None or not os.path.isdir(self._ledger):
             return 0
         names = [name for name in os.listdir(self._ledger) if name != LOCK]
-        return sum(self._rest(os.path.join(self._ledger, name), device) for name in names[:MAX_CLAIMS]
+        return sum(self._rest(os.path.join(self._ledger, name), device, locked) for name in names[:MAX_CLAIMS]
                    if own is None or not own.owns(name))
 
     @staticmethod
-    def _rest(path: str, device: int) -> int:
+    def _rest(path: str, device: int, removes: bool) -> int:
         try:
             number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:                  # the claim has ended
@@ -195,8 +199,9 @@ class Reserve:
                                        if found['device'] == device else 0, path)
                 except exception.RecordUnreadable:       # the process is writing it, or has a newer release
                     return 0
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            if removes:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
         return 0
 
     @contextlib.contextmanager

@@ -34,7 +34,7 @@ def of_bytes(report: Report, whole: int | None) -> Moved:
     """Return a function that reports how many of ``whole`` bytes are done; a no-op if the total is unknown."""
     if report is ignore or not whole:
         return ignore
-    return lambda moved: report(100 * moved // whole)
+    return lambda moved: report(min(100 * moved // whole, 100))
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ def smallest(hosts: host_view.Hosts, key: str, kind: type[int] | type[float] = f
         found = np.array([_smallest(merged.get(key, ()), key, kind, least) for merged in hosts.aggregate_sets],
                          dtype=float)
         return (None if np.isnan(found).all() else found[hosts.aggregate_set],)
-    return hosts.cached(('smallest', key), make)[0]
+    return hosts.cached(('smallest', key, kind, least), make)[0]
 
 
 def overridden(hosts: host_view.Hosts, key: str, value: _Value, kind: type[int] | type[float] = float,

@@ -269,8 +269,10 @@ class Resource(Rows, Generic[R, V]):
     def query(self) -> params.Pairs:
         """Return the parameters of a list."""
         listing = self.listing
-        filters = {**listing.columns, **listing.constants, **listing.special}
-        return params.Pairs(*filters, *(('shared',) if listing.shares and 'shared' not in filters else ()), *TAG_FILTERS, CHANGED_SINCE, *PAGING, closed=1)
+        names = dict.fromkeys((*listing.columns, *listing.constants, *listing.special))
+        if listing.shares:
+            names['shared'] = None
+        return params.Pairs(*names, *TAG_FILTERS, CHANGED_SINCE, *PAGING, closed=1)
 
     # ---- rows
 

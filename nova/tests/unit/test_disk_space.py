@@ -46,6 +46,17 @@ def test_written_bytes_of_a_space_claim_count_once(reserve, tmp_path):
     held.end()
 
 
+def test_readers_without_the_lock_leave_a_claim_that_is_being_created(reserve, tmp_path):
+    held = claim(reserve, tmp_path, 10 * MIB)
+    new = tmp_path / 'ledger' / 'new'                        # created; its process has not locked it yet
+    new.touch()
+    reserve.check(str(tmp_path))
+    assert reserve.room(str(tmp_path)) == 50 * MIB and new.exists()
+    claim(reserve, tmp_path, 0, 'b').end()                   # holds the lock
+    assert not new.exists()
+    held.end()
+
+
 def test_a_claim_grows_in_steps_while_there_is_room(reserve, tmp_path):
     held = claim(reserve, tmp_path, 0)
     held.need(MIB)                                           # a step ahead has no room

@@ -104,6 +104,15 @@ def test_download_and_conversion_progress_is_reported(store, images, raw, tmp_pa
         time.sleep(progress.POLL_INTERVAL_S * 1.5)
 
 
+def test_progress_is_at_most_100_percent():
+    """A converted file can be larger than its compressed source."""
+    seen = []
+    report = progress.of_bytes(seen.append, 100)
+    report(50)
+    report(300)
+    assert seen == [50, 100]
+
+
 def test_a_part_of_work_that_has_no_report_has_none():
     """Files are watched by a thread: none was to start for work that nothing follows."""
     part = progress.part(progress.ignore, 0, 50)

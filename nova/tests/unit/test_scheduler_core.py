@@ -11,6 +11,7 @@ import pytest
 
 from nova import utils
 from nova.runtime import batching
+from nova.scheduler import aggregate_values
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import weights
@@ -31,6 +32,12 @@ def row(number, **values):
 def view(count, **used):
     return host_view.Hosts([row(number, **{name: function(number) for name, function in used.items()})
                             for number in range(count)])
+
+
+def test_smallest_value_of_aggregates_depends_on_its_type_and_bound():
+    hosts = host_view.Hosts([row(0, aggregates=[{'metadata': {'k': '1.5'}}, {'metadata': {'k': '3'}}])])
+    assert [aggregate_values.smallest(hosts, 'k', kind, least)[0] for kind, least in (
+        (float, 0), (int, 0), (float, 2), (float, 0))] == [1.5, 3, 3, 1.5]
 
 
 # ---- rank --------------------------------------------------------------------

@@ -70,3 +70,22 @@ def test_a_call_begins_the_signs_anew(served):
     wait_for(lambda: call.signs)
     endpoint.go_on.set()
     thread.join()
+
+
+def test_keepalives_begin_with_the_next_call_after_a_thread_could_not_start(served, monkeypatch):
+    dispatcher, endpoint = served
+    endpoint.go_on.set()
+
+    def fail(*_args):
+        raise RuntimeError("can't start new thread")
+    with monkeypatch.context() as patch:
+        patch.setattr(keepalive.concurrency, 'spawn', fail)
+        with pytest.raises(RuntimeError):
+            dispatcher.dispatch(Incoming(0.2))
+    endpoint.go_on.clear()
+    call = Incoming(0.2)
+    thread = threading.Thread(target=dispatcher.dispatch, args=(call,))
+    thread.start()
+    wait_for(lambda: call.signs)
+    endpoint.go_on.set()
+    thread.join()
