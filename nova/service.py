@@ -1,12 +1,12 @@
-"""Third-party services on the runtime of the product.
+"""Library for third-party services that use the runtime of this product.
 
     def main():
         service.serve(service.Service.create(binary='nova-counter'))
         return service.wait()
 
-This code starts the manager class that [DEFAULT] counter_manager names. The service appears in the list of services,
-and runs its RPC methods and periodic tasks. It stops like the other daemons. Alternatively, a process of
-``nova.cmd.common.run`` can include it as a part. See doc/source/contributor/services.rst.
+This program creates the manager class that [DEFAULT] counter_manager names. The service appears in the list of
+services, and runs the RPC methods and periodic tasks of the manager. A signal stops it like the product's daemons. A
+``Service`` can also be a part of a process of ``nova.cmd.common.run``. See doc/source/contributor/services.rst.
 """
 from __future__ import annotations
 
@@ -49,25 +49,25 @@ if TYPE_CHECKING:
     from nova.runtime import health
 
 MANAGERS = 'nova.managers'           # entry point group
-# Topics of the product. They are refused, because two services that share a queue each receive half of the messages.
+# Topics that third-party services cannot use: two services on one queue would each receive half of the messages
 TAKEN = frozenset(interface.topic for interface in (
     compute_interface.INTERFACE, conductor_interface.INTERFACE, network_interface.INTERFACE, network_interface.AGENT,
     scheduler_interface.INTERFACE))
 
 
 class Service:
-    """Part of a ``runtime.service.Process`` that runs a manager. Use ``create`` for the defaults.
+    """Service of a manager, a ``runtime.service.Part`` of a process. ``create`` has defaults for the parameters.
 
-    :param manager: a manager object, a class, or the path of either; a class is called with ``host``, ``conf`` and
-        ``bus``
+    :param manager: a manager object, a class, or the import path of either. A class is called with ``host``, ``conf``
+        and ``bus``
     :param report_interval: None, or the same value as in [DEFAULT], because all services of a process share one
         interval
     :param periodic_enable: whether to run periodic tasks
     :param periodic_fuzzy_delay: maximum random delay of the first periodic task, seconds
     :param periodic_interval_max: maximum interval of a periodic task, seconds
-    :param db_allowed: whether the service may open databases. Signed messages need the database, because a third-party
-        service signs with the deployment's key, which is in the API database
-    :param bus: message bus, or None to create one for ``transport_url``, which ``stop`` closes
+    :param db_allowed: whether the service may open databases. Required if messages are signed, because the signing key
+        of the deployment is in the API database
+    :param bus: message bus. None: create a bus for ``transport_url``; ``stop`` closes this bus
     :raises InvalidInput: an unsupported combination
     :raises InvalidOption: the path of the manager is invalid
     """
@@ -105,10 +105,10 @@ class Service:
 
         :param host: name of the host; default: ``host`` of [DEFAULT]
         :param binary: name in the list of services; default: the name of the command
-        :param topic: name of its queue; default: the binary without ``nova-``
-        :param manager: see the class; default: the path in ``<topic>_manager`` of [DEFAULT]
+        :param topic: name of the service's queue; default: the binary without ``nova-``
+        :param manager: as for the class; default: the import path in ``<topic>_manager`` of [DEFAULT]
         :param conf: configuration; default: read from the command line of this process
-        :raises InvalidInput: no manager is configured, or see the class
+        :raises InvalidInput: no manager is configured, or the combination of parameters is not supported
         """
         conf = nova_conf.new(sys.argv[1:]) if conf is None else conf
         binary = binary or os.path.basename(sys.argv[0])
@@ -133,15 +133,14 @@ class Service:
         _hook(self.manager, 'init_host')
         self._first_at = time.monotonic() + random.uniform(0, self._fuzzy)
         self._runtime.start()
-        if self._hooks.prepared:                 # false if stopped while waiting for a conductor
+        if self._hooks.prepared:                 # False if ``stop`` was called during the wait for a conductor
             _hook(self.manager, 'post_start_hook')
 
     def stop(self, timeout: float | None = None) -> bool:
         """Stop receiving messages, finish the running calls and call ``cleanup_host``.
 
-        Return True if this was done within the timeout.
-
         :param timeout: seconds; None: graceful_shutdown_timeout of [DEFAULT]
+        :returns: True if all this was done within the timeout
         """
         done = bool(self._runtime.stop(self.conf.graceful_shutdown_timeout if timeout is None else timeout))
         if self._own_bus:
@@ -149,9 +148,9 @@ class Service:
         return done
 
     def kill(self) -> None:
-        """Not supported: hosts do not delete rows.
+        """Always fail, because a service does not delete its row of the table ``services``.
 
-        :raises Unsupported: always, with the command to use
+        :raises Unsupported: the message has the command that deletes the row
         """
         raise exception.Unsupported(f'A service does not remove its own row. When {self.binary} on {self.host} has '
                                     'stopped: openstack compute service delete ID')
@@ -160,11 +159,11 @@ class Service:
         """Run the periodic tasks of the manager once."""
         self.manager.periodic_tasks(nova_context.admin_context(), raise_on_error=raise_on_error)
 
-    # ---- interface of a Process part
+    # ---- methods of runtime.service.Part
 
     @property
     def refused(self) -> exception.ServiceExists | None:
-        """The error for which the process must stop, or None."""
+        """Error that must stop the process, or None."""
         return self._runtime.refused
 
     def rest(self) -> None:
@@ -193,7 +192,7 @@ class Service:
 
 
 class _Hooks:
-    """Adapter of a manager for the runtime."""
+    """Adapter that calls the hooks of a manager from the runtime."""
 
     def __init__(self, manager: object, interface: rpc_interface.Interface | None) -> None:
         self._manager, self.prepared = manager, False
@@ -218,11 +217,11 @@ def _signing_bus(conf: cfg.ConfigOpts, db_allowed: bool) -> rpc_bus.Bus:
 
 
 def _hook(manager: object, name: str) -> None:
-    getattr(manager, name, lambda: None)()       # an object that is not a Manager may lack the hook
+    getattr(manager, name, lambda: None)()       # a manager without the base class Manager may lack the hook
 
 
 def _chosen(conf: cfg.ConfigOpts, topic: str) -> str:
-    """Return the path in ``<topic>_manager``."""
+    """Return the import path of the manager's class from the option ``<topic>_manager``."""
     name = f'{topic.replace("-", "_")}_manager'
     conf.register_opt(cfg.StrOpt(name, help='Path of the class of the manager.'))
     path = conf[name]
@@ -243,12 +242,12 @@ class Loader(Protocol):
 
 
 class WSGIService:
-    """Part of a process that serves an application of a paste file over HTTP.
+    """Service for HTTP requests to a WSGI application of a paste file, a ``runtime.service.Part`` of a process.
 
     ``host`` and ``port`` come from the options ``<name>_listen`` (default 127.0.0.1) and ``<name>_listen_port``
     (default 0, any free port) in [DEFAULT].
 
-    :param loader: source of applications; default: the file ``paste_config`` of [http]
+    :param loader: source of applications; default: the file that ``paste_config`` of [http] names
     :param use_ssl: whether to serve HTTPS with the certificate of [http]
     :param max_url_len: maximum length of path and query; longer requests get a 414. Default: the limit of the server
     :raises InvalidInput: the application or the certificate does not exist
@@ -278,7 +277,7 @@ class WSGIService:
 
     @property
     def port(self) -> int:
-        """Bound port, after ``start``."""
+        """Listening port; valid after ``start``."""
         return int(self._server.port)
 
     def start(self) -> None:
@@ -292,7 +291,7 @@ class WSGIService:
         self._server.start()
 
     def stop(self, timeout: float = 0) -> bool:
-        """Stop accepting requests. Return True if the running ones finished within the timeout (seconds)."""
+        """Stop accepting requests. Return True if the running requests finished within the timeout (seconds)."""
         done = self._server.stop(timeout)
         if self._certificate is not None:
             self._certificate.stop()
@@ -304,10 +303,10 @@ class WSGIService:
         self._ended.wait()
 
     def reset(self) -> None:
-        """Do nothing: the number of threads is fixed."""
+        """Do nothing: this method of oslo.service resets the number of threads, which is fixed here."""
 
     def reload(self) -> None:
-        """Apply the reloaded configuration: reload the certificate."""
+        """Reload the certificate after a reload of the configuration."""
         if self._certificate is not None:
             self._certificate.reload()
 
@@ -341,7 +340,7 @@ def _bounded(application: WSGIApplication, most: int) -> WSGIApplication:
 
 
 class Launcher:
-    """Runner of services in this process, until a signal stops them."""
+    """Runs services in this process until a signal stops them."""
 
     def __init__(self) -> None:
         self._services: list[Service | WSGIService] = []
@@ -382,9 +381,9 @@ _launcher: Launcher | None = None
 
 
 def serve(server: Service | WSGIService, workers: int | None = None) -> None:
-    """Launch the service of this process.
+    """Set the service that ``wait`` runs.
 
-    :raises RuntimeError: a service was launched already
+    :raises RuntimeError: ``serve`` was called before
     """
     global _launcher
     if _launcher is not None:

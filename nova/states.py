@@ -1,4 +1,4 @@
-"""vm, task and power states, and the server status of the API. nova/actions.py has the transitions."""
+"""vm states, task states and power states, and the server status of the API. nova/actions.py has the transitions."""
 import typing
 
 # ---- vm states: stable state of a server ------------------------------------
@@ -18,10 +18,10 @@ SHELVED_OFFLOADED = 'shelved_offloaded'
 VM_STATES = (ACTIVE, BUILDING, PAUSED, SUSPENDED, STOPPED, RESCUED, RESIZED, SOFT_DELETED, DELETED, ERROR,
              SHELVED, SHELVED_OFFLOADED)
 
-# ---- states of a server in the answer to a host that still has its resources ---------
+# ---- states that the conductor reports to a host that has a guest, disks or devices of a server
 DELETED_FOR_GOOD = 'deleted'
-ELSEWHERE = 'elsewhere'      # on another host or on none
-NEEDED = 'needed'            # on this host, or part of a move
+ELSEWHERE = 'elsewhere'      # the server is on another host or on no host
+NEEDED = 'needed'            # the server is on this host, or a move of the server uses this host
 UNKNOWN = 'unknown'
 GONE = (DELETED_FOR_GOOD, ELSEWHERE)
 
@@ -69,12 +69,12 @@ SHELVING_IMAGE_UPLOADING = 'shelving_image_uploading'
 SHELVING_OFFLOADING = 'shelving_offloading'
 UNSHELVING = 'unshelving'
 
-# ---- power states of the hypervisor (numbers of the compute API) ------------
+# ---- power states of guests, with the numbers of the compute API -------------
 NOSTATE, RUNNING, POWER_PAUSED, SHUTDOWN, CRASHED, POWER_SUSPENDED = 0, 1, 3, 4, 6, 7
 POWER_STATE_NAMES = {NOSTATE: 'pending', RUNNING: 'running', POWER_PAUSED: 'paused', SHUTDOWN: 'shutdown',
                      CRASHED: 'crashed', POWER_SUSPENDED: 'suspended'}
 
-# ---- status in the API. vm state -> (status, {task state: status}) ----------
+# ---- server status of the API: {vm state: (default status, {task state: status})} ----------
 _REBOOTS = {REBOOTING: 'REBOOT', REBOOT_PENDING: 'REBOOT', REBOOT_STARTED: 'REBOOT',
             REBOOTING_HARD: 'HARD_REBOOT', REBOOT_PENDING_HARD: 'HARD_REBOOT',
             REBOOT_STARTED_HARD: 'HARD_REBOOT'}
@@ -106,11 +106,10 @@ def status(vm_state: str, task_state: str | None) -> str:
 
 
 def states_of_status(wanted: typing.Container[str]) -> list[tuple[str, list[str] | None, list[str]]]:
-    """Return [(vm_state, task_states, excluded)] for these statuses.
+    """Return [(vm_state, task_states, excluded)]: the states of servers with one of these statuses.
 
-    If task_states is None, any task state but the excluded ones matches.
-
-    The list filter ``status=`` becomes a condition on these two columns.
+    If task_states is None, all task states match except those in ``excluded``. The server list converts the filter
+    ``status=`` with this function to a condition on the columns vm_state and task_state.
     """
     found: list[tuple[str, list[str] | None, list[str]]] = []
     for vm_state, (default, by_task) in STATUS.items():
@@ -126,5 +125,5 @@ def states_of_status(wanted: typing.Container[str]) -> list[tuple[str, list[str]
 
 STATUSES = sorted({shown for default, by_task in STATUS.values() for shown in (default, *by_task.values())})
 
-# statuses of finished moves, which hold no share and are not continued
+# statuses of moves that have ended: they claim no resources, and no service continues them
 ENDED_MOVES = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')

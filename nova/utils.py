@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Record = TypeVar('Record')
-UNKNOWN_FIELDS = 'unknown_fields'                # dataclass field for record fields of other releases
-EC2_RESERVATION = 'ec2:reservation'              # metadata key, see ec2_reservation
+UNKNOWN_FIELDS = 'unknown_fields'                # dataclass field that keeps the record fields of other releases
+EC2_RESERVATION = 'ec2:reservation'              # metadata key of a server, see ec2_reservation
 _RESERVATION = re.compile('(r-[0-9a-f]{17})/([0-9]{1,9})')
 
 
@@ -44,42 +44,42 @@ def key_type(public_key: str) -> str:
 
 
 def ec2_reservation(metadata: Mapping[str, str]) -> tuple[str, int] | None:
-    """Return (reservation id, maximum number of instances) of RunInstances from a server's metadata, or None."""
+    """Return (reservation id, MaxCount) of the RunInstances request that created a server, or None."""
     found = _RESERVATION.fullmatch(metadata.get(EC2_RESERVATION) or '')
     return (found[1], int(found[2])) if found else None
 
 
 def end_of_second(moment: datetime.datetime) -> datetime.datetime:
-    """Return the end of the second of a datetime: responses and filters have times in whole seconds."""
+    """Return the last microsecond of a time in whole seconds, as the upper limit of a filter. Other times stay."""
     return moment if moment.microsecond else moment.replace(microsecond=999999)
 
 
 def isotime(moment: datetime.datetime | None) -> str | None:
-    """Return ``2026-11-21T06:20:00Z`` for a naive UTC datetime, None for None: the format of the compute API."""
+    """Format a naive UTC datetime like most times of the compute API: ``2026-11-21T06:20:00Z``. None stays None."""
     return None if moment is None else moment.isoformat(timespec='seconds') + 'Z'
 
 
 def exact_time(moment: datetime.datetime | None) -> str | None:
-    """Return ``2026-11-21T06:20:00.000000`` for a naive UTC datetime, None for None.
+    """Format a naive UTC datetime with microseconds: ``2026-11-21T06:20:00.000000``. None stays None.
 
-    This is the format of Block Storage and of some fields of the compute and identity APIs, see the API reference.
+    Block Storage and some fields of the compute and identity APIs use this format, see the API reference.
     """
     return None if moment is None else moment.isoformat(timespec='microseconds')
 
 
 def change_number() -> int:
-    """Return the current time in microseconds. Rows store it at each change, so that readers can select changed rows.
+    """Return the current time in microseconds. Each change of a row stores this number, so that readers select by it.
 
-    Clocks differ and commits become visible out of order, so readers look back over an overlapping window.
+    Clocks differ, and commits become visible out of order. Each read therefore overlaps the time of the previous read.
     """
     return time.time_ns() // 1000
 
 
 @contextlib.contextmanager
 def taken(event: Event) -> Iterator[bool]:
-    """Context manager that consumes an event and yields whether it was set since the previous block.
+    """Context manager that yields whether an event is set, and clears the event before the block.
 
-    If the event is set during the block, the next block gets True. If the block fails, the event remains set.
+    If the block fails, the event is set again. If another thread sets the event during the block, it remains set.
     """
     found = event.is_set()
     if found:
@@ -93,7 +93,7 @@ def taken(event: Event) -> Iterator[bool]:
 
 
 def host_id(host: str | None, project_id: str) -> str:
-    """Return the opaque name of a host for one project, or '' if there is no host."""
+    """Return hostId of the compute API: a hash that identifies a host to one project, or '' if there is no host."""
     return hashlib.sha224(f'{project_id}{host}'.encode()).hexdigest() if host else ''
 
 
@@ -104,10 +104,10 @@ def dump_json(value: Mapping[str, Any] | list[Any]) -> str:
 def encode_json(value: object, default: Callable[[object], object] | None = None) -> bytes:
     """Encode a document as JSON.
 
-    orjson rejects integers above 64 bits, such as the number of addresses of an IPv6 range. The json module encodes
-    them.
+    orjson rejects integers above 64 bits, such as the number of addresses of an IPv6 range. Such documents are encoded
+    by the json module.
 
-    :param default: converts a value without a JSON type
+    :param default: function that converts a value of another type to a JSON type
     """
     try:
         return orjson.dumps(value, default=default)
@@ -118,14 +118,15 @@ def encode_json(value: object, default: Callable[[object], object] | None = None
 
 
 def load_json(text: str | bytes) -> Any:
-    """Decode a JSON document. The caller declares its type."""
+    """Decode a JSON document. The caller declares the type of the result."""
     return orjson.loads(text)
 
 
 def from_known(kind: type[Record], values: Mapping[str, Any]) -> Record:
-    """Create a dataclass from a stored record.
+    """Create an object of a dataclass from a stored record.
 
-    Fields that this release does not have are kept in the field ``unknown_fields``, or ignored if the class has none.
+    Fields that the class does not have are stored in its field ``unknown_fields``. They are ignored if the class does
+    not have this field.
 
     :raises TypeError: a field without a default is missing
     """
@@ -137,8 +138,7 @@ def from_known(kind: type[Record], values: Mapping[str, Any]) -> Record:
 
 
 def to_record(value: DataclassInstance) -> dict[str, Any]:
-    """Convert a dataclass to a stored record: the result of dataclasses.asdict, with ``unknown_fields`` as ordinary
-    fields.
+    """Convert an object of a dataclass to a record for storage, like dataclasses.asdict. Merge ``unknown_fields`` in.
     """
     found: dict[str, Any] = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return {**found.pop(UNKNOWN_FIELDS, {}), **found}
@@ -153,6 +153,6 @@ def _plain(value: object) -> object:
 
 
 def some(names: Iterable[str], most: int = 10) -> str:
-    """Return text with the first ``most`` names and the number of the others."""
+    """Join the first ``most`` names in alphabetical order, and add the number of the other names."""
     names = sorted(names)
     return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')

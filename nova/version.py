@@ -1,2 +1,2 @@
-"""The version of the product. Packages, programs, the API and the dashboard read it here."""
+"""Version of the product, as packages, programs, the API and the dashboard report it."""
 VERSION = '1.0.0'

@@ -1,7 +1,7 @@
 """The scheduler's table of hosts, held in memory and synchronized with the databases of all cells.
 
-Rows with new change numbers are read. The table may be slightly stale, because the claim checks the current rows. A
-read without changes costs one SELECT on two indexes in a cell's database.
+The table reads only rows with new change numbers (utils.change_number). If no row has changed, a read is one SELECT on
+two indexes in a cell's database. The table may be slightly stale, because the claim checks the current rows.
 """
 import collections.abc
 import datetime
@@ -23,32 +23,32 @@ from nova.scheduler import host_view
 
 LOG = logging.getLogger(__name__)
 
-FRESH_S = 0.005  # seconds for which a read counts as fresh, so that no query is sent
-OVERLAP_US = 20_000  # overlap of each read with the previous one
-WINDOW_US = 5_000_000  # larger overlap every WINDOW_S, because commits become visible out of order and clocks differ
+FRESH_S = 0.005  # seconds after a read in which the table sends no query
+OVERLAP_US = 20_000  # each read begins so long before the previous read
+WINDOW_US = 5_000_000  # every WINDOW_S the overlap is larger: commits become visible out of order and clocks differ
 WINDOW_S = 2
-FULL_READ_S = 60  # interval of full reads of all change numbers, which detect removed nodes
-MIN_FULL_READ_S = 1  # minimum interval of full reads, even on request; the window detects other changes
+FULL_READ_S = 60  # interval of comparisons of all change numbers, which detect removed nodes
+MIN_FULL_READ_S = 1  # minimum interval of these comparisons if callers request them
 MAX_CHANGE_NUMBER = 2 ** 62  # upper bound of all change numbers
-OTHER_CELLS_INTERVAL_S = 0.5  # read interval of other cells, except those in which this scheduler has claimed
+OTHER_CELLS_INTERVAL_S = 0.5  # read interval of cells other than the default cell; a claim makes the next read earlier
 NO_TIME = datetime.timedelta()
-UNREACHABLE_S = 30  # retry interval of an unreachable cell
+UNREACHABLE_S = 30  # interval of attempts to read an unreachable cell
 # timeout of reading changes, so that a slow cell does not delay requests; a read normally takes milliseconds
 READ_TIMEOUT_S = 2
 
 Row = dict[str, typing.Any]
-Rows = dict[int, Row]  # by the node's number
+Rows = dict[int, Row]  # {number of a node (compute_nodes.id): its row}
 Usage = collections.abc.Mapping[int, collections.abc.Mapping[str, typing.Any]]
 Numbers = collections.abc.Iterable[tuple[int, int, int]]  # (node, change_number, usage_change_number)
-Heartbeats = dict[str, datetime.datetime | None]  # by the host's name
+Heartbeats = dict[str, datetime.datetime | None]  # {host name: time of the last heartbeat}
 Changes = tuple[Rows, set[int]]  # (new or changed rows, removed nodes)
 
 
 class CellNodes:
     """The compute nodes of one cell with their services, synchronized with its database.
 
-    rows    {number of a node: its row}. A row is a dict of host_view's columns, with the cell's uuid as ``cell``.
-            A change replaces the dict; only ``last_seen_at`` is written in place.
+    rows    {number of a node: its row}. A row is a dict of host_view's columns and ``cell``, the cell's uuid.
+            A change replaces the row by a new dict, except a change of ``last_seen_at``.
     :param quiet_s: time in seconds within which at least one service sends a heartbeat
     """
 
@@ -61,9 +61,9 @@ class CellNodes:
         self._noted = False
 
     def read_changes(self, full: bool = False) -> Changes:
-        """Read the changes since the last read, for ``apply``.
+        """Return the changes since the last read, as ``apply`` needs them.
 
-        :param full: compare all change numbers
+        :param full: compare all change numbers to find removed nodes and changes that earlier reads missed
         """
         now, number = time.monotonic(), utils.change_number()
         requested, full = full, now - self._full_read > (MIN_FULL_READ_S if full else FULL_READ_S)
@@ -92,21 +92,21 @@ class CellNodes:
     def with_usage(self, usage: Usage) -> Rows:
         """Return rows of nodes, updated with the columns that a claim of this process has just written.
 
-        Rows that were read after a later claim of another scheduler are left out.
+        A row is omitted if the table has already read a later change of its usage.
         """
         self._noted = True
         return {node: {**self.rows[node], **values} for node, values in usage.items()
                 if node in self.rows and self.rows[node]['usage_change_number'] < values['usage_change_number']}
 
     def _all(self, conn: engine.Connection) -> Changes:
-        """Return all changes, however old."""
+        """Compare all change numbers, and return the changed rows and removed nodes."""
         if self._same(conn, {}, 0, MAX_CHANGE_NUMBER):
             return {}, set()
         numbers = host_changes.numbers(conn)
         return self._read(conn, numbers), self.rows.keys() - {node for node, _, _ in numbers}
 
     def _recent(self, conn: engine.Connection, window: bool) -> Rows:
-        """Return the changes since the last read."""
+        """Return the rows that changed since the last read."""
         since = self._looked_us - OVERLAP_US
         found = self._since(conn, since)
         begin = self._windowed_us - WINDOW_US
@@ -115,7 +115,7 @@ class CellNodes:
         return found
 
     def _since(self, conn: engine.Connection, since: int) -> Rows:
-        if self._noted:  # under load, most changes come from this process and are known
+        if self._noted:  # the claims of this process probably made most changes, which the table has
             return self._read(conn, host_changes.numbers(conn, since))
         rows = host_changes.numbers_and_usage(conn, since)
         used, others = self._different(row[:3] for row in rows)
@@ -124,12 +124,11 @@ class CellNodes:
         return {**found, **self._others(conn, others)}
 
     def _same(self, conn: engine.Connection, found: Rows, since: int, until: int) -> bool:
-        """Compare sums to tell whether the change numbers in [since, until) match the known rows and ``found``.
-        """
+        """Tell whether all rows with change numbers in [since, until) are known or in ``found``, by sums of numbers."""
         return host_changes.number_sums(conn, since, until) == self._numbers.sums(self.rows, found, since, until)
 
     def _read(self, conn: engine.Connection, numbers: Numbers) -> Rows:
-        """Return the rows whose (node, change_number, usage_change_number) are not known yet."""
+        """Read the rows with change numbers that differ from the known rows."""
         used, others = self._different(numbers)
         found = self._others(conn, others)
         for row in host_changes.usage(conn, used) if used else ():
@@ -137,7 +136,7 @@ class CellNodes:
         return found
 
     def _different(self, numbers: Numbers) -> tuple[set[int], set[int]]:
-        """Return (nodes with only changed usage, nodes with other changed columns)."""
+        """Return (nodes of which only the usage has changed, new nodes and nodes with other changes)."""
         used, others = set(), set()
         for node, changed, usage_change_number in numbers:
             row = self.rows.get(node)
@@ -163,8 +162,8 @@ class CellNodes:
     def heartbeats(self) -> Heartbeats:
         """Return {host: last heartbeat} of the compute services, read in chunks to keep transactions short.
 
-        If all heartbeats are overdue, the age of the newest one is added to the times, as in services.any_up. Otherwise
-        the times are unchanged.
+        If all heartbeats are overdue, the cell could not write any. The times are then shifted by the age of the newest
+        heartbeat, as in services.any_up.
         """
         found: Heartbeats = {}
         after, gap = 0, None
@@ -181,7 +180,7 @@ class CellNodes:
 
 
 class _ChangeNumbers:
-    """The change numbers of the rows of CellNodes as arrays, for fast sums over thousands of rows."""
+    """Change numbers of the rows of a CellNodes as arrays, because sums over thousands of dicts are slow."""
 
     COLUMNS = ('change_number', 'usage_change_number')
 
@@ -190,14 +189,14 @@ class _ChangeNumbers:
         self._arrays: tuple[np.ndarray, ...] = ()
 
     def apply(self, rows: Rows, changed: Rows, removed: set[int]) -> None:
-        """Update the arrays for a change of the rows, before the change is applied."""
-        if removed or not changed.keys() <= rows.keys():  # a set difference would visit all rows
-            self._positions = None  # rebuilt on demand
+        """Update the arrays. The caller changes ``rows`` afterwards."""
+        if removed or not changed.keys() <= rows.keys():
+            self._positions = None  # ``sums`` rebuilds it
         elif self._positions is not None:
             self._write(self._positions, self._arrays, changed)
 
     def sums(self, rows: Rows, found: Rows, since: int, until: int) -> list[tuple[int, int]]:
-        """Return host_changes.number_sums for the rows, after replacing older rows with ``found``."""
+        """Return the result that host_changes.number_sums would have for ``rows`` after an update with ``found``."""
         if self._positions is None:
             self._positions = {node: position for position, node in enumerate(rows)}
             self._arrays = tuple(np.fromiter((row[name] for row in rows.values()), np.int64, len(rows))
@@ -224,19 +223,19 @@ class HostTable:
     """The hosts of all cells in one view.
 
     :param cells: db.cells.Cells
-    :param heartbeat_s: interval of reading heartbeats in seconds. A stale heartbeat can only make a host look down,
-        so a third of service_down_time is sufficient.
+    :param heartbeat_s: interval of reading heartbeats in seconds. A third of service_down_time is sufficient, because
+        an old value can only make a host look down.
     """
 
     def __init__(self, cells: db_cells.Cells, heartbeat_s: float = 5) -> None:
         self._cells, self._heartbeat_s = cells, heartbeat_s
         self._lock = threading.Lock()
-        self._nodes: dict[str, CellNodes] = {}  # by the cell's uuid
-        self._unreachable: dict[str, float] = {}  # cell's uuid: time of the next attempt to read
-        self._positions: dict[tuple[str, int], int] = {}  # by (cell's uuid, node)
+        self._nodes: dict[str, CellNodes] = {}  # {uuid of a cell: its nodes}
+        self._unreachable: dict[str, float] = {}  # {uuid of a cell: time of the next attempt to read it}
+        self._positions: dict[tuple[str, int], int] = {}  # {(uuid of a cell, node): position in the view}
         self._view = host_view.Hosts([])
         self._read_at = self._heartbeats_read_at = self._others_read_at = float('-inf')
-        # uuids of other cells that this scheduler has claimed in since their last read
+        # uuids of cells other than the default cell in which this scheduler has claimed since their last read
         self._claimed_cells: set[str] = set()
         metrics.HOSTS.watch(self, lambda table: {(): len(table._view)})
         metrics.HOSTS_AGE.watch(self, lambda table: {(): time.monotonic() - table._read_at}
@@ -249,8 +248,8 @@ class HostTable:
     def hosts(self, *, full: bool = False, fresh_s: float = FRESH_S) -> host_view.Hosts:
         """Return a view in which the data of the default cell is at most a few milliseconds old.
 
-        Other cells may be slow, so they are read less often, except after this scheduler has claimed there.
-        :param full: read everything, because no host was found or a claim found the table stale
+        Other cells are read less often, because they may be slow. After a claim in a cell, the next call reads it.
+        :param full: read all cells, because no host was found or a claim failed on stale data
         :param fresh_s: age in seconds after which the table is read again
         """
         with self._lock:
@@ -268,7 +267,7 @@ class HostTable:
     def _read_other_cells(self, full: bool) -> None:
         """Read the other cells in parallel, with the lock held.
 
-        ``synchronize`` reads unreachable cells, because no request waits for it.
+        Only ``synchronize`` reads unreachable cells, because no request waits for ``synchronize``.
         """
         due = full or time.monotonic() - self._others_read_at > OTHER_CELLS_INTERVAL_S
         cells = [cell for cell in self._cells.all()[1:]
@@ -276,7 +275,7 @@ class HostTable:
         if not cells:
             return
         nodes = {cell.uuid: self._nodes_of(cell) for cell in cells}
-        self._claimed_cells -= nodes.keys()  # cleared before the read, which may miss later claims
+        self._claimed_cells -= nodes.keys()  # before the read: a claim during the read needs another read
 
         def look(cell: db_cells.Cell) -> tuple[Changes, Heartbeats]:
             here = nodes[cell.uuid]
@@ -292,18 +291,18 @@ class HostTable:
             self._others_read_at = time.monotonic()
 
     def mark_claimed(self, cell: db_cells.Cell) -> None:
-        """Make the next view read a cell in which this process has claimed."""
+        """Make the next call of ``hosts`` read this cell, because this process has claimed in it."""
         if cell is not self._cells.default:
             self._claimed_cells.add(cell.uuid)
 
     def exclude_cell(self, cell_uuid: str) -> None:
-        """Exclude a cell that is unreachable or deleted from placement for UNREACHABLE_S."""
+        """Remove the hosts of an unreachable or deleted cell, and do not read the cell for UNREACHABLE_S."""
         with self._lock:
             self._unreachable[cell_uuid] = time.monotonic() + UNREACHABLE_S
             self._drop_cell(cell_uuid)
 
     def synchronize(self) -> None:
-        """Read all cells, and their heartbeats when due; called by a periodic task."""
+        """Periodic task: read all cells. Read heartbeats and numbers of busy servers only at their longer interval."""
         hear = time.monotonic() - self._heartbeats_read_at > self._heartbeat_s
         self._others_read_at = float('-inf')
         self.hosts()
@@ -316,7 +315,7 @@ class HostTable:
         fresh = {cell.uuid for cell in others} - self._nodes.keys()
 
         def look(cell: db_cells.Cell) -> tuple[CellNodes, Changes, Heartbeats, dict[tuple[str, str], int] | None]:
-            # skip cells that were read just now
+            # self.hosts() has already read the other cells
             nodes = self._nodes_of(cell)
             return (nodes, nodes.read_changes() if cell.uuid in fresh else ({}, set()),
                     *((nodes.heartbeats(), nodes.busy()) if hear else ({}, None)))
@@ -324,7 +323,7 @@ class HostTable:
         for nodes, changes, seen, servers in [look(default), *(result for _, result in found)]:
             with self._lock:
                 if self._nodes.get(nodes.cell.uuid) is not nodes:
-                    continue  # a claim has found the cell unreachable
+                    continue  # exclude_cell has removed the cell since
                 self._unreachable.pop(nodes.cell.uuid, None)
                 self._merge(nodes, *changes)
                 self._merge_heartbeats(nodes, seen)
@@ -349,7 +348,7 @@ class HostTable:
         return self._nodes.setdefault(cell.uuid, CellNodes(cell, self._heartbeat_s))
 
     def _merge(self, nodes: CellNodes, changed: Rows, removed: set[int]) -> None:
-        """Merge the changes of a cell into its rows and the view."""
+        """Apply the changes of a cell to its rows and to the view."""
         cell, known = nodes.cell.uuid, {node: nodes.rows.get(node) for node in changed}
         for node, row in changed.items():
             row['io_ops'] = _busy_now(row, known[node])
@@ -363,7 +362,7 @@ class HostTable:
         for node, row in changed.items():
             before, position = known[node], self._positions[cell, node]
             if before is None:
-                continue  # impossible: a new node rebuilds the view
+                continue  # impossible, because the view is rebuilt if a node is new
             if row['change_number'] != before['change_number'] and not host_view.USAGE.issuperset(
                     name for name, value in row.items() if value is not before[name] and value != before[name]):
                 others[position] = row
@@ -378,7 +377,7 @@ class HostTable:
             self._update_last_seen(seen)
 
     def _merge_heartbeats(self, nodes: CellNodes, seen: Heartbeats) -> None:
-        """Merge heartbeats into the rows and the view; other arrays of the view are unchanged."""
+        """Store heartbeats in the rows and in the view."""
         changed: dict[int, datetime.datetime | None] = {}
         for node, row in nodes.rows.items():
             moment = seen.get(row['host'])
@@ -388,7 +387,7 @@ class HostTable:
         self._update_last_seen(changed)
 
     def _merge_busy(self, nodes: CellNodes, servers: dict[tuple[str, str], int]) -> None:
-        """Merge the number of busy servers, {(host, node): number}, into the rows and the view."""
+        """Store the numbers of busy servers, {(host, node): number}, in the rows and in the view."""
         changed = {}
         for node, row in list(nodes.rows.items()):
             number = servers.get((row['host'], row['node']), 0)
@@ -403,20 +402,20 @@ class HostTable:
             self._view = self._view.with_seen(moments)
 
     def _drop_cell(self, cell_uuid: str) -> None:
-        """Remove the hosts of an unreachable cell from placement, with the lock held."""
+        """Remove the hosts of an unreachable or deleted cell from the view. The caller holds the lock."""
         if self._nodes.pop(cell_uuid, None):
-            self._read_at = float('-inf')  # makes the next view read the default cell again
+            self._read_at = float('-inf')  # the next call of ``hosts`` reads the default cell
             self._rebuild_view()
 
     def _rebuild_view(self) -> None:
-        """Rebuild the view from all rows, after hosts were added or removed."""
+        """Rebuild the view, because nodes were added or removed."""
         rows = [row for nodes in self._nodes.values() for row in nodes.rows.values()]
         self._positions = {(row['cell'], row['id']): position for position, row in enumerate(rows)}
         self._view = host_view.Hosts(rows)
 
 
 def _busy_now(row: Row, before: Row | None) -> int:
-    """Estimate the number of busy servers until the next count: each new server is being built or moved."""
+    """Estimate the number of busy servers until ``busy`` is called again: count each server that was added."""
     if before is None:
         return 0
     return before['io_ops'] + max(0, row['running_vms'] - before['running_vms'])

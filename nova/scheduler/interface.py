@@ -42,7 +42,7 @@ INTERFACE = Interface(
 
 
 class Scheduler(typing.Protocol):
-    """A manager of the scheduler: it has the methods of INTERFACE, too."""
+    """Manager of the scheduler. Its attributes are the RPC methods of INTERFACE and these methods."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...

@@ -1,8 +1,7 @@
 """The scheduler: chooses hosts from its table and claims them in the database.
 
-The request_reader module reads a request's data, the decision module chooses hosts in a view, and a claimer writes the
-choice to the database. The placement module repeats these steps while claims fail. The batch module performs them for
-many requests together.
+The module request_reader reads the data of a request, decision chooses hosts in a view, and claimer writes the choice
+to the database. If a claim fails, placement repeats decision and claim. batch does both for many requests together.
 """
 import collections.abc
 
@@ -31,11 +30,11 @@ from nova.scheduler.interface import INTERFACE
 class SchedulerManager:
     """The filter scheduler.
 
-    methods    the methods of the RPC interface
-    table      the table of hosts of this process
+    methods    RPC methods
+    table      table of hosts of this process
     rules      filters, weighers and tie-breaking
-    requests   reader of a request's data
-    batches    placer of new servers
+    requests   RequestReader: builds pipeline requests
+    batches    BatchPlacer of new servers
     :param conf: the configuration
     :param api_db: Database of the API database
     :param cells: db.cells.Cells
@@ -72,12 +71,12 @@ class SchedulerManager:
             self.table.synchronize()
 
     def stop(self) -> None:
-        """Do nothing: all work is done within messages."""
+        """Do nothing: the scheduler has no work outside of RPC calls."""
 
     def periodic_tasks(self) -> list[tuple[str, int, collections.abc.Callable[[], None]]]:
         return [('follow_hosts', max(1, self._conf.report_interval // 2), self.table.synchronize)]
 
     def in_progress(self) -> dict[str, int]:
-        """Return counts for a report about the process."""
+        """Return counters for the diagnostics report of the process."""
         return {'nodes in the host table': self.table.size(), 'filters': len(self.rules.filters),
                 'weighers': len(self.rules.weighers)}

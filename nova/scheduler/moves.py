@@ -31,13 +31,13 @@ from nova.scheduler.resources import pci as pci_resources
 
 LOG = logging.getLogger(__name__)
 
-# states of a move that waits for a destination
+# states of a migration that waits for a destination
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
 Row = collections.abc.Mapping[str, typing.Any]
 Selections = list[objects.Selection]
-# function that writes the destination in the claim's transaction: (conn, claim, view) -> {'availability_zone'}, or None
-# if the server no longer waits for a host
+# function (conn, claim, view) -> {'availability_zone'}, or None if the server no longer waits for a host; it writes the
+# destination in the transaction of the claim
 Write = collections.abc.Callable[[engine.Connection, Claim, host_view.Hosts], Row | None]
 
 
@@ -66,7 +66,7 @@ class Moves:
                                       aggregate=migration['arguments'].get('aggregate'))
 
         needed: dict[str, int] = {}
-        if migration['arguments'].get('in_place'):  # the server keeps its resources and needs only the difference
+        if migration['arguments'].get('in_place'):  # claim only what the new flavor has more than the old one
             needed = request.resources
             had = claims.resources({**row, 'numa_topology': None})
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
@@ -88,7 +88,7 @@ class Moves:
         try:
             return self._place(cell, row['uuid'], request, write, migration_id)
         except exception.NoValidHost:
-            # the message may be a repetition, and the first one may have claimed the missing capacity for this move
+            # RPC calls may be repeated: an earlier call may have claimed the capacity that this call does not find
             with cell.db.reader() as conn:
                 migration = server_migrations.get(conn, migration_id)
             if migration['claimed_host'] is None and migration['status'] in LOOKING:
@@ -98,7 +98,7 @@ class Moves:
     @placement_metrics.measured
     def select_unshelve(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec, instance_uuid: str,
                         target: str | None) -> Selections:
-        """Choose and claim a host for an offloaded server that is unshelved."""
+        """Choose and claim a host for an offloaded server during its unshelve."""
         cell = self._cells.of_server(instance_uuid)
         with cell.db.reader() as conn:
             row = instances.get(conn, instance_uuid)
@@ -109,7 +109,7 @@ class Moves:
         def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Row | None:
             node = hosts.rows[claim.position]
             place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
-            # resources claimed on the former host do not count
+            # None removes the pinning of the former host
             found = instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting)
             if found and of_ports:
                 now = instances.get(conn, instance_uuid)['flavor']
@@ -137,7 +137,7 @@ class Moves:
 
 
 class _MoveAttempt:
-    """Claims for a server within its own cell; implements claimer.Attempt."""
+    """Implementation of claimer.Attempt for an existing server, which stays in its cell."""
 
     def __init__(self, cell: db_cells.Cell, write: Write, migration_id: int | None) -> None:
         self._cell, self._write, self._migration_id = cell, write, migration_id
@@ -174,12 +174,12 @@ class _MoveAttempt:
 
 
 def _of_ports(request: Request) -> list[pci.Request]:
-    """Return the devices that ports need. Such a port may be removed during the placement."""
+    """Return the requests for devices of ports. Users may detach a port during the placement."""
     return [each for each in pci_resources.requests_of(request) if each.request_id]
 
 
 def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:
-    """Return the hypervisor type of a moving guest, or None if the guest was lost or is created anew."""
+    """Return the hypervisor type of a moving guest, or None for an evacuation, which creates a new guest."""
     if migration['migration_type'] == server_migrations.EVACUATION:
         return None
     nodes = compute_nodes.by_host(conn, migration['source_compute'])
@@ -187,18 +187,18 @@ def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:
 
 
 def _check_size(node: Row, needed: dict[str, int], uuid: str) -> None:
-    """Check the node for a server's whole size when only a part is claimed.
+    """Check that the whole server fits on an otherwise empty node, because an in-place resize claims a difference.
 
-    :raises ClaimFailed: the node is smaller
+    :raises ClaimFailed: the node has less capacity than the server needs
     """
     if any(needed[name] > node[name] for name in needed):
         raise exception.ClaimFailed(host=node['host'], instance_id=uuid)
 
 
 def _zone(conn: engine.Connection, node: Row, request: Request) -> str | None:
-    """Return the zone of a node that was just claimed; it cannot change until the transaction ends (zones.move).
+    """Return the zone of a node that this transaction has claimed: zones.move waits until the transaction ends.
 
-    :raises ClaimFailed: it is no longer the requested zone
+    :raises ClaimFailed: the node is no longer in the requested zone
     """
     zone = zones.of(conn, [node['host']]).get(node['host'])
     if request.zone is not None and zone not in request.zones:

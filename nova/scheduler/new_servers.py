@@ -33,14 +33,14 @@ class NewServers:
                             instance_uuids: list[str]) -> list[Selections]:
         """Choose and claim a host for each server; see interface.py.
 
-        A server that no longer waits, for example because it was deleted, gets an empty list. If an earlier message
-        placed the server and its reply was lost, the server gets the same host.
+        If a server no longer waits for a host, for example because it was deleted, its list is empty. If an earlier
+        call placed a server and its reply was lost, this call returns the host from the earlier call.
         :raises ServiceUnavailable: there are several cells, and the servers' cell does not answer
         """
         request = self._requests.of_new(spec)
         try:
             placed, refused = self._placer.place(request, instance_uuids), None
-        except exception.NoValidHost as error:  # a lost earlier reply: the placed servers may use the capacity
+        except exception.NoValidHost as error:  # an earlier call may have placed the servers and used the capacity
             placed, refused = [[] for _ in instance_uuids], error
         except db_cells.UNREACHABLE as error:
             raise self._unavailable(instance_uuids, error) from None
@@ -56,14 +56,14 @@ class NewServers:
         return [chosen or already_placed.get(uuid, []) for uuid, chosen in zip(instance_uuids, placed, strict=True)]
 
     def _unavailable(self, uuids: collections.abc.Sequence[str], error: Exception) -> Exception:
-        """Return the error for an unreachable cell. If there are several cells, the caller may retry."""
+        """Return the error for an unreachable cell. If there are several cells, the caller may retry the call."""
         if not self._claimers.several():
             return error
         LOG.warning('Cannot place %d servers: %s', len(uuids), error)
         return exception.ServiceUnavailable(service='database')
 
     def _already_placed(self, uuids: list[str]) -> dict[str, Selections]:
-        """Return {uuid: selections} of the servers that have a host and are not being built yet."""
+        """Return {uuid: selections} of the servers that an earlier call placed: they have a host but no build yet."""
         found: dict[str, Selections] = {}
         for cell, part in self._claimers.current().servers_by_cell(uuids):
             with cell.db.reader() as conn:

@@ -16,9 +16,9 @@ from nova.scheduler import weights
 from nova.scheduler.placement_request import Request
 from nova.scheduler.filters import base
 
-MAX_CANDIDATES = 16  # number of best hosts that a claim tries before the next decision
-BLOCK = 64  # number of hosts in a block in the search for the highest values
-MAX_AFFINITY_PLACES = 100  # maximum number of places that are tried for one request with affinity
+MAX_CANDIDATES = 16  # number of best hosts that a claim tries; if all fail, the scheduler decides again
+BLOCK = 64  # number of hosts in a block of ``_highest``
+MAX_AFFINITY_PLACES = 100  # maximum number of places (hosts or localities) tried for an empty group with affinity
 
 _64 = 2 ** 64 - 1
 _ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # multipliers with good bit mixing
@@ -30,10 +30,10 @@ Ranking = np.ndarray  # positions, best first
 
 @dataclasses.dataclass(frozen=True)
 class TieBreak:
-    """Choice between hosts of equal or nearly equal weight.
+    """Rules for the choice between hosts of equal or nearly equal weight.
 
-    subset    number of best hosts from which the server's uuid selects one
-    shuffle   order equal hosts differently for each server, to spread servers; False keeps the order of the table
+    subset    number of best hosts; a hash of the server's uuid selects one of them
+    shuffle   order hosts of equal weight differently for each server, to spread servers; False: order of the table
     """
 
     subset: int = 1
@@ -87,20 +87,20 @@ def rank(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.ab
          instance_uuid: str, tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> Ranking:
     """Rank positions, best first. ``tie_break`` and a hash of the server's uuid and the node's number break ties.
 
-    :param enough_hosts: required length of the ranking, or None for all
+    :param enough_hosts: number of hosts that the ranking needs, or None to rank all hosts
     """
     return ranked(hosts, positions, rounded(weights.score(hosts, positions, weighers)), instance_uuid, tie_break,
                   enough_hosts)
 
 
 def rounded(score: np.ndarray) -> np.ndarray:
-    """Round scores, so that scores which differ only by rounding errors are equal."""
+    """Round scores, so that scores are equal if they differ only by floating-point errors."""
     return np.rint(score * 1e9)
 
 
 def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, instance_uuid: str,
            tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> Ranking:
-    """Rank positions by scores from ``rounded``; see ``rank``."""
+    """Like ``rank``, with scores that ``rounded`` returned."""
     seed = uuidlib.UUID(instance_uuid).int
     if enough_hosts == 1 and tie_break.subset == 1:
         best = np.flatnonzero(score == score.max())
@@ -112,7 +112,7 @@ def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, ins
     else:
         threshold, some = highest
         keys = _seeded_random(hosts, positions[some], seed, tie_break)
-        if len(some) > 4 * enough_hosts:  # many equal hosts: select the needed number of them
+        if len(some) > 4 * enough_hosts:  # many hosts have the threshold as score: sort only as many as needed
             equal = score[some] == threshold
             enough = enough_hosts + int(np.count_nonzero(~equal))
             narrowed = _highest(np.where(equal, keys, np.iinfo(np.uint64).max), enough)
@@ -128,9 +128,9 @@ def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, ins
 
 
 def _highest(values: np.ndarray, enough_hosts: int) -> tuple[typing.Any, np.ndarray] | None:
-    """Return (a threshold that at least ``enough_hosts`` values reach, their positions), or None to take all.
+    """Return (threshold, positions of the values at or above it): at least ``enough_hosts``. None: use all values.
 
-    To avoid sorting all values, the threshold is chosen so that the maxima of ``enough_hosts`` blocks reach it.
+    To avoid sorting all values, the threshold is the ``enough_hosts``-th largest of the maxima of blocks.
     """
     blocks = len(values) // BLOCK
     if blocks <= enough_hosts:
@@ -142,7 +142,7 @@ def _highest(values: np.ndarray, enough_hosts: int) -> tuple[typing.Any, np.ndar
 
 
 def _seeded_random(hosts: host_view.Hosts, positions: np.ndarray, seed: int, tie_break: TieBreak) -> np.ndarray:
-    """Return a number for each position, evenly distributed over 64 bits."""
+    """Return the tie-breaking number of each position: pseudo-random 64 bits, or descending without ``shuffle``."""
     if not tie_break.shuffle:
         return np.uint64(len(hosts)) - positions.astype(np.uint64)
     mixed = hosts.cached('keys', lambda: _node_hashes(hosts))
@@ -154,7 +154,7 @@ def _seeded_random(hosts: host_view.Hosts, positions: np.ndarray, seed: int, tie
 
 
 def _node_hashes(hosts: host_view.Hosts) -> np.ndarray:
-    """Return hashes of the nodes' numbers that differ between cells."""
+    """Return a hash of each node's number and cell, because numbers are unique only within a cell."""
     values, cells = hosts.distinct('cell')
     salt = np.array([zlib.crc32((value or '').encode()) for value in values], dtype=np.uint64)
     mixed = (hosts.ids.astype(np.uint64) + (salt[cells] << np.uint64(32))) * _ODDER
@@ -163,11 +163,11 @@ def _node_hashes(hosts: host_view.Hosts) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class NoCandidates:
-    """The result for a request when no host is left for one of its servers.
+    """Result for a request if no host is left for one of its servers.
 
-    hosts    the view at that point
-    steps    steps of the filters that removed hosts
-    placed   number of servers, among the ``requested`` ones, that had found room
+    hosts    view in which the earlier servers of the request use resources
+    steps    a Step for each filter that removed hosts
+    placed   number of the ``requested`` servers for which hosts were found
     """
 
     hosts: host_view.Hosts
@@ -178,7 +178,7 @@ class NoCandidates:
     requested: int
 
     def no_valid_host(self) -> exception.NoValidHost:
-        """Return the error that explains the result with ``reason`` and ``details``."""
+        """Return the error, with ``reason`` and ``details`` that explain which filters removed the hosts."""
         return explain.no_valid_host(self.hosts, self.request, self.filters,
                                _removals(self.hosts, self.request, self.steps), self.placed, self.requested)
 
@@ -186,9 +186,9 @@ class NoCandidates:
 def choose(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter],
            weighers: collections.abc.Sequence[weights.AnyWeigher], instance_uuids: collections.abc.Sequence[str],
            tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> list[Ranking]:
-    """Return the rankings of ``select``.
+    """Like ``select``, but raise an error if one of the servers has no host.
 
-    :raises NoValidHost: one of the servers has no host; the error has ``reason`` and ``details``
+    :raises NoValidHost: with ``reason`` and ``details``
     """
     found = select(hosts, request, filters, weighers, instance_uuids, tie_break, enough_hosts)
     if isinstance(found, NoCandidates):
@@ -199,15 +199,15 @@ def choose(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
 def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter],
            weighers: collections.abc.Sequence[weights.AnyWeigher], instance_uuids: collections.abc.Sequence[str],
            tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> list[Ranking] | NoCandidates:
-    """Return a ranking of host positions for each server. Each ranking includes the effect of earlier servers' choices.
+    """Return a ranking of host positions for each server, as if earlier servers used the first host of their ranking.
 
-    :param enough_hosts: required length of each ranking, or None for all
+    :param enough_hosts: number of hosts that each ranking needs, or None to rank all hosts
     """
     found = _select(hosts, request, filters, weighers, instance_uuids, tie_break, enough_hosts)
     if not isinstance(found, NoCandidates) or len(instance_uuids) == 1 or request.group is None or (
             request.group.members or not request.group.policies & groups.AFFINE):
         return found
-    # the best place for the first server lacks room for all servers; another place may have it
+    # the place that is best for the first server has no room for all servers; try other places
     left, _ = survivors(mutable_view(hosts, request), request, filters)
     ranking = rank(request.view(hosts), left, weighers, instance_uuids[0], tie_break)
     for narrower in itertools.islice(groups.places(request, hosts, ranking), MAX_AFFINITY_PLACES):
@@ -218,7 +218,7 @@ def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
 
 
 def mutable_view(hosts: host_view.Hosts, request: Request) -> host_view.Hosts:
-    """Return a copy of the view for the request, with the members of the request's group."""
+    """Return a copy of the view for the request, which the caller may change."""
     return request.view(hosts.copy())
 
 

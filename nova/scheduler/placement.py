@@ -1,4 +1,4 @@
-"""Placement of servers: choose and claim hosts, and repeat with fresh data while claims fail."""
+"""Placement of servers: choose hosts and claim them. If a claim fails, repeat both with fresh data."""
 import collections.abc
 import dataclasses
 import typing
@@ -14,7 +14,7 @@ from nova.scheduler import host_table
 from nova.scheduler import host_view
 from nova.scheduler.placement_request import Request
 
-# maximum number of decisions for one request: a claim fails if another scheduler was faster
+# maximum number of decisions for one request: a claim fails if another scheduler has claimed the capacity
 MAX_ROUNDS = 10
 
 Selections = list[objects.Selection]
@@ -22,26 +22,26 @@ Rankings = dict[str, decision.Positions]
 
 
 class Placer(typing.Protocol):
-    """Places the servers of a request; ServerPlacer or a wrapper of it."""
+    """Interface of ServerPlacer and its wrappers."""
 
     def place(self, request: Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
-        """Return the selections of each server in the order of ``uuids``, [] for servers that no longer wait.
+        """Place servers. Return the selections of each server in the order of ``uuids``, [] if it no longer waits.
 
-        :raises NoValidHost: nothing is claimed
+        :raises NoValidHost: a server has no host; no host is claimed
         """
 
 
 class ClaimLoop:
-    """Decides and claims, up to MAX_ROUNDS times."""
+    """Repeats decision and claim until all servers have a host, up to MAX_ROUNDS times."""
 
     def __init__(self, rules: decision.Rules, table: host_table.HostTable, cells: db_cells.Cells) -> None:
         self._rules, self._table, self._cells = rules, table, cells
 
     def run(self, request: Request, uuids: collections.abc.Sequence[str],
             attempt: claimer.Attempt) -> dict[str, Selections]:
-        """Return the claims of an attempt after all servers have a host.
+        """Decide and claim until all servers have a host. Return {uuid: selections}.
 
-        :raises NoValidHost: some servers have no host; the attempt is rolled back
+        :raises NoValidHost: some servers have no host; all claims of the attempt are released
         """
         waiting = list(uuids)
         try:
@@ -60,9 +60,9 @@ class ClaimLoop:
             raise
 
     def _decide(self, demand: decision.Demand, again: bool) -> tuple[host_view.Hosts, Rankings]:
-        """Return (view of the hosts, the rankings on it).
+        """Return (view of the hosts, {uuid: ranking of positions in this view}).
 
-        :param again: a claim has failed, so read the full table
+        :param again: a claim has failed, so read all cells
         :raises NoValidHost: no host is left
         """
         hosts = self._table.hosts(full=again)
@@ -71,14 +71,14 @@ class ClaimLoop:
                 hosts = each.verified(hosts)
         found, = decision.decide(hosts, [demand], self._rules)
         if found.no_candidates is not None and not again:
-            # the table may be stale, and freed capacity and new hosts count
+            # the table may be stale: read freed capacity and new hosts
             hosts = self._table.hosts(full=True)
             found, = decision.decide(hosts, [demand], self._rules)
         return hosts, decision.rankings_of(found)
 
 
 class ServerPlacer:
-    """Places the servers of a single request."""
+    """Places the servers of one request at a time, in contrast to batch.BatchPlacer."""
 
     def __init__(self, claim_loop: ClaimLoop, claimers: claimer.Claimers) -> None:
         self._claim_loop, self._claimers = claim_loop, claimers

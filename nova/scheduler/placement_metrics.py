@@ -12,7 +12,7 @@ P = typing.ParamSpec('P')
 
 
 def measured(function: collections.abc.Callable[P, list[typing.Any]]) -> collections.abc.Callable[P, list[typing.Any]]:
-    """Measure a method that returns a list with an item for each server, empty for servers without a host."""
+    """Decorator that measures a method. The method returns an item for each server, empty without a host."""
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> list[typing.Any]:
         begun = time.monotonic()
@@ -29,9 +29,9 @@ def measured(function: collections.abc.Callable[P, list[typing.Any]]) -> collect
 
 
 def _count_no_valid_host(removals: list[explain.Removal] | None) -> None:
-    """Count a NoValidHost error.
+    """Count a NoValidHost error under the filter that removed the last hosts.
 
-    :param removals: [] if there are no hosts, None if claims failed repeatedly
+    :param removals: Removals of the filters; [] if there are no hosts, None if claims failed repeatedly
     """
     last = 'claims' if removals is None else removals[-1].filter if removals else 'none'
     metrics.PLACEMENT_REFUSED.labels(last).inc()

@@ -1,4 +1,4 @@
-"""Request of a placement: requirements of a server on a host, its special resources, its group and its claim."""
+"""Data of a placement: requirements of a server on a host, its special resources, its group and its claim."""
 from __future__ import annotations
 
 import collections.abc
@@ -13,22 +13,22 @@ from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.scheduler import host_view
 
-PINNED = 'numa'              # key in Claim.taken: (HostTopology before the claim, pinned GuestTopology)
+PINNED = 'numa'              # key in Claim.taken; the value is (HostTopology before the claim, pinned GuestTopology)
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A server group in placement.
+    """Server group of a request.
 
     policies      names of its policies
-    max_per_host  members that a host may have under anti-affinity
-    moving        uuid of the moving server, which does not count as a member, or None
-    members       {host: members on it, or moving to it}
-    capabilities  {key: requirement on hosts}, under host-capabilities
+    max_per_host  maximum number of members on a host for the policy anti-affinity
+    moving        uuid of the server to place if it already exists; it does not count as a member. Otherwise None
+    members       {host: number of members on it or moving to it}
+    capabilities  {key: requirement on hosts} for the policy host-capabilities
     between       whether a member has two hosts, because it moves or its move can still be reverted
-    places        {uuid of a cell: {(member, host)}}
-    unknown       cells that did not answer; members may be there
-    within        network locality to which this attempt is limited under network-proximity, or None for any
+    places        {uuid of a cell: {(uuid of a member, host)}}
+    unknown       cells that did not answer and may have members
+    within        only network locality that this attempt may use for the policy network-proximity, or None for any
     """
 
     uuid: str
@@ -45,34 +45,34 @@ class Group:
 
 @typing.runtime_checkable
 class Limits(typing.Protocol):
-    """A filter whose limits replace a node's own numbers in the claim."""
+    """Filter with limits that the claim uses instead of the capacity in the node's row."""
 
     def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]: ...
 
 
 class SpecialResource:
-    """A resource of a node without a counted amount, such as NUMA cells or PCI devices, for one request.
+    """Requirement of a request for a resource that is more than an amount, such as NUMA cells or PCI devices.
 
-    A function of node_claims.KINDS creates the resource and stores it in ``request.special``. A filter preselects hosts
-    from the table; ``take`` decides.
+    The functions of node_claims.KINDS create the objects, and ``request.special`` has them. A filter preselects hosts
+    by the data of the host table, which may be stale. ``take`` checks and claims the resource in the database.
     """
 
     def take(self, conn: engine.Connection, node: ComputeNodesRow, claim: Claim) -> bool:
-        """Take the resource from a node in the claim's transaction; return whether the node has it.
+        """Claim the resource on a node in the claim's transaction. Return False if the node does not have it.
 
-        The node's row is locked until the transaction ends, and its counted resources are claimed. If the method of
-        this or a later resource returns False, all changes are rolled back. Resources are taken in the order of KINDS.
+        The caller has locked the node's row and has claimed vCPUs, memory and disk. It calls ``take`` of each resource
+        in the order of KINDS. If a call returns False, the caller rolls all changes back.
         :param node: the current compute_nodes row
-        :param claim: the server's claim; columns for the holder's row go into ``claim.values``
+        :param claim: the server's claim. Columns for the server's or migration's row are added to ``claim.values``
         """
         raise NotImplementedError
 
     def verified(self, hosts: host_view.Hosts) -> host_view.Hosts:
-        """Return a view with exact data. Called after every host that passed the filter has refused the claim."""
+        """Return a view with current data of the resource. Called after the claim failed on all chosen hosts."""
         return hosts
 
     def consume(self, hosts: host_view.Hosts, position: int) -> None:
-        """Update the caller's copy of the view for the next server, as if the node had assigned the resource."""
+        """Mark the resource as used in the caller's copy of the view, before a host for the next server is chosen."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,19 +80,19 @@ class Request:
     """Requirements of one server on a host.
 
     resources       {resource: amount}, see db.claims.resources
-    zone, host, node   requested ones, or None for any
-    cell            uuid of the cell in which the server must stay, or None for any
+    zone, host, node   requested availability zone, host and node, or None for any
+    cell            uuid of the cell in which the server must stay, or None for any cell
     disabled_cells  uuids of the cells that get no new servers, sorted
-    forced          an administrator forces the host, so only its capacity is checked
-    failed_nodes    (host, node) of failed builds of the server
+    forced          whether an administrator forces the host, so that only its capacity is checked
+    failed_nodes    [(host, node)] on which builds of the server failed
     ignored         names of excluded hosts
-    aggregate       id of the required aggregate, or None for any
-    hypervisor      hypervisor type that can run the guest, or None for any
-    group           server group of the server
-    spec            the whole request of the server
-    facts           {name of a filter: data from outside the table}, see filters.facts
-    limiting        filters whose ``limits`` apply to the claim
-    special         special resources of the request
+    aggregate       id of the required aggregate, or None if none is required
+    hypervisor      required hypervisor type of a move, or None for any type
+    group           server group of the server, or None
+    spec            RequestSpec of the server
+    facts           {name of a filter: data that is not in the host table}, see filters.facts
+    limiting        filters with ``limits`` that apply to the claim
+    special         the SpecialResource objects
     requirements    {key: value} that the server's instance category requires of hosts
     """
 
@@ -116,7 +116,7 @@ class Request:
 
     @property
     def zones(self) -> set[str | None]:
-        """The allowed zones. Use only if ``zone`` is not None."""
+        """Allowed availability zones. Valid only if ``zone`` is not None."""
         return {self.zone, *(part.strip() for part in (self.zone or '').split(','))}
 
     def view(self, hosts: host_view.Hosts) -> RequestView:
@@ -132,20 +132,19 @@ class Request:
 
 
 class RequestView(host_view.Hosts):
-    """View of the hosts for one request."""
+    """View of the hosts for one request, with the policies and members of its group."""
 
     request: Request
 
 
 @dataclasses.dataclass
 class Claim:
-    """A server's claim on a host of a view, during its transaction.
+    """Claim of a server on a host of a view, in a transaction.
 
-    instance_uuid   the server
-    migration_id    the move that holds the claim, or None if the server's own row does
+    migration_id    migration with the row that stores the claim, or None if the server's row stores it
     request         the Request
-    values          further columns for the row that holds the claim (instances or migrations), written by the caller
-    taken           data for special resources that are taken later: {name: anything}
+    values          further columns that the caller writes to the row that stores the claim (instances or migrations)
+    taken           {name: data that a special resource provides for the ``take`` of later ones}
     """
 
     position: int

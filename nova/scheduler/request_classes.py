@@ -1,8 +1,8 @@
-"""Classes of equivalent requests in a batch: one evaluation of all hosts serves all requests of a class.
+"""Classes of equivalent requests in a batch: filters and weighers evaluate all hosts once for all requests of a class.
 
-Between two such requests only the chosen hosts change. Their weights are recomputed with ``weights.score``. All hosts
-are evaluated again if both hold: a changed host may no longer pass the filters, and this host would be chosen or may be
-an end of the range that normalises weights.
+After each request only the chosen host has changed, so only its weight is computed again. All hosts are evaluated again
+if the changed host may not pass the filters any more and is chosen again, or if a weigher's range of values may have
+changed.
 """
 import collections.abc
 import typing
@@ -21,19 +21,19 @@ READ = ('flavor', 'image', 'project_id', 'user_id')  # fields of a spec that bui
 
 def all_builtin(using: collections.abc.Iterable[base.Filter],
                 weighers: collections.abc.Iterable[weights.AnyWeigher]) -> bool:
-    """Tell whether all filters and weighers are built-in ones, which depend only on hosts and requests."""
+    """Tell whether all filters and weighers are built-in. Their results depend only on the hosts and the request."""
     ours = set(filters.builtin_filters().values())
     return all(type(each) in ours for each in using) and all(type(each) is weights.Weigher for each in weighers)
 
 
 def simple(request: Request, instance_uuids: collections.abc.Sequence[str]) -> bool:
-    """Tell whether a request is for one server and only counted resources, without data from outside the table."""
+    """Tell whether a request is for one server without group, hints, special resources and data outside the table."""
     return (len(instance_uuids) == 1 and not request.facts and not request.special and not request.limiting
             and request.group is None and request.spec is not None and not request.spec.hints)
 
 
 def _key(request: Request) -> tuple[typing.Any, ...]:
-    """Return the key of a ``simple`` request. Requests with equal keys find the same hosts."""
+    """Return a key of a ``simple`` request. The same hosts pass for requests with equal keys."""
     return (request.resources, request.zone, request.host, request.node, request.forced, request.failed_nodes,
             request.ignored, request.aggregate, request.hypervisor, request.requirements, request.cell,
             request.disabled_cells, *(getattr(request.spec, name) for name in READ))
@@ -42,9 +42,9 @@ def _key(request: Request) -> tuple[typing.Any, ...]:
 class RequestClass:
     """A class of equivalent requests.
 
-    :param hosts: a view that nothing but ``consume`` changes
-    :param request: one of the ``simple`` requests
-    :param enough_hosts: required length of a ranking
+    :param hosts: view that changes only by ``consume``
+    :param request: any ``simple`` request of the class
+    :param enough_hosts: number of hosts that a ranking needs
     """
 
     def __init__(self, hosts: host_view.Hosts, request: Request,
@@ -56,7 +56,7 @@ class RequestClass:
         self._looked = False
 
     def includes(self, request: Request) -> bool:
-        """Tell whether another request is equivalent."""
+        """Tell whether the class includes a request."""
         return self._key == _key(request)
 
     def select(self, instance_uuid: str) -> list[pipeline.Ranking] | pipeline.NoCandidates:
@@ -96,14 +96,15 @@ class RequestClass:
         self._score = pipeline.rounded(np.zeros(len(self._left)) if score is None else score)
 
     def _update(self) -> bool:
-        """Apply the placements since the last call; return False if all hosts must be evaluated again."""
+        """Compute the weights of hosts chosen since the last call. Return False if all hosts must be evaluated again.
+        """
         placed = self._hosts.placed
         while self._seen < len(placed):
             position = placed[self._seen]
             self._seen += 1
             index = int(np.searchsorted(self._left, position))
             if index == len(self._left) or self._left[index] != position:
-                return False  # the host did not pass, but may pass now, for example if the request prefers full hosts
+                return False  # the host did not pass the filters, but it may pass after the change
             if not self._weigh(index, position):
                 return False
             self._taken.add(position)
@@ -131,28 +132,28 @@ class RequestClass:
 
 
 class _ValueRange:
-    """Values of a weigher for the hosts at ``left``, and their range.
+    """Values of a weigher for the hosts at ``left``, with minimum and maximum.
 
-    counts    whether the weigher's multiplier is not 0
-    differs   whether the values are not all equal
+    counts    whether the weigher's multiplier is not 0, so that the values affect the weight
+    differs   whether the values are not all equal, so that they affect the ranking
     """
 
     def __init__(self, view: host_view.Hosts, left: np.ndarray, weigher: weights.Weigher) -> None:
         self.weigher = weigher
         self.multiplier, values = weigher.weigh(view, left)
         self.counts = isinstance(self.multiplier, np.ndarray) or self.multiplier != 0
-        self.values = None if values is None else values.copy()  # the view changes its arrays
+        self.values = None if values is None else values.copy()  # a copy, because ``consume`` changes the view's arrays
         self.differs = False
         if self.values is not None:
             self.low, self.high = self.values.min(), self.values.max()
             self.differs = bool(self.low != self.high)
-            self._at_end: dict[float, int] = {}  # {end of the range: hosts with that value that were not chosen}
+            self._at_end: dict[float, int] = {}  # {minimum or maximum: number of unchosen hosts with that value}
 
     def holds(self, index: int, values: np.ndarray | None, again: bool) -> bool:
-        """Tell whether the range is certainly unchanged, even if the chosen host at this index no longer passes.
+        """Tell whether minimum and maximum are certainly unchanged after the host at this index was chosen.
 
-        :param values: the weigher's present value for the host
-        :param again: the host was chosen before
+        :param values: array with the weigher's present value for this host
+        :param again: whether the host was chosen before
         """
         if values is None or self.values is None:
             return values is self.values
@@ -162,7 +163,7 @@ class _ValueRange:
         return again or before not in (self.low, self.high) or self._others_at(before)
 
     def _others_at(self, end: float) -> bool:
-        """Tell whether unchosen hosts remain at an end of the range after one host was chosen."""
+        """Count one host with the minimum or maximum as chosen. Tell whether unchosen hosts with that value remain."""
         if end not in self._at_end:
             self._at_end[end] = int(np.count_nonzero(self.values == end))
         self._at_end[end] -= 1

@@ -1,4 +1,4 @@
-"""Builds requests for the pipeline with all data that the decision needs."""
+"""Build pipeline requests with all data that the decision needs, because the decision does no I/O."""
 import collections.abc
 import dataclasses
 import typing
@@ -24,7 +24,7 @@ from nova.scheduler.resources import numa_request
 class RequestReader:
     """Builds pipeline requests from request specs.
 
-    :param using: filters whose ``facts`` are read
+    :param using: filters; their ``facts`` are read
     """
 
     def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
@@ -38,10 +38,10 @@ class RequestReader:
     def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: typing.Mapping[str, typing.Any], *,
                     ignore: collections.abc.Sequence[str] = (), target: str | None = None,
                     force: bool = False) -> Request:
-        """Return the request of an existing server, without the requested and failed hosts of its build.
+        """Return the request of an existing server. The requested and the failed hosts of its build do not apply.
 
-        :param cell: the server's cell, which the server cannot leave
-        :param row: the server's row, with the sizes of the flavor after the move
+        :param cell: cell in which the server must stay
+        :param row: the server's row, with the resources of the flavor after the move
         :param ignore: names of excluded hosts
         :param target: name of the requested host
         :param force: skip the filters and check only capacity
@@ -54,7 +54,7 @@ class RequestReader:
             group=None if force else self._group(spec, spec.instance_uuid))
 
     def of_rebuild(self, cell: db_cells.Cell, spec: objects.RequestSpec, host: str, node: str) -> Request:
-        """Return the request of a server that keeps its node and resources and gets another image."""
+        """Return the request of a rebuild: the server keeps its node and resources and gets another image."""
         request = self._read(spec, spec.category_name, cell)
         return dataclasses.replace(request, resources=dict.fromkeys(claims.RESOURCES, 0), host=host, node=node,
                                    forced=False, failed_nodes=(), group=None, special=())
@@ -81,13 +81,13 @@ class RequestReader:
                      if isinstance(each, Limits) and (each.checks_capacity or not forced) and each.has_limits(spec))
 
     def _disabled_cells(self) -> tuple[str, ...]:
-        """Return the sorted uuids of the cells that get no new servers."""
+        """Return the uuids of the disabled cells, in which no new servers are placed."""
         return tuple(cell.uuid for cell in self._cells.all() if cell.disabled)
 
     def _group(self, spec: objects.RequestSpec, moving: str | None = None) -> Group | None:
-        """Return the group that the hints name, or None if they name none.
+        """Return the server group that the hint ``group`` names, or None without this hint.
 
-        :param moving: uuid of an already placed server
+        :param moving: uuid of the server if it already exists; it does not count as a member
         """
         named = (spec.hints or {}).get('group')
         return groups.find(self._api_db, self._cells, named[0], spec.project_id, moving) if named else None

@@ -1,9 +1,8 @@
 """Interface between the compute service and a hypervisor driver: required methods and optional features.
 
-A driver inherits ``ComputeDriver`` and registers an object for each supported feature in ``ComputeDriver.features``. A
-capability is the presence of a feature, so flag and method cannot disagree. Every method is idempotent: a repeated call
-after a crash completes the interrupted work. A driver uses no database and no RPC; the compute service passes all data
-to it.
+A driver inherits ``ComputeDriver`` and registers an object for each supported feature in ``ComputeDriver.features``,
+from which its capabilities are computed. Every method is idempotent: a repeated call after a crash completes the
+interrupted work. A driver uses no database and no RPC; the compute service passes all data.
 """
 from collections.abc import Callable
 import dataclasses
@@ -35,16 +34,16 @@ from nova.virt import monitors
 
 _Feature = typing.TypeVar('_Feature')
 
-GUEST_AGENT = 'guest_agent'              # capabilities: attributes of ComputeDriver
+GUEST_AGENT = 'guest_agent'              # capabilities that are attributes of ComputeDriver, not features
 DEVICE_NAMES = 'device_names'
-SCREENSHOT_BYTES = 32 * 1024 * 1024      # a 3840 x 2160 image with three bytes a pixel has 24 MiB
+SCREENSHOT_BYTES = 32 * 1024 * 1024      # an image of 3840 x 2160 pixels with three bytes per pixel has 24 MiB
 
 
 NetworkInfo = list[Vif]
 
 
 class ConsolePlace(typing.TypedDict):
-    """Address at which a proxy reaches a console. The path of a serial console is a socket on the guest's host."""
+    """Address at which a proxy reaches a console. ``path`` is a Unix socket of a serial console on the guest's host."""
 
     host: str
     port: int | None
@@ -53,18 +52,19 @@ class ConsolePlace(typing.TypedDict):
     password: str | None
 
 
-# Address of a host's hypervisor, and the directory of a guest's files there
+# Address of a host's hypervisor, and the directory of a guest's files on this host
 GuestLocation = typing.TypedDict('GuestLocation', {'address': str, 'directory': str})
 
-# Facts about a live migration that its two hosts exchange; a driver reports those that it needs
+# Data that source and destination of a live migration exchange; each driver uses only some of the keys
 MigrationFacts = typing.TypedDict('MigrationFacts', {
     # whether the disks are copied; None: the hosts decide
     'block_migration': bool | None, 'over_commit': bool, 'free_bytes': int,
-    # what the destination sees of shared disks
+    # fingerprints of the guest's record and pool disks at the destination; equal at the source if storage is shared
     'seen': list[str | int] | None, 'pool_seen': str | None,
     'cpu_features': list[str] | None, 'virt_type': str, 'memory_source': str, 'numa_topology': str | None,
     'tls': bool, 'tls_able': bool, 'address': str, 'source': GuestLocation,
-    # record of the guest, its definition at the destination, and whether its disks are copied above an image there
+    # record of the guest; its definition at the destination; whether only the overlays of its disks are copied, because
+    # the destination has the image below them
     'guest': dict[str, Any], 'domain': str, 'incremental': bool}, total=False)
 
 
@@ -95,12 +95,12 @@ class Destination(typing.TypedDict):
 
 @dataclasses.dataclass
 class NodeResources:
-    """Resources of one node, stored as a row of compute_nodes. Sizes in MiB and GiB.
+    """Resources of one node, stored as a row of compute_nodes. Sizes are in MiB (``_mb``) and GiB (``_gb``).
 
-    vcpus          processors that guests share
+    vcpus          number of host CPUs that guests share
     numa_topology  serialized HostTopology of objects.numa without guests; None if the host has no NUMA topology
     pci_devices    [objects.pci.Device], all devices available for passthrough
-    traits         traits of this node only
+    traits         traits of this node; ``guest_traits`` has the traits of all nodes of the driver
     """
 
     node: str
@@ -120,7 +120,7 @@ class NodeResources:
 
 
 def uptime() -> str:
-    """Return the uptime of this machine as one line in the format of uptime(1), for NodeResources.uptime."""
+    """Return the value of NodeResources.uptime for this machine: one line in the format of uptime(1)."""
     with open('/proc/uptime') as file:
         minutes = int(float(file.read().split()[0])) // 60
     load = ', '.join(f'{value:.2f}' for value in os.getloadavg())
@@ -128,9 +128,9 @@ def uptime() -> str:
 
 
 class ImageSource(typing.Protocol):
-    """Source of image data for a driver, provided by the compute service.
+    """Image service of a driver. The compute service implements this interface.
 
-    ``context`` is the request context of the driver method. It determines which images are accessible.
+    ``context`` is the request context that the driver's method received. It determines which images are accessible.
     """
 
     def show(self, context: RequestContext, image_id: str) -> Image:
@@ -145,9 +145,10 @@ class ImageSource(typing.Protocol):
 
     def upload(self, context: RequestContext, image_id: str, path: str, disk_format: str,
                moved: progress.Moved = progress.ignore, give: bool = False) -> None:
-        """Upload the file as the data of an existing queued image; ``moved`` as for ``download``.
+        """Upload a file as the data of an existing image in the status queued.
 
-        :param give: the caller no longer needs the file; the store may then use the file itself instead of a copy
+        :param moved: called periodically with the number of bytes sent
+        :param give: True: the caller no longer needs the file, so the store may take the file itself instead of a copy
         """
 
 
@@ -161,10 +162,10 @@ class SpawnRequest:
     injected_files  [(path, bytes)]
     admin_password  str or None
     config_drive    {path in the drive: bytes}, or None if the server gets no config drive
-    await_networks  called after the VIFs are plugged and before the guest runs; raises if networking fails. None: no
-                    wait
-    keep_machine    reuse the state that ``destroy`` preserved with ``keep_machine``
-    report          called periodically with the percentage done; an exception from it cancels the build and propagates
+    await_networks  function that waits for the VIFs. The driver calls it after plugging the VIFs and before the guest
+                    runs. It raises if networking fails. None: do not wait
+    keep_machine    reuse the state that ``destroy(keep_machine=True)`` preserved
+    report          called periodically with the percentage done. If it raises, the driver cancels the build and raises
     """
 
     image: Image | None
@@ -183,10 +184,10 @@ class FormerHost:
     """Failed host from which a server is evacuated, for ComputeDriver.fence.
 
     host                  name of the host
-    off                   the server was powered off there and no start was in progress
+    off                   whether the server was off on that host and no start was in progress
     block_devices         block devices of the server with their connections on that host
-    clients               clients recorded by watch_disk_clients on that host, or None
-    accepts_two_writers   an operator accepts the risk that two guests write to the same disks
+    clients               storage clients that watch_disk_clients recorded on that host, or None
+    accepts_two_writers   whether an operator accepts the risk that two guests write to the same disks
     """
 
     host: str
@@ -200,16 +201,16 @@ class Hypervisor(typing.Protocol):
     """Methods that every driver must implement."""
 
     def init_host(self) -> None:
-        """Connect, check that guests can run here, and remove orphans of a crash that belong to no guest."""
+        """Connect to the hypervisor, check that guests can run on this host, and remove files that a crash left."""
 
     def resources(self) -> list[NodeResources]:
-        """Return the current [NodeResources] of this host."""
+        """Return the current resources of each node of this host."""
 
     def guests(self) -> dict[str, int]:
         """Return {instance uuid: power state} of every guest of this service on the host."""
 
     def power_state(self, instance: Instance) -> int:
-        """Return a power state of ``states``; raises GuestNotFound."""
+        """Return the power state of a guest, a number of nova.states; raises GuestNotFound."""
 
     def spawn(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
         """Create the disks, define the guest and start it. Raises BuildFailed, ImageUnacceptable, VirtError."""
@@ -219,17 +220,20 @@ class Hypervisor(typing.Protocol):
         """Stop the guest and remove all its resources; no error if there are none.
 
         :param keep_disks: preserve the disks
-        :param keep_machine: preserve the TPM state and UEFI variables that the instance still uses, for a rebuild
+        :param keep_machine: preserve TPM state and UEFI variables for a rebuild, as far as the new guest uses them
         """
 
     def power_on(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Start the guest and define it again if it is missing."""
+        """Start the guest. If the hypervisor has no definition of the guest, define it first."""
 
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
-        """Request a guest shutdown, wait ``timeout`` seconds, then power the guest off."""
+        """Request a shutdown from the guest. If the guest is not off after ``timeout`` seconds, power it off."""
 
     def reboot(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, hard: bool) -> None:
-        """Reboot the guest. Soft: through the guest OS, with hard as the fallback. Hard: power cycle."""
+        """Reboot the guest.
+
+        :param hard: True: power cycle. False: reboot through the guest OS, with a power cycle as the fallback
+        """
 
     def console_output(self, instance: Instance) -> bytes:
         """Return the output of the serial console, at most the last 100 KiB."""
@@ -239,15 +243,14 @@ class ComputeDriver(Hypervisor):
     """Base class of drivers: constructor arguments, and defaults of the methods that are not required.
 
     :param host: name of the compute host
-    :param inspect_image: function of a path and a disk format that raises ImageUnacceptable; None skips the inspection
-    :param helper: runtime.privileges.Helper that runs privileged steps; None runs them in this process
+    :param inspect_image: function (path, disk format) that raises ImageUnacceptable; None skips the inspection
+    :param helper: runtime.privileges.Helper that runs privileged operations; None runs them in this process
 
-    ``features`` is {feature: the object that implements it}; the keys are among ``FEATURES``. A driver that inherits
-    feature classes implements them itself.
-
-    ``real_guests`` is False if no guest runs; networks are not plumbed for such guests. ``guest_agent`` is True if
-    passwords and quiescing require an agent in the guest. ``device_names`` is False if the guest OS names its disks
-    regardless of the request. ``usage`` reads the counters of guests and nodes.
+    features      {class of FEATURES: object that implements the feature}; the object can be the driver
+    real_guests   False if the host needs no network devices for guests, as for simulated guests and bare metal
+    guest_agent   whether passwords and quiescing require an agent in the guest
+    device_names  False if the guest OS names its disks regardless of the request
+    usage         reader of the counters of guests and nodes
     """
 
     real_guests = True
@@ -268,7 +271,7 @@ class ComputeDriver(Hypervisor):
         self.usage = monitors.Usage(host)
 
     def capabilities(self) -> dict[str, bool]:
-        """Return {capability: whether this driver has it}: the names of FEATURES, GUEST_AGENT and DEVICE_NAMES."""
+        """Return {name of a feature, GUEST_AGENT or DEVICE_NAMES: whether this driver has the capability}."""
         return {**{name_of(feature): feature in self.features for feature in FEATURES},
                 GUEST_AGENT: self.guest_agent, DEVICE_NAMES: self.device_names}
 
@@ -281,15 +284,15 @@ class ComputeDriver(Hypervisor):
 
     @property
     def weaknesses(self) -> list[str]:
-        """Return sentences on missing isolation between guests on this host. Call after ``init_host``."""
+        """Return sentences that describe missing isolation between guests on this host. Call after ``init_host``."""
         return []
 
     def watch(self, callback: Callable[[str, int], None]) -> None:
-        """Call ``callback(uuid, power_state)`` whenever a guest changes state without a request."""
+        """Set the function that the driver calls when a guest changes its power state without a request."""
         self.on_event = callback
 
     def watch_hypervisor(self, callback: Callable[[str], None]) -> None:
-        """Call ``callback(reason)`` when the hypervisor stops responding, and ``callback('')`` when it responds again.
+        """Set a function: ``callback(reason)`` when the hypervisor stops responding, ``callback('')`` when it resumes.
         """
         self.on_hypervisor = callback
 
@@ -304,22 +307,21 @@ class ComputeDriver(Hypervisor):
         self.disk_key, self.volume_key = disk_key, volume_key
 
     def use_certificates(self, certificate: Callable[[RequestContext, str], bytes] | None) -> None:
-        """Set ``certificate(context, id)``, which returns the certificate of an image signer or raises."""
+        """Set the function ``certificate(context, id)`` that returns the certificate of an image signer or raises."""
         self.certificate = certificate
 
     def stop(self) -> None:
         """Disconnect from the hypervisor; guests keep running."""
 
     def guest_state(self, uuid: str) -> int | None:
-        """Return the power state of a guest, or None if ``guests()`` does not include the guest."""
+        """Return the power state of a guest, or None if ``guests()`` does not have the guest."""
         found: int | None = self.guests().get(uuid)
         return found
 
     def leftovers(self) -> dict[str, bool]:
-        """Return {uuid: whether the files are local to this host} of servers with files here but no guest in
-        ``guests()``.
+        """Return the servers with files on this host that ``guests()`` lacks: {uuid: whether the files are local}.
 
-        Such files belong to a stopped guest or to an interrupted step. ``destroy`` removes them.
+        An operation was interrupted, or the guest is stopped. ``destroy`` removes the files.
         """
         return {}
 
@@ -328,15 +330,15 @@ class ComputeDriver(Hypervisor):
         return node.cpu_info.get('features', [])
 
     def guest_traits(self) -> list[str]:
-        """Return the traits of the supported guest options, see nova/hardware/guest_option_rows.py."""
+        """Return the traits for the guest options that this host supports, see nova/hardware/guest_option_rows.py."""
         return []
 
     def host_cpu_stats(self) -> dict[str, int]:
-        """Return the result of monitors.local_cpu_stats for this host."""
+        """Return the CPU counters of this host in the format of monitors.local_cpu_stats."""
         return monitors.local_cpu_stats()
 
     def has_disks(self, instance: Instance, source: str) -> bool:
-        """Return whether this host reaches a server's disks on storage shared with its previous host, ``source``."""
+        """Return whether the server's disks are on storage that this host shares with the previous host ``source``."""
         return False
 
     def why_unstartable(self, instance: Instance) -> str | None:
@@ -348,38 +350,35 @@ class ComputeDriver(Hypervisor):
         return None
 
     def fence(self, instance: Instance, former: FormerHost) -> bool:
-        """Keep the guest of a failed host from writing to the disks and volumes of a server evacuated to this host.
+        """Fence a failed host: prevent writes of its guest to the disks and volumes of a server evacuated to this host.
 
-        :returns: True if all writers are fenced; False if a writer may remain and an operator has accepted the risk
-        :raises NotFenced: a writer may remain and no operator has accepted the risk
+        :returns: True if the former guest cannot write; False if it may write and an operator has accepted the risk
+        :raises NotFenced: the former guest may write and no operator has accepted the risk
         """
         return True
 
     def watch_disk_clients(self, record: Callable[[str, dict[str, list[str] | None], bool], None]) -> None:
-        """Call ``record(uuid, {image: client addresses or None}, started)`` before a guest writes to its disks.
+        """Set the function ``record(uuid, {image: client addresses or None}, started)``.
 
-        The clients are those with which the storage backend opens the disks. ``started`` is False if images were added
-        to a running guest.
+        The driver calls it before a guest writes to its disks. Clients are the storage clients that have opened an
+        image for the guest. ``started`` is False if the images were attached to a running guest.
         """
 
     def guests_with_clients(self) -> list[str]:
-        """Return uuids of the guests with disks in storage with recorded clients."""
+        """Return uuids of the guests with disks in a storage for which ``record`` is called."""
         return []
 
     def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
-        """Return {image: client addresses, None if unknown} of a running guest; {} if it has no such images."""
+        """Return {image: addresses of its storage clients, or None if unknown} of a running guest."""
         return {}
 
     def device_addresses(self, instance: Instance) -> dict[str, list[str]]:
-        """Return guest device addresses: {MAC address, volume id or device name: [bus, address]}.
-
-        Unknown devices are omitted.
-        """
+        """Return known device addresses of the guest: {MAC address, volume id or device name: [bus, address]}."""
         return {}
 
     def power_on_here(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                       block_devices: list[BlockDevice]) -> None:
-        """Start a guest after a takeover of its disks by this host (``has_disks``), as ``power_on`` does.
+        """Like ``power_on``, for a guest that ran on another host with disks on shared storage (``has_disks``).
 
         :param block_devices: as in SpawnRequest, with this host's connections to the volumes
         """
@@ -404,10 +403,11 @@ class Suspend(typing.Protocol):
 class Snapshot(typing.Protocol):
     def snapshot(self, context: RequestContext, instance: Instance, image_id: str, step: Callable[[str], None],
                  report: progress.Report = progress.ignore) -> None:
-        """Upload the root disk as the data of ``image_id``; report each step with ``step(task_state)``.
+        """Copy the root disk and upload the copy as the data of ``image_id``.
 
-        :param report: called periodically with the percentage of copy and upload done; an exception from it cancels the
-            snapshot and propagates
+        :param step: called with the task state at the begin of copy and upload
+        :param report: called periodically with the percentage done. If it raises, the driver cancels the snapshot and
+            raises the same error
         """
 
 
@@ -415,11 +415,11 @@ class Rescue(typing.Protocol):
     def rescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, image: Image,
                admin_password: str,
                block_devices: list[BlockDevice], config_drive: dict[str, bytes] | None = None) -> None:
-        """Start the guest from a disk made of ``image`` with its own root disk attached; idempotent.
+        """Create a rescue disk from ``image``, and start the guest from it with the guest's root disk attached.
 
         :param image: dict as returned by ImageSource.show
         :param block_devices, config_drive: as in SpawnRequest
-        :raises ImageUnacceptable: the image cannot rescue a guest; the guest is left off with its own disks
+        :raises ImageUnacceptable: the image cannot rescue a guest; the guest is off and has its own disks
         """
 
     def unrescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
@@ -427,7 +427,7 @@ class Rescue(typing.Protocol):
 
 
 class StableRescue(typing.Protocol):
-    """Rescue that keeps all devices of the guest, including volumes, and adds the rescue disk.
+    """Rescue in which the guest keeps all its devices, including volumes, and gets a rescue disk in addition.
 
     The image properties hw_rescue_device and hw_rescue_bus select the type of the rescue disk.
     """
@@ -436,23 +436,22 @@ class StableRescue(typing.Protocol):
 class EncryptedDisks(typing.Protocol):
     """Encryption of local disks if flavor or image requests it (nova.hardware.guest_options.encrypts).
 
-    ``disk_key`` provides the passphrase; see ``use_keys``.
+    The function ``disk_key`` returns the passphrase; see ``use_keys``.
     """
 
 
 class EncryptedVolumes(typing.Protocol):
-    """LUKS volumes: ``volume_key`` provides the passphrase if the connection is marked ``encrypted``."""
+    """LUKS volumes. If a connection has ``encrypted``, the function ``volume_key`` returns the passphrase."""
 
 
 class Volumes(typing.Protocol):
-    """Hot-plug of volumes; SpawnRequest.block_devices has the volumes of a new guest.
+    """Hot-plug of volumes; SpawnRequest.block_devices has the volumes of a new guest. Each method is idempotent.
 
-    A device is a row of block_device_mappings with its ``connection_info`` ({'driver_volume_type', 'data'}). Each
-    method is idempotent.
+    ``device`` is a row of block_device_mappings with ``connection_info`` ({'driver_volume_type', 'data'}).
     """
 
     def volume_connector(self) -> JsonObject:
-        """Return this host's connector properties for a block storage: {'host', 'ip', 'initiator', …}."""
+        """Return the connector properties of this host for Block Storage: {'host', 'ip', 'initiator', …}."""
 
     def attached_volumes(self) -> dict[str, dict[str, AttachedVolume]]:
         """Return {uuid: {volume id: {'attachment_id', 'device_name'}}} of the guests that have volumes."""
@@ -461,38 +460,38 @@ class Volumes(typing.Protocol):
         """Attach a volume to a running or stopped guest."""
 
     def detach_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
-        """Detach a volume; no error if the disk or the guest is missing."""
+        """Detach a volume; no error if the guest does not have the volume or does not exist."""
 
     def swap_volume(self, context: RequestContext, instance: Instance, old: VolumeDevice, new: VolumeDevice) -> None:
         """Copy one volume to another while the guest runs, and switch the guest to the copy."""
 
     def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
-        """Record that the block storage has renamed a moved volume from ``volume_id`` to its previous id, ``stays``.
+        """Replace ``volume_id`` by ``stays`` in the records of a guest.
 
-        Drivers that do not identify volumes by id do nothing.
+        After the migration of a volume, Block Storage renames the new volume to the id ``stays`` of the old volume.
         """
 
 
 class Shares(typing.Protocol):
-    """Shared file systems; a stopped guest gets them when it starts. Each method is idempotent."""
+    """Shared file systems. A stopped guest gets a share at its next start. Each method is idempotent."""
 
     def attach_share(self, context: RequestContext, instance: Instance, share: Share) -> None:
         """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol', 'access' (share/api.py)}."""
 
     def detach_share(self, context: RequestContext, instance: Instance, share: DetachedShare) -> None:
-        """Detach a share, {'share_id'}; no error if it is missing."""
+        """Detach a share, {'share_id'}; no error if the guest does not have the share."""
 
 
 class Password(typing.Protocol):
     def set_admin_password(self, instance: Instance, password: str) -> None:
-        """Change the administrator's password in the guest; raises VirtError if no guest agent does it."""
+        """Change the administrator's password in the guest; raises VirtError if no guest agent responds."""
 
 
 class Quiesce(typing.Protocol):
-    """Quiescing a guest while its volumes are copied; ``snapshot`` quiesces the guest internally."""
+    """Quiescing a guest for the snapshots of its volumes. ``Snapshot.snapshot`` quiesces the guest without a call."""
 
     def quiesce(self, instance: Instance) -> None:
-        """Flush and freeze the file systems; raises VirtError if no guest agent does it."""
+        """Flush and freeze the file systems; raises VirtError if no guest agent responds."""
 
     def unquiesce(self, instance: Instance) -> None:
         """Thaw the file systems; no error if they are not frozen."""
@@ -500,7 +499,7 @@ class Quiesce(typing.Protocol):
 
 class CrashDump(typing.Protocol):
     def trigger_crash_dump(self, instance: Instance) -> None:
-        """Make the guest's kernel crash and dump its memory through a non-maskable interrupt."""
+        """Send a non-maskable interrupt, so that the guest's kernel crashes and dumps its memory."""
 
 
 class Diagnostics(typing.Protocol):
@@ -517,9 +516,9 @@ class Interfaces(typing.Protocol):
 
 
 class PortDevices(typing.Protocol):
-    """Attachment of ports that are host devices by ``attach_interface`` and ``detach_interface``.
+    """``attach_interface`` and ``detach_interface`` for ports that are host devices (SR-IOV).
 
-    Attaching a port plugs all devices of the instance; detaching a port unplugs only that port's device.
+    ``attach_interface`` plugs all missing devices of the instance. ``detach_interface`` unplugs the port's device only.
     """
 
 
@@ -545,74 +544,73 @@ class Screenshots(typing.Protocol):
 
 
 class Resize(typing.Protocol):
-    """Cold migration to another host, or a resize on the same host, which is then source and destination.
+    """Cold migration to another host, or a resize on the same host, which is then both source and destination.
 
-    The source keeps the data for a revert until the move is confirmed.
+    The source keeps the old guest until the move is confirmed or reverted.
     """
 
     def accept_guest(self, context: RequestContext, instance: Instance, flavor: Flavor) -> None:
-        """Check that this host, the destination, can take the guest; raises VirtError if not."""
+        """At the destination: check that this host can run the guest; raises VirtError if not."""
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
                    timeout: int) -> JsonObject:
-        """Stop the guest as power_off does and set it aside, out of ``guests()``.
+        """At the source: stop the guest like ``power_off`` and store it as a backup, which ``guests()`` omits.
 
-        :returns: data of the guest for ``finish_migration`` on the destination, JSON-able
+        :returns: JSON document of the guest for ``finish_migration`` at the destination
         """
 
     def finish_migration(self, context: RequestContext, instance: Instance, guest: JsonObject, request: SpawnRequest,
                          power_on: bool) -> None:
-        """Create the guest here with the instance's current flavor.
+        """At the destination: create the guest with the instance's current flavor.
 
         :param guest: result of ``send_guest``
         :param power_on: start the guest afterwards
         """
 
     def drop_migrated(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Remove the results of ``finish_migration``, but keep the data of this host as the source. Idempotent."""
+        """At the destination: remove the results of ``finish_migration``, but keep a backup of ``send_guest``."""
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                 block_devices: list[BlockDevice], power_on: bool) -> None:
-        """Restore the guest that was set aside; raises GuestNotFound.
+        """At the source: restore the guest from the backup of ``send_guest``; raises GuestNotFound.
 
         :param block_devices: the guest's volumes, as in SpawnRequest
         """
 
     def confirm_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Delete the guest that was set aside; no error if there is none."""
+        """At the source: delete the backup of ``send_guest``; no error if it does not exist."""
 
     def resize_backups(self) -> list[str]:
-        """Return uuids of the guests set aside here."""
+        """Return uuids of the guests with a backup of ``send_guest`` on this host."""
 
 
 class Growth(typing.Protocol):
     """Hot-plug of CPUs and memory, within the maximum of the flavor (nova/hardware/growth.py)."""
 
     def grow(self, instance: Instance, flavor: Flavor) -> None:
-        """Increase a guest's vCPUs and memory to those of this flavor, which must not be smaller; idempotent.
+        """Increase the vCPUs and memory of a guest to the values of this flavor, which must not be smaller. Idempotent.
 
         :raises VirtError: the guest keeps its previous CPUs and memory
         """
 
 
 class LiveMigration(typing.Protocol):
-    """Live migration. The two hosts exchange facts about the migration in a plain dict, ``facts``.
+    """Live migration. The two hosts exchange data in the dict ``facts`` (MigrationFacts).
 
-    After the checks ``facts['numa_topology']`` is the serialized GuestTopology at the destination, if the guest has
-    one.
+    After the checks, ``facts['numa_topology']`` is the serialized GuestTopology at the destination, or None.
     """
 
     def check_destination(self, instance: Instance, block_migration: bool | None,
                           disk_over_commit: bool) -> MigrationFacts:
-        """At the destination: check that the guest could run here and return facts.
+        """At the destination: check that this host can run the guest, and return facts.
 
-        :param block_migration: True copies the disks; False requires shared disks; None detects which applies
+        :param block_migration: True: copy the disks. False: require shared disks. None: copy disks that are not shared
         :param disk_over_commit: compare free space with the used size of disks instead of their virtual size
         :raises MigrationPreCheckError:
         """
 
     def check_source(self, instance: Instance, facts: MigrationFacts) -> MigrationFacts:
-        """At the source: check with the destination's facts that the guest can leave, and return facts.
+        """At the source: check with the destination's facts that the guest can migrate, and return facts.
 
         :raises MigrationPreCheckError:
         """
@@ -621,17 +619,16 @@ class LiveMigration(typing.Protocol):
                            block_devices: list[BlockDevice], facts: MigrationFacts) -> MigrationFacts:
         """At the destination: prepare to receive the guest and return facts.
 
-        After a crash the call is repeated or undone by ``rollback_live_migration``.
+        After a crash the caller repeats the call, or calls ``rollback_live_migration``.
         """
 
     def live_migrate(self, context: RequestContext, instance: Instance, destination: Destination,
                      facts: MigrationFacts, progress: Callable[[dict[str, int]], None]) -> None:
-        """At the source: return when the guest runs at the destination and no longer here.
+        """At the source: migrate the guest. Return when the guest runs only at the destination.
 
         :param progress: called periodically with {'memory_total_bytes', 'memory_processed_bytes',
-            'memory_remaining_bytes', and the same three for 'disk'}; an exception from it cancels the migration and
-            propagates
-        :raises MigrationAborted: the migration was aborted; after any error the guest keeps running here
+            'memory_remaining_bytes', 'disk_total_bytes', …}. If it raises, the driver cancels the migration and raises
+        :raises MigrationAborted: the migration was aborted. After any error, the guest keeps running on the source
         """
 
     def abort_live_migration(self, instance: Instance) -> None:
@@ -641,31 +638,31 @@ class LiveMigration(typing.Protocol):
         """At the source: pause the guest or switch to post-copy, so that the migration completes soon."""
 
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
-        """At the source, after a restart: wait for a migration in post-copy to complete; return immediately otherwise.
+        """At the source, after a restart: if a migration is in post-copy, wait until it has completed.
 
         :param progress: as in ``live_migrate``
         """
 
     def has_arrived(self, uuid: str) -> bool:
-        """At the destination: return whether the hypervisor has the guest and its migration is complete."""
+        """At the destination: return whether the migration is complete, so that the guest runs on this host."""
 
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                       facts: MigrationFacts) -> None:
-        """Remove the remains of a migrated guest from the source; no error if there are none."""
+        """At the source: remove the files and devices of a migrated guest; no error if there are none."""
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
                                            network_info: NetworkInfo) -> None:
-        """Make the migrated guest permanent on this host."""
+        """At the destination: make the definition of the migrated guest persistent."""
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                 facts: MigrationFacts) -> None:
-        """At the destination: remove the preparations for a guest that did not arrive."""
+        """At the destination: undo ``pre_live_migration`` for a guest that did not arrive."""
 
     def incoming_guests(self) -> list[str]:
-        """Return uuids of expected guests on disks shared with another host."""
+        """At the destination: return uuids of guests on shared disks that ``pre_live_migration`` has prepared."""
 
     def discard_incoming_guest(self, uuid: str) -> None:
-        """Remove the preparations for one of ``incoming_guests`` except the disks, which belong to the other host."""
+        """At the destination: undo ``pre_live_migration`` for one of ``incoming_guests``, but keep the shared disks."""
 
 
 class ExtendVolume(typing.Protocol):
@@ -680,25 +677,25 @@ class VolumeCopies(typing.Protocol):
                     begun: Callable[[], None] | None = None) -> None:
         """Copy the volume at one point in time into the existing file ``create_info['new_file']``.
 
-        :param begun: called when later writes of the guest no longer affect the copy
+        :param begun: called at this point in time: later writes of the guest are not in the copy
         """
 
 
 class VolumeFile(typing.TypedDict):
-    """Active file of a volume: its name among the files of the volume, and its format."""
+    """Active file of a volume, which the guest writes: name of the file and format."""
 
     name: str
     format: str
 
 
 class AssistedSnapshots(typing.Protocol):
-    """Backing chains of a volume that the hypervisor creates and merges for the volume service."""
+    """Snapshots of file-based volumes: the hypervisor adds and merges files of a backing chain for Block Storage."""
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
                                create_info: dict[str, str]) -> VolumeFile:
         """Switch the guest to ``create_info['new_file']``, a qcow2 overlay of the volume's active file. Idempotent.
 
-        :raises VirtError: the file is not an overlay of the active file; the guest still uses the active file
+        :raises VirtError: the new file is not an overlay of the active file; the guest still uses the active file
         """
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
@@ -706,7 +703,7 @@ class AssistedSnapshots(typing.Protocol):
                                report: progress.Report = progress.ignore) -> VolumeFile:
         """Merge ``delete_info['file_to_merge']`` into its backing file ``delete_info['merge_target_file']``.
 
-        Without a merge target: merge the files between the active file and ``file_to_merge`` (None: all below) into the
+        Without a merge target: merge the backing files above ``file_to_merge`` (None: all backing files) into the
         active file.
 
         :raises VirtError: the files do not exist or the merge failed; the volume's content is unchanged
@@ -717,7 +714,7 @@ class HostControl(typing.Protocol):
     """Power and maintenance of the host."""
 
     def host_power_action(self, action: str) -> str:
-        """Run 'reboot', 'shutdown' or 'startup' and return a word for the action in progress."""
+        """Run 'reboot', 'shutdown' or 'startup', and return a name of the action for the API response."""
 
     def set_host_maintenance(self, enabled: bool) -> None:
         """Set maintenance mode, in which a host starts no new guests."""
@@ -725,7 +722,7 @@ class HostControl(typing.Protocol):
 
 class ImageCache(typing.Protocol):
     def cache_image(self, context: RequestContext, image_id: str) -> None:
-        """Download an image now into the cache for a later ``spawn``.
+        """Download an image into the cache, so that a later ``spawn`` needs no download.
 
         :raises ImageNotFound, ImageUnacceptable: this host cannot cache the image
         """
@@ -733,15 +730,15 @@ class ImageCache(typing.Protocol):
 
 class Adoption(typing.Protocol):
     def adopt(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
-        """Take over a hypervisor guest with the server's uuid that another program created.
+        """Take over the hypervisor's guest with the server's uuid, which another program has created.
 
-        The guest keeps its power state, and its disks stay in place.
+        The guest keeps its power state and the paths of its disks.
         :raises BuildFailed: adoption is impossible; the guest is unchanged
         :raises GuestNotFound:
         """
 
     def let_go(self, instance: Instance) -> None:
-        """Undo an incomplete ``adopt``; the guest and its disks remain as they were before."""
+        """Undo an incomplete ``adopt``: remove the records of the guest. The guest and its disks do not change."""
 
 
 FEATURES = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
@@ -750,12 +747,12 @@ FEATURES = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, C
 
 
 def name_of(feature: type[object]) -> str:
-    """Return the name of a feature among the capabilities: stable_rescue for StableRescue."""
+    """Return the capability name of a feature class, for example stable_rescue for StableRescue."""
     return re.sub('(?<!^)(?=[A-Z])', '_', feature.__name__).lower()
 
 
 def missing_methods(driver: ComputeDriver) -> list[str]:
-    """Return the names of methods that a driver, or an object in its ``features``, does not implement."""
+    """Return the names of required methods that a driver or the objects in its ``features`` do not implement."""
     kind = type(driver)
     missing = [name for name, method in _methods(Hypervisor) if getattr(kind, name, None) in (None, method)]
     for feature, implementation in driver.features.items():

@@ -2,9 +2,9 @@
 
 A signed image has four properties: signature (base64), hash method, key type and certificate id. See
 https://docs.openstack.org/glance/latest/user/signature.html. Trusted certificates are ``<id>.pem`` files in a
-directory that the operator fills, or certificates that the Key Manager service returns to the server's creator. A user
-who may store certificates there can also sign, so such a signature only proves integrity. If a user lists
-``trusted_image_certificates``, one of them must be the signer's certificate or its issuer.
+directory of the operator, or certificates that the Key Manager service returns to the server's creator. Users who can
+store certificates in Key Manager can sign any image, so these signatures prove only integrity. If a user lists
+``trusted_image_certificates``, one of them must be the signer's certificate or have issued the signer's certificate.
 """
 import base64
 from collections.abc import Callable
@@ -32,7 +32,7 @@ Fetch = Callable[[Any, str], bytes]
 SIGNATURE = 'img_signature'
 PROPERTIES = (SIGNATURE, 'img_signature_hash_method', 'img_signature_key_type', 'img_signature_certificate_uuid')
 CHUNK = 1024 * 1024
-MAX_CERTIFICATE = 64 * 1024              # bytes of a file
+MAX_CERTIFICATE = 64 * 1024              # maximum bytes of a certificate file
 _ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,254}\Z')
 HASHES: dict[str, Callable[[], hashes.HashAlgorithm]] = {
     'SHA-224': hashes.SHA224, 'SHA-256': hashes.SHA256, 'SHA-384': hashes.SHA384, 'SHA-512': hashes.SHA512}
@@ -41,29 +41,29 @@ CURVES = {'ECC_SECP384R1': 'secp384r1', 'ECC_SECP521R1': 'secp521r1', 'ECC_SECT4
 
 
 def is_signed(image: Image) -> bool:
-    """Return whether the data of an image has a signature or requires one."""
+    """Return whether an image has a signature, or its user requires a signature."""
     properties = image.get('properties') or {}
     return bool(image.get('trusted_certs')) or any(name in properties for name in PROPERTIES)
 
 
 class Verifier:
-    """Verifier of image signatures. Without a directory and a lookup function no image can be verified.
+    """Verifier of image signatures. Without a directory and a lookup function, all signed images are refused.
 
     :param directory: directory of the certificates, or ''
-    :param elsewhere: returns the lookup function of a context and a certificate id, for certificates that are not in
-        the directory. The function returns PEM or DER, or raises. None: no other certificates
+    :param elsewhere: function without parameters that returns a lookup function or None. The lookup function has the
+        parameters context and certificate id, and returns PEM or DER, or raises
     """
 
     def __init__(self, directory: str, elsewhere: Callable[[], Fetch | None] = lambda: None) -> None:
         self.directory, self._elsewhere = directory, elsewhere
 
     def verify(self, context: RequestContext | None, image: Image, path: str) -> None:
-        """Verify the data of an image that has a signature or for which the user requires one.
+        """Verify the data of an image if it has a signature or the user requires a signature.
 
         :param context: request context of the server's creator
-        :param image: {'id', 'properties', and 'trusted_certs', certificate ids if the user lists some}
-        :param path: the file with its data
-        :raises ImageUnacceptable: the signature does not match the data, or its certificate is not trusted
+        :param image: {'id', 'properties'}, and 'trusted_certs', the certificate ids that the user lists, if any
+        :param path: file with the data of the image
+        :raises ImageUnacceptable: the signature is missing or does not match, or its certificate is not trusted
         """
         properties, trusted = image.get('properties') or {}, image.get('trusted_certs')
         if not is_signed(image):
@@ -97,7 +97,7 @@ class Verifier:
             raise _Refused('its signature does not match its data') from error
 
     def _certificate(self, context: RequestContext | None, ident: str) -> x509.Certificate:
-        """Return a currently valid certificate from the directory, or else from the lookup function."""
+        """Return a certificate from the directory or the lookup function. Refuse a certificate that is not valid now."""
         if not _ID.match(ident):
             raise _Refused('the id of its certificate is not valid')
         try:
@@ -124,13 +124,12 @@ class Verifier:
 
 
 class _Refused(Exception):
-    """Reason why an image must not be used, as a part of a sentence."""
+    """Raised if an image must not be used. The message is the reason, as a part of a sentence."""
 
 
 def _check_trusted(find: Callable[[str], x509.Certificate], certificate: x509.Certificate, ident: str,
                    trusted: list[str]) -> None:
-    """Check that a trusted certificate is the signer's or has issued it. The list includes intermediate certificates.
-    """
+    """Check that a certificate of ``trusted`` is the signer's certificate or has issued the signer's certificate."""
     if ident not in trusted and not any(_issued(find(each), certificate) for each in trusted):
         raise _Refused(f'no trusted certificate has signed its certificate {ident}')
 
@@ -142,7 +141,7 @@ def _loaded(content: bytes) -> x509.Certificate:
 
 
 def _issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
-    """Return whether the issuer is an authority that has signed the certificate."""
+    """Return whether the issuer is a certificate authority and has signed the certificate."""
     try:
         if not issuer.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
             return False

@@ -1,4 +1,4 @@
-"""The filter of bare metal machines, which only take servers whose flavor requests a machine."""
+"""The filter of bare metal machines: they take only servers with a flavor that requests a machine."""
 import numpy as np
 
 from nova import objects
@@ -10,9 +10,9 @@ from nova.scheduler.placement_request import Request
 
 
 class MachineFilter(base.Filter):
-    """Free machines of the flavor's resource class; for a flavor without a class, all hosts that are not bare metal.
+    """If the flavor has a resource class, free machines of this class; otherwise all hosts that are not bare metal.
 
-    The filter is always consulted. The claim enforces one server for each machine.
+    The configuration cannot disable the filter. The claim enforces the limit of one server on a machine.
     """
 
     checks_capacity, selects_hosts, run_on_rebuild = True, True, False
@@ -40,7 +40,7 @@ class MachineFilter(base.Filter):
 
 
 def _machines(hosts: host_view.Hosts) -> tuple[np.ndarray, bool]:
-    """Return (mask of the bare metal machines, whether there are any)."""
+    """Return (mask of the bare metal machines, whether any host is a bare metal machine)."""
     def find() -> tuple[np.ndarray, bool]:
         mask = hosts.match_column('hypervisor_type', lambda kind: kind == machines.HYPERVISOR)
         return mask, bool(mask.any())

@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 
 class Filter:
-    """A filter; the package documents the attributes."""
+    """Base class of filters. The docstring of the package ``filters`` describes the attributes."""
 
     checks_capacity: bool = False
     selects_hosts: bool = False
@@ -32,65 +32,63 @@ class Filter:
         """Prepare the filter. Called once, before the first request, with the databases (db.cells.Cells)."""
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        """Return a mask of the hosts that pass, or ``hosts.all_pass`` if the request has no condition for this
-        filter.
-        """
+        """Return a mask of the passing hosts, or ``hosts.all_pass`` if the filter has no effect on the request."""
         raise NotImplementedError
 
     def mask_at(self, hosts: host_view.Hosts, request: Request, left: np.ndarray) -> np.ndarray | None:
-        """Return the mask at the positions ``left``, or None if it is all True."""
+        """Return the mask for the positions ``left`` only, or None if all of them pass."""
         mask = self.mask(hosts, request)
         return None if mask is hosts.all_pass else mask[left]
 
     def applies(self, request: Request) -> bool:
-        """Tell whether the filter is consulted. Only selecting filters and capacity filters check a forced host."""
+        """Tell whether the filter runs. For a forced host, only filters of capacity and of requested hosts run."""
         return not request.forced or self.checks_capacity or self.selects_hosts
 
     @property
     def costly(self) -> bool:
-        """Tell whether the filter evaluates single hosts, so that it should run after the others on few hosts."""
+        """Tell whether the filter evaluates one host at a time. Explanations then run it last, on few hosts."""
         return type(self).mask_at is not Filter.mask_at
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         return self.why or f'does|do not pass {self.name}'
 
     def needs_facts(self, spec: objects.RequestSpec) -> bool:
-        """Tell whether this request needs ``facts``."""
+        """Tell whether ``facts`` must be called for this request."""
         return False
 
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
-        """Return a set of data from the database that is not in the table; the sets of several cells are united.
+        """Return a set of data that the filter needs from a cell's database, because the table of hosts lacks it.
 
-        The data is read once for each request in each cell, and is available as ``request.facts[name]``.
+        The method is called once for each request and cell. ``request.facts[name]`` is the union of the sets.
         """
         return frozenset()
 
     def has_limits(self, spec: objects.RequestSpec) -> bool:
-        """Tell whether ``limits`` applies to this request. Called only for filters that define ``limits``."""
+        """Tell whether the claim must use ``limits`` for this request. Called only if the filter has ``limits``."""
         return True
 
     def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> object:
-        """Return data from another service, read once for each request without an open transaction."""
+        """Return data from another service. Called once for each request, outside of transactions."""
         return None
 
     def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
-        """Return the reason for the removal of one host, for administrators."""
+        """Tell administrators why the filter removed one host."""
         return conjugated(self.reason(hosts, request, np.array([position])), 1)
 
     def shortfall(self, hosts: host_view.Hosts, request: Request) -> np.ndarray | float:
-        """Return how far hosts are from passing, between 0 and 1: a number for each, or one for all."""
+        """Return a number from 0 (passes) to 1 (far from passing) for each host, or one number for all hosts."""
         return 1.0
 
 
 class CachedFilter(Filter):
-    """A filter that is independent of usage; its masks are cached by key."""
+    """A filter with a result that does not depend on the usage of hosts. The masks are cached by ``key``."""
 
     def key(self, request: Request) -> collections.abc.Hashable:
-        """Return the part of the request that the mask depends on; None or empty if every host passes."""
+        """Return the values of the request on which the mask depends, or None or an empty value if all hosts pass."""
         raise NotImplementedError
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        """Return the mask for a key that is not empty."""
+        """Compute the mask. Called only if ``key`` is not empty and its mask is not cached."""
         raise NotImplementedError
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
@@ -101,7 +99,7 @@ class CachedFilter(Filter):
 
 
 def conjugated(reason: str, count: int) -> str:
-    """Return ``is|are down`` as ``is down`` or ``are down``."""
+    """Choose the verb for the number of hosts: ``is|are down`` becomes ``is down`` or ``are down``."""
     verb, _, rest = reason.partition(' ')
     singular, _, plural = verb.partition('|')
     return f'{singular if count == 1 else plural or singular} {rest}'

@@ -11,7 +11,7 @@ from nova.scheduler.filters import base
 from nova.scheduler.filters import request_fields
 from nova.scheduler.placement_request import Request
 
-FRESH_S = 0.5                           # lifetime of the cached state of services
+FRESH_S = 0.5                           # lifetime of the cached mask of ComputeFilter
 ISOLATED, OTHER = 'isolated', 'other'   # kinds of images
 
 
@@ -31,7 +31,7 @@ class ComputeFilter(base.Filter):
     why = 'is|are down or disabled'
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        # a mask that is FRESH_S old is accurate enough, because service_down_time is many times longer
+        # the mask may be FRESH_S old, because service_down_time is many times longer
         known: dict[typing.Any, typing.Any] = hosts.cached(self.name, dict)
         now = time.monotonic()
         seen, until, mask = known.get('mask', (None, 0, None))
@@ -44,7 +44,7 @@ class ComputeFilter(base.Filter):
         age = np.datetime64(utils.utcnow(), 'us') - hosts.seen
         limit = np.timedelta64(self.conf.service_down_time, 's')
         with np.errstate(invalid='ignore'):
-            alive = (age <= limit) & (age >= -limit)         # NaT compares as False
+            alive = (age <= limit) & (age >= -limit)         # False for NaT: the service never sent a heartbeat
         return alive & hosts.enabled & ~hosts.forced_down
 
 
@@ -64,9 +64,9 @@ class AvailabilityZoneFilter(base.Filter):
 
 
 class RequestedHostFilter(base.Filter):
-    """The requested host and node; ignored hosts do not pass.
+    """The requested host and node, or all hosts if none is requested, without ignored hosts.
 
-    The filter is always consulted first, whatever the configuration says.
+    The configuration cannot disable the filter.
     """
 
     selects_hosts = True
@@ -86,9 +86,9 @@ class RequestedHostFilter(base.Filter):
 
 
 class CellFilter(base.CachedFilter):
-    """The server's own cell for existing servers, and all cells that are not disabled for new ones.
+    """For an existing server, the hosts of its cell; for a new server, the hosts of all cells that are not disabled.
 
-    The filter is always consulted.
+    The configuration cannot disable the filter.
     """
 
     selects_hosts = True
@@ -106,7 +106,7 @@ class CellFilter(base.CachedFilter):
 
 
 class RequestedAggregateFilter(base.Filter):
-    """Hosts of the requested aggregate; the maintenance of a host may move servers only within an aggregate."""
+    """Hosts of the requested aggregate. Only the maintenance of a host requests an aggregate."""
 
     run_on_rebuild = False
     why = 'is|are not in the aggregate'
@@ -142,7 +142,7 @@ class IsolatedHostsFilter(base.CachedFilter):
 
 
 class MovedGuestFilter(base.Filter):
-    """Hosts that have the hypervisor type of a moving server's guest. The filter is always consulted."""
+    """For a move, hosts with the guest's hypervisor type. The configuration cannot disable the filter."""
 
     selects_hosts = True
 
@@ -157,7 +157,7 @@ class MovedGuestFilter(base.Filter):
 
 
 class RetryFilter(base.Filter):
-    """Hosts without a failed build of the server. The filter is always consulted."""
+    """Hosts on which no build of the server has failed. The configuration cannot disable the filter."""
 
     selects_hosts = True
     why = 'has|have failed to build it before'

@@ -1,4 +1,4 @@
-"""Filters of server groups, always consulted because the claim enforces the same rules."""
+"""Filters of server groups. The configuration cannot disable them, because the claim enforces the same rules."""
 import numpy as np
 
 from nova.db.placement import server_groups
@@ -11,7 +11,7 @@ from nova.scheduler.placement_request import Request
 
 
 class PolicyFilter(base.Filter):
-    """A filter for groups with one policy; other servers pass."""
+    """Base class of filters for servers in a group with a certain policy. All hosts pass for other servers."""
 
     policy = ''
     run_on_rebuild = False
@@ -22,24 +22,24 @@ class PolicyFilter(base.Filter):
         return self.allowed(hosts, request.group)
 
     def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
-        """Return the mask for a group with the policy."""
+        """Return the mask for a server of this group, which has the policy of the filter."""
         raise NotImplementedError
 
 
 def _group(request: Request) -> Group:
-    """Return the group of a request; call only after the filter of a policy has removed hosts."""
+    """Return the group of a request that has a group."""
     assert request.group is not None
     return request.group
 
 
 def _members(hosts: host_view.Hosts) -> np.ndarray:
-    """Return the number of group members on each host, in the view of a request with a group."""
+    """Return the number of group members on each host. The view must belong to a request with a group."""
     assert hosts.members is not None
     return hosts.members
 
 
 class ServerGroupAffinityFilter(PolicyFilter):
-    """Under affinity, the hosts with a member; all hosts if the group is empty; none while a member has two hosts."""
+    """Policy affinity: hosts with a member, all hosts if the group is empty, no host while a member has two hosts."""
 
     policy = server_groups.AFFINITY
 
@@ -57,7 +57,7 @@ class ServerGroupAffinityFilter(PolicyFilter):
 
 
 class ServerGroupAntiAffinityFilter(PolicyFilter):
-    """Under anti-affinity, the hosts with fewer members than the policy's rule allows; the default is one."""
+    """Policy anti-affinity: hosts with fewer members than the rule max_server_per_host allows (by default 1)."""
 
     policy = server_groups.ANTI_AFFINITY
 
@@ -71,8 +71,7 @@ class ServerGroupAntiAffinityFilter(PolicyFilter):
 
 
 class ServerGroupProximityFilter(PolicyFilter):
-    """Under network-proximity, the hosts in a network locality that all members share, or in any for the first
-    member.
+    """Policy network-proximity: hosts in a network locality that all members share, or in any if the group is empty.
     """
 
     policy = server_groups.PROXIMITY
@@ -93,7 +92,7 @@ class ServerGroupProximityFilter(PolicyFilter):
 
 
 def _localities(hosts: host_view.Hosts) -> tuple[list[frozenset[str]], np.ndarray]:
-    """Return (frozensets of localities, the index of each host's set)."""
+    """Return (distinct sets of network localities, for each host the index of its set)."""
     def make() -> tuple[list[frozenset[str]], np.ndarray]:
         (own, of_own), (lists, of_lists) = hosts.distinct('capabilities'), hosts.distinct('aggregates')
         pairs, index = np.unique(of_own * len(lists) + of_lists, return_inverse=True)
@@ -102,14 +101,14 @@ def _localities(hosts: host_view.Hosts) -> tuple[list[frozenset[str]], np.ndarra
 
 
 def _common(hosts: host_view.Hosts, sets: list[frozenset[str]], index: np.ndarray) -> frozenset[str] | None:
-    """Return the localities common to all hosts with members, or None without members."""
+    """Return the localities that all hosts with members have in common, or None if the group has no members."""
     return groups.shared(sets[number] for number in np.unique(index[_members(hosts) > 0]))
 
 
 class ServerGroupCapabilitiesFilter(PolicyFilter):
-    """Under host-capabilities, the hosts that satisfy the group's metadata.
+    """Policy host-capabilities: hosts that satisfy the metadata of the group.
 
-    A key is ``capabilities:`` and the name of an attribute or capability. The value has the form of flavor extra specs.
+    A key is ``capabilities:`` and the name of a host attribute or capability. The value has the syntax of extra specs.
     """
 
     policy = server_groups.CAPABILITIES

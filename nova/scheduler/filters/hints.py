@@ -17,9 +17,9 @@ _WORD = (1 << 64) - 1
 
 
 class _NamedServersFilter(base.Filter):
-    """A filter by the hosts of the servers that a hint names.
+    """Base class of filters by the hosts of the servers that a hint names.
 
-    Servers of other projects are ignored. Otherwise a hint could reveal their hosts or place a server near them.
+    Servers of other projects are ignored. Otherwise users could find out or select the hosts of these servers.
     """
 
     run_on_rebuild = False
@@ -33,7 +33,7 @@ class _NamedServersFilter(base.Filter):
 
 
 class SameHostFilter(_NamedServersFilter):
-    """Hosts of one of the servers that the hint ``same_host`` names."""
+    """Hosts with at least one of the servers that the hint ``same_host`` names."""
 
     hint = 'same_host'
 
@@ -60,7 +60,7 @@ class DifferentHostFilter(_NamedServersFilter):
 
 
 class SimpleCIDRAffinityFilter(base.CachedFilter):
-    """Hosts with an address in the block of the size ``cidr`` (/24 by default) around ``build_near_host_ip``."""
+    """Hosts with an address in the subnet of the hints ``build_near_host_ip`` and ``cidr`` (by default /24)."""
 
     run_on_rebuild = False
 
@@ -74,7 +74,7 @@ class SimpleCIDRAffinityFilter(base.CachedFilter):
             return np.zeros(len(hosts), dtype=bool)
         versions, high, low = hosts.cached('addresses', lambda: _addresses(hosts))
         first, mask = int(network.network_address), int(network.netmask)
-        if network.version == 4:                  # the upper bits are 0 in all addresses
+        if network.version == 4:                  # the upper 96 bits are 0 in the network and in all IPv4 addresses
             mask |= ((1 << 96) - 1) << 32
         return np.asarray((versions == network.version)
                           & (high & np.uint64(mask >> 64 & _WORD) == np.uint64(first >> 64))
@@ -95,7 +95,7 @@ def _network(near: str, cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Netw
 
 
 def _addresses(hosts: host_view.Hosts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the hosts' addresses as arrays: version (0 for none), upper and lower 64 bits."""
+    """Return the hosts' addresses as arrays: IP version (0 if the address is invalid), upper and lower 64 bits."""
     versions = np.zeros(len(hosts), dtype=np.int8)
     high, low = np.zeros(len(hosts), dtype=np.uint64), np.zeros(len(hosts), dtype=np.uint64)
     for position, text in enumerate(hosts.values('host_ip')):

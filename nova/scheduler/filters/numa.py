@@ -1,4 +1,4 @@
-"""The filter of NUMA cells, always consulted because the claim enforces the same rules."""
+"""The filter of NUMA cells. The configuration cannot disable it, because the claim enforces the same rules."""
 import collections
 
 import numpy as np
@@ -10,11 +10,11 @@ from nova.scheduler.placement_request import Request
 from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import numa_table
 
-MAX_EXAMINED_HOSTS = 20      # maximum number of removed hosts that an explanation examines
+MAX_EXAMINED_HOSTS = 20      # maximum number of removed hosts that ``reason`` examines
 
 
 class NUMATopologyFilter(base.Filter):
-    """Hosts with NUMA cells that have the CPUs, memory and pages of the requested topology."""
+    """Hosts with enough free CPUs, memory and pages in their NUMA cells for the requested topology."""
 
     checks_capacity, run_on_rebuild = True, False
     _topologies: numa_table.Topologies | None = None

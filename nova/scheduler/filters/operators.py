@@ -1,7 +1,7 @@
-"""The operators of flavors' extra specs.
+"""Operators in requirements. A requirement is the value of an extra spec that a host must satisfy.
 
 Examples: ``>= 5``, ``s== 2.1.0``, ``<in> gcc``, ``<all-in> aes mmx``, ``<or> fpu <or> gpu``. A value without an
-operator is compared as text. A missing value satisfies nothing.
+operator is compared as text. A host without a value satisfies no requirement.
 """
 import collections.abc
 import functools
@@ -10,7 +10,7 @@ import operator
 import re
 import typing
 
-Value = typing.Any               # text, a number, a boolean, a list or None
+Value = typing.Any               # value of a host: text, a number, a boolean, a list or None
 Comparison = collections.abc.Callable[[typing.Any, typing.Any], bool]
 Matches = collections.abc.Callable[[Value], bool]
 
@@ -23,7 +23,7 @@ OPERATORS = (*NUMERIC, *TEXT, IN, ALL_IN, OR)
 
 @functools.lru_cache(maxsize=1024)
 def matcher(requirement: str) -> Matches:
-    """Return the function ``matches(value)`` for a requirement, the value of an extra spec."""
+    """Return the function ``matches(value)`` for a requirement."""
     first, _, rest = requirement.strip().partition(' ')
     rest = rest.strip()
     if first in NUMERIC:
@@ -40,18 +40,18 @@ def matcher(requirement: str) -> Matches:
 
 
 def matches(value: Value, requirement: str) -> bool:
-    """Tell whether a value satisfies a requirement, the value of an extra spec."""
+    """Tell whether the value of a host satisfies a requirement."""
     return matcher(requirement)(value)
 
 
 def comparison(requirement: str) -> tuple[Comparison, float | None] | None:
-    """Return (function, number) of a numeric requirement, or None for other requirements."""
+    """Return (comparison function, number) of a requirement with a numeric operator, or None for other requirements."""
     first, _, rest = requirement.strip().partition(' ')
     return (NUMERIC[first], number(rest)) if first in NUMERIC else None
 
 
 def number(value: Value) -> float | None:
-    """Return a value as a number, or None."""
+    """Convert a value to a finite number, or return None if this is impossible."""
     try:
         found = float(value)
     except (TypeError, ValueError):

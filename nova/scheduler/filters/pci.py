@@ -9,13 +9,14 @@ from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
 from nova.scheduler.resources import pci_table
 
-MAX_CHECKED_HOSTS = 100      # hosts with near devices after which the filter leaves the others to the claim
+# after so many hosts with devices near their NUMA nodes, the filter passes the other hosts unchecked to the claim
+MAX_CHECKED_HOSTS = 100
 
 
 class PciPassthroughFilter(base.Filter):
     """Hosts with enough free devices for the flavor's aliases, near the guest's NUMA nodes if the policy requires it.
 
-    The filter is always consulted, because the claim enforces the same rules.
+    The configuration cannot disable the filter, because the claim enforces the same rules.
     """
 
     checks_capacity, run_on_rebuild = True, False
@@ -50,7 +51,7 @@ def _judge(hosts: host_view.Hosts, topology: numa_request.NumaRequest, requests:
     """
     near = 0
     for position in np.flatnonzero(found & topology.mask(hosts)).tolist():
-        assert topology.source is not None           # set by the NUMA filter, which runs before
+        assert topology.source is not None           # set by the NUMA filter, which runs earlier
         host, limits = topology.source.host(hosts, position)
         pinned = fit.fit(hosts.numa.get(position, host), topology.guest, limits,
                          (hosts.pci.pools(position), requests), topology.pack)
@@ -61,5 +62,5 @@ def _judge(hosts: host_view.Hosts, topology: numa_request.NumaRequest, requests:
 
 
 def words(requests: pci_table.Requests) -> str:
-    """Return ``gpu:2, nic:1``."""
+    """Describe requests by aliases and counts: ``gpu:2, nic:1``."""
     return ', '.join(f'{each.alias_name}:{each.count}' for each in requests)

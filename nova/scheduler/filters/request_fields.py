@@ -1,9 +1,9 @@
-"""Fields of a request that filters read; they are empty if the request has no spec."""
+"""Fields of a request that filters read. Without a spec the functions return empty values or None."""
 from nova import objects
 from nova.json_types import Json
 from nova.scheduler.placement_request import Request
 
-# documented extra specs that have no scope and are not requirements on hosts
+# extra specs without a scope that are settings, not requirements on hosts
 _OTHERS = {'hide_hypervisor_id', 'group_policy'}
 
 
@@ -26,7 +26,7 @@ def properties(request: Request) -> dict[str, str]:
 
 
 def trusted_certificates(request: Request) -> list[str] | None:
-    """Return the ids of the certificates that may have signed the image, or None if it needs no signature."""
+    """Return the certificate ids that the user accepts for the image's signature, or None if the user listed none."""
     return (getattr(request.spec, 'image', None) or {}).get('trusted_certs')
 
 
@@ -41,7 +41,7 @@ def hint(request: Request, name: str) -> Json:
 
 
 def scoped(specs: dict[str, str], scope: str) -> dict[str, str]:
-    """Return {key without the scope: value} for the extra specs that have this scope or no scope."""
+    """Return {key: value} of the extra specs ``<scope>:<key>`` and of the extra specs without a scope."""
     found = {}
     for key, value in specs.items():
         first, colon, rest = key.partition(':')
@@ -54,5 +54,5 @@ def scoped(specs: dict[str, str], scope: str) -> dict[str, str]:
 
 
 def listed(text: str | None) -> list[str]:
-    """Return the parts of a comma-separated value."""
+    """Split a comma-separated value."""
     return [part for part in (part.strip() for part in str(text).split(',')) if part]

@@ -1,4 +1,4 @@
-"""TrustedFilter: hosts with integrity confirmed by an attestation service.
+"""TrustedFilter: select hosts by the trust level that an attestation service reports.
 
 The service implements the OpenAttestation API: ``POST <attestation_api_url>/PollHosts`` with ``{"hosts": [names]}``
 returns ``{"hosts": [{"host_name", "trust_lvl", "vtime"}]}``.
@@ -31,7 +31,7 @@ UNKNOWN = 'unknown'
 class TrustedFilter(base.Filter):
     """Hosts with the trust level that the extra spec ``trust:trusted_host`` requires: ``trusted`` or ``untrusted``.
 
-    Hosts that the service does not know have neither level. While the service does not answer, no host has a level.
+    A host that the service does not know has no level. While the service does not answer, no host has a level.
     """
 
     run_on_rebuild = False
@@ -45,7 +45,7 @@ class TrustedFilter(base.Filter):
         return KEY in ((spec.flavor or {}).get('extra_specs') or {})
 
     def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> dict[str, str]:
-        """Return {host: level}; poll hosts whose level is older than attestation_auth_timeout."""
+        """Return {host: level}. Query the service for hosts with a level older than attestation_auth_timeout."""
         names = set(hosts.host.tolist())
         with self._lock:
             since = time.monotonic() - self.conf.trusted_computing.attestation_auth_timeout
@@ -60,7 +60,7 @@ class TrustedFilter(base.Filter):
             return {name: self._levels[name][0] for name in names if name in self._levels}
 
     def _poll(self, names: list[str]) -> dict[str, str]:
-        """Return {host: level}, or {} if the service gives no valid answer."""
+        """Query the service for {host: level}; return {} if its answer is invalid or missing."""
         options = self.conf.trusted_computing
         if not options.attestation_server:
             LOG.error('TrustedFilter is enabled but [trusted_computing] attestation_server is not set.')

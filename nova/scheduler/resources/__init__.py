@@ -1,1 +1,1 @@
-"""Special resources of a request on a node: NUMA cells and PCI devices."""
+"""Special resources of a request (placement_request.SpecialResource): NUMA cells and PCI devices."""

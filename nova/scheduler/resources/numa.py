@@ -1,8 +1,7 @@
-"""NUMA cells of many hosts as arrays, to preselect the hosts that may take a guest before single hosts are checked
-exactly.
+"""NUMA cells of many hosts as arrays, to find quickly the hosts that may have room for a guest's NUMA topology.
 
-The mask contains every host on which ``hardware.fit`` would place the guest, and few others. The claim then fits the
-guest to these hosts in order of weight until it fits on one.
+The mask contains every host on which ``hardware.fit`` can place the guest, and few other hosts. The claim then calls
+``hardware.fit`` for these hosts, in order of weight, until one of them has room.
 """
 from __future__ import annotations
 
@@ -15,17 +14,17 @@ import numpy as np
 from nova.hardware import fit
 from nova.objects import numa
 
-# a topology as an object or as its stored text, or None
+# topology of a host: an object or the text of the database; None if the host has no NUMA topology
 Topology = numa.HostTopology | str | None
-Need = tuple[int, int, int, int | str | None]        # needs of a guest's cell: shared CPUs, pinned CPUs, MiB, page size
-Pages = tuple[tuple[tuple[str, int], int], ...]              # ((kind, size in KiB), free), …
+Need = tuple[int, int, int, int | str | None]        # of a guest cell: shared CPUs, pinned CPUs, MiB, page size
+Pages = tuple[tuple[tuple[str, int], int], ...]              # ((kind, size in KiB), number of free pages), …
 
 FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads', 'apart')
 
 
 
 def _without(array: np.ndarray, positions: list[int]) -> np.ndarray:
-    """Return a copy in which the hosts at these positions are unknown."""
+    """Return a copy of an array without the values of the hosts at these positions."""
     copied = array.copy()
     copied[positions] = -1
     return copied
@@ -34,8 +33,8 @@ def _without(array: np.ndarray, positions: list[int]) -> np.ndarray:
 class Cells:
     """NUMA cells of many hosts.
 
-    :param topologies: iterable of HostTopology, its stored text, or None for each host
-    :param limits: [fit.Overcommit] of the same length
+    :param topologies: Topology of each host
+    :param limits: fit.Overcommit of each host
     """
 
     def __init__(self, topologies: collections.abc.Iterable[Topology], limits: collections.abc.Sequence[fit.Overcommit]
@@ -49,7 +48,7 @@ class Cells:
         return self._length
 
     def changed(self, hosts: dict[int, tuple[Topology, fit.Overcommit]]) -> Cells:
-        """Return Cells in which these hosts are replaced: {position: (topology, fit.Overcommit)}."""
+        """Return Cells with new data of some hosts: {position: (topology, fit.Overcommit)}."""
         twin = object.__new__(Cells)
         twin.__dict__.update(self.__dict__)
         positions = list(hosts)
@@ -59,7 +58,7 @@ class Cells:
         return twin
 
     def mask(self, guest: numa.GuestTopology) -> np.ndarray:
-        """Return a mask of the hosts that may take the guest, which is not yet pinned."""
+        """Return a mask of the hosts that may have room for the guest. The guest's topology has no pinning yet."""
         if not self._width:
             return np.zeros(self._length, dtype=bool)
         needs: dict[Need, int] = {}
@@ -75,17 +74,17 @@ class Cells:
         return found & (some.sum(axis=1) >= len(guest.cells))
 
     def _able(self, need: Need, policy: str | None) -> np.ndarray:
-        """Return a mask [host, cell] of the cells that have the resources for one guest cell."""
+        """Return a mask [host, cell] of the host cells with enough resources for one guest cell."""
         shared, pinned, memory, pagesize = need
         facts = self._facts
         able = facts['cpus'] >= 0
         if shared:
             able &= (facts['cpus'] >= shared) & (facts['shared'] >= shared)
         if pinned:
-            # the emulator's own CPU is checked by the exact fit
+            # hardware.fit checks the CPU for the emulator threads
             able &= facts['pinnable'] >= pinned
             if shared:
-                # the cell has CPUs for pinning that are separate from its shared CPUs
+                # only a host cell with separate CPUs for pinning has both kinds of CPUs
                 able &= facts['apart'] > 0
             if policy == 'isolate':
                 able &= facts['cores'] >= pinned
@@ -110,7 +109,7 @@ class Cells:
 
     def _write(self, positions: collections.abc.Iterable[int],
                hosts: collections.abc.Iterable[tuple[Topology, fit.Overcommit]]) -> None:
-        """Fill positions that have only -1.
+        """Write the data of hosts at positions where the arrays contain only -1.
 
         :param hosts: (topology, limits) for each position
         """
@@ -138,7 +137,7 @@ class Cells:
 
 
 def _entry(topology: Topology, limits: fit.Overcommit) -> collections.abc.Sequence[tuple[tuple[int, ...], Pages]]:
-    """Return ((facts, ((kind and size of pages, free), …)), …) of the cells of a host."""
+    """Return ((values of FACTS, Pages), …) of the cells of a host."""
     if topology is None:
         return ()
     if isinstance(topology, str):
@@ -159,18 +158,18 @@ def _of_cell(cell: numa.HostCell, limits: fit.Overcommit) -> tuple[tuple[int, ..
 
 @functools.lru_cache(maxsize=1 << 15)
 def _of_text(text: str, limits: fit.Overcommit) -> tuple[tuple[int, ...], Pages]:
-    """Return the entry of a cell, cached for cells with equal hardware and usage."""
+    """Return (values of FACTS, Pages) of a cell, cached because many cells have equal hardware and usage."""
     return _of_cell(numa.load_cell(text), limits)
 
 
 @functools.lru_cache
 def _grouped(siblings: tuple[frozenset[int], ...]) -> frozenset[int]:
-    """Return the CPUs of cores with several threads, cached because most hosts have equal hardware."""
+    """Return the CPUs of all cores with several threads, cached because most hosts have equal hardware."""
     return frozenset().union(*siblings)
 
 
 def _facts(cell: numa.HostCell, limits: fit.Overcommit) -> tuple[int, ...]:
-    """Return the values of FACTS."""
+    """Return the values of a cell in the order of FACTS."""
     pinnable = fit.free_pinnable(cell)
     free = cell.pinnable - cell.pinned_cpus if pinnable else frozenset()
     alone = len(free - _grouped(cell.siblings))
@@ -180,5 +179,5 @@ def _facts(cell: numa.HostCell, limits: fit.Overcommit) -> tuple[int, ...]:
 
 
 def limits(row: collections.abc.Mapping[str, typing.Any]) -> fit.Overcommit:
-    """Return the fit.Overcommit of a compute node's row."""
+    """Return the allocation ratios of a compute node's row as fit.Overcommit."""
     return fit.Overcommit(cpu_ratio=row['cpu_allocation_ratio'], ram_ratio=row['ram_allocation_ratio'])

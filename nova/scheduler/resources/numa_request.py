@@ -1,4 +1,4 @@
-"""NUMA resources of a request; a special resource."""
+"""NUMA resources of a request, a kind of placement_request.SpecialResource."""
 import collections.abc
 import contextlib
 import dataclasses
@@ -22,16 +22,16 @@ from nova.scheduler import placement_request
 from nova.scheduler.resources import numa
 from nova.scheduler.resources import numa_table
 
-Overcommit = fit.Overcommit              # NumaRequest has a method of the module's name
+Overcommit = fit.Overcommit              # alias, because the method NumaRequest.fit hides the module ``fit``
 
 
 class NumaRequest(placement_request.SpecialResource):
-    """CPUs, memory and pages of NUMA cells.
+    """Request for CPUs, memory and pages of NUMA cells.
 
-    guest     the requested GuestTopology, not yet pinned
-    requests  pci.Request of the devices that must be near the guest
-    pack      whether the most used cells are preferred
-    source    numa_table.Topologies, set by the filter
+    guest     the requested GuestTopology without pinning
+    requests  pci.Request of the devices that must be near the guest's NUMA nodes
+    pack      True: prefer the host cells with the highest usage
+    source    numa_table.Topologies, set by the NUMA filter
     """
 
     def __init__(self, guest: topologies.GuestTopology, requests: tuple[pci.Request, ...], pack: bool) -> None:
@@ -39,19 +39,19 @@ class NumaRequest(placement_request.SpecialResource):
         self.source: numa_table.Topologies | None = None
 
     def mask(self, hosts: host_view.Hosts) -> np.ndarray:
-        """Return a mask of the hosts that may fit; hosts in ``hosts.numa`` are fitted exactly."""
+        """Return a mask of the hosts that may have room. For the hosts in ``hosts.numa``, ``fit`` decides exactly."""
         found = self._source().mask(hosts, self.guest)
         for position in hosts.numa:
             found[position] = self.fit(hosts, position).topology is not None
         return found
 
     def fit(self, hosts: host_view.Hosts, position: int) -> fit.Fit:
-        """Return the fit.Fit on a host of a view."""
+        """Try to place the guest on the NUMA cells of a host of a view."""
         host, limits = self._host(hosts, position)
         return fit.fit(host, self.guest, limits, pack=self.pack)
 
     def _source(self) -> numa_table.Topologies:
-        assert self.source is not None           # the NUMA filter has set it before
+        assert self.source is not None           # the NUMA filter has set ``source``
         return self.source
 
     def _host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, Overcommit]:
@@ -101,9 +101,9 @@ def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> NumaRequest | 
 
 def without_pinned(resources: dict[str, int],
                    special: collections.abc.Iterable[placement_request.SpecialResource]) -> dict[str, int]:
-    """Return the counted resources of a request without pinned vCPUs, which are claimed as NUMA resources.
+    """Return resources without the pinned vCPUs of a request, because NumaRequest.take claims those.
 
-    :param resources: claims.resources() with all its vCPUs
+    :param resources: claims.resources() with all vCPUs of the request
     """
     guest = next((each.guest for each in special if isinstance(each, NumaRequest)), None)
     if guest is None:
@@ -112,7 +112,7 @@ def without_pinned(resources: dict[str, int],
 
 
 def topology(flavor: Flavor, image: Image | None) -> topologies.GuestTopology | None:
-    """Return the GuestTopology that a flavor and an image request, or None."""
+    """Return the GuestTopology that a flavor and an image request, or None if they request none."""
     properties = image and image.get('properties') or {}
     if not guest_request.concerns(flavor, properties):
         return None
@@ -121,7 +121,10 @@ def topology(flavor: Flavor, image: Image | None) -> topologies.GuestTopology | 
 
 def without_server(conn: engine.Connection, hosts: host_view.Hosts,
                row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
-    """Return a view of the hosts in which a server, given its instances row, uses no resources of its node's cells."""
+    """Return a view of the hosts in which the NUMA resources of a server are free again.
+
+    :param row: the server's instances row
+    """
     text = None if row['host'] is None or row['numa_topology'] is None else numa_claims.of_node(
         conn, row['host'], row['node'])
     if not text:

@@ -1,6 +1,6 @@
 """The table of the hosts' NUMA topologies, read and updated only for requests that need one.
 
-Like the table of hosts, this table may be slightly stale, because the claim decides.
+Like the table of hosts, this table may be slightly stale, because the claim checks the current rows.
 """
 import threading
 import time
@@ -30,16 +30,16 @@ class Topologies:
 
     def __init__(self, cells: db_cells.Cells) -> None:
         self._databases, self._lock = cells, threading.Lock()
-        self._known: dict[Place, tuple[int, str | None, fit.Overcommit]] = {}        # position, text, limits
+        self._known: dict[Place, tuple[int, str | None, fit.Overcommit]] = {}    # position in _cells, topology, limits
         self._cells = numa.Cells([], [])
-        self._marks: dict[str, int] = {}                 # cell's uuid: the newest change number
-        self._numbers: dict[tuple[str, int], int] = {}   # (cell's uuid, node's id): change number of the known row
+        self._marks: dict[str, int] = {}                 # {uuid of a cell: newest change number}
+        self._numbers: dict[tuple[str, int], int] = {}   # {(uuid of a cell, id of a node): change number of its row}
         self._read_at = self._read_all = float('-inf')
-        # cache of _of: the ids of a view, self._known at that time, and the result
+        # cache of _of: (ids of a view, self._known at that time, result)
         self._index: tuple[typing.Any, typing.Any, typing.Any] = (None, None, None)
 
     def mask(self, hosts: host_view.Hosts, guest: topologies.GuestTopology) -> np.ndarray:
-        """Return a mask of the hosts of a view that may take the guest (GuestTopology, not yet pinned)."""
+        """Return a mask of the hosts of a view that may have room for a guest. Its topology has no pinning yet."""
         with self._lock:
             self._look()
             index, cells = self._of(hosts), self._cells
@@ -47,7 +47,7 @@ class Topologies:
         return found[index]
 
     def host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, fit.Overcommit]:
-        """Return (HostTopology or None, fit.Overcommit) of one host of a view, as of the last mask."""
+        """Return (HostTopology or None, fit.Overcommit) of one host of a view, as read by the last call of ``mask``."""
         row = hosts.rows[position]
         known = self._known.get((row['host'], row['node']))
         _, text, limits = (-1, None, numa.limits(row)) if known is None else known
@@ -75,7 +75,7 @@ class Topologies:
         def read(cell: db_cells.Cell) -> list[host_changes.Row]:
             with cell.db.reader() as conn:
                 return host_changes.topologies(conn) if full else self._fresh(conn, cell.uuid)
-        answers, down = self._databases.scatter(read)        # the hosts of an unreachable cell are unavailable
+        answers, down = self._databases.scatter(read)        # HostTable removes the hosts of an unreachable cell
         if self._databases.default in down:
             raise exception.ServiceUnavailable(service='database')
         rows: list[tuple[Place, str | None, fit.Overcommit]] = []
@@ -94,7 +94,7 @@ class Topologies:
         self._change(rows)
 
     def _fresh(self, conn: engine.Connection, cell: str) -> list[host_changes.Row]:
-        """Return rows with an unknown change number. Some rows are read twice, because commits become visible late."""
+        """Return the rows with unknown change numbers. The query overlaps the last one: commits become visible late."""
         since = self._marks.get(cell, 0) - host_table.WINDOW_US
         ids = [node for node, changed in host_changes.topology_numbers(conn, since)
                if self._numbers.get((cell, node)) != changed]

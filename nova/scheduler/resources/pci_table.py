@@ -14,13 +14,13 @@ from nova.objects import pci
 Stats = list[dict[str, typing.Any]] | None               # compute_nodes.pci_stats
 Requests = collections.abc.Sequence[pci.Request]
 
-KINDS_PER_HOST = 4                 # maximum number of cached distinct pools, as a multiple of the number of hosts
+KINDS_PER_HOST = 4                 # maximum number of cached distinct pci_stats, divided by the number of hosts
 
 
 class FreeDevices:
-    """The free devices of many hosts. Hosts with equal pools are evaluated once.
+    """Free devices of many hosts. Requests are compared once with each distinct pci_stats, not with each host.
 
-    :param stats: compute_nodes.pci_stats of each host; equal ones should be one object (db.types.Shared)
+    :param stats: pci_stats of each host. Equal values should be one object (db.types.Shared)
     """
 
     def __init__(self, stats: collections.abc.Iterable[Stats]) -> None:
@@ -31,11 +31,11 @@ class FreeDevices:
 
     @property
     def counts(self) -> np.ndarray | None:
-        """Free devices of each host, or None if no host has any."""
+        """Number of free devices of each host, or None if no host has free devices."""
         return self._counts if self._counts.any() else None
 
     def mask(self, requests: Requests) -> np.ndarray:
-        """Return a mask of the hosts with pools that satisfy all requests."""
+        """Return a mask of the hosts with enough free devices for all requests."""
         hosts_of_kinds = np.bincount(self._codes)
         kinds = np.zeros(len(hosts_of_kinds), dtype=np.bool_)
         for number in np.flatnonzero(hosts_of_kinds):
@@ -50,8 +50,8 @@ class FreeDevices:
         return (self._own.get(position) or self._known.pools[self._codes[position]]).pools
 
     def changed(self, stats: dict[int, Stats]) -> FreeDevices:
-        """Return FreeDevices in which these pools, {position: pci_stats}, replace those of the hosts."""
-        if len(self._known.pools) > KINDS_PER_HOST * (len(self._codes) + 1):       # most kinds are unused
+        """Return FreeDevices with new pci_stats of some hosts: {position: pci_stats}."""
+        if len(self._known.pools) > KINDS_PER_HOST * (len(self._codes) + 1):       # remove unused pci_stats
             listed = [self._known.pools[code].stats for code in self._codes]
             return FreeDevices([stats.get(position, each) for position, each in enumerate(listed)])
         twin = self._twin()
@@ -63,7 +63,7 @@ class FreeDevices:
         return twin
 
     def without(self, position: int, requests: Requests) -> FreeDevices:
-        """Return FreeDevices without the requested devices of one host, as far as its pools contain them."""
+        """Return FreeDevices in which one host no longer has the requested devices. If it lacks some, return self."""
         position = int(position)
         left = pci_pools.taken(self.pools(position), requests)
         if left is None:
@@ -81,7 +81,7 @@ class FreeDevices:
 
 
 class _PoolKinds:
-    """Distinct pools of present and former hosts, shared by a FreeDevices and its copies."""
+    """Distinct pci_stats of present and former hosts, shared by a FreeDevices and its copies."""
 
     def __init__(self) -> None:
         self.pools: list[_Pools] = []
@@ -95,13 +95,13 @@ class _PoolKinds:
             with self._lock:
                 number = self._numbers.setdefault(id(stats), len(self.pools))
                 if number == len(self.pools):
-                    # this reference prevents Python from reusing the object's id
+                    # the reference in _Pools prevents Python from reusing the id of this object
                     self.pools.append(_Pools(stats))
         return number
 
 
 class _Pools:
-    """The pools of a host. They are parsed on demand, because most uses need only the number of devices."""
+    """Pools of a pci_stats value, parsed on demand, because most callers need only the number of devices."""
 
     def __init__(self, stats: Stats) -> None:
         self.stats = stats

@@ -1,8 +1,8 @@
-"""Weighers: preferences between hosts, each normalised to 0 … 1 over the remaining hosts.
+"""Weighers: values by which the scheduler ranks the hosts that pass all filters.
 
-``weight = multiplier1 * norm(weigher1) + multiplier2 * norm(weigher2) + …``. A weigher is a row: a name, the option of
-its multiplier, and a function of the hosts. Aggregate metadata override multipliers by the option's name. Subclasses of
-BaseHostWeigher work too: see plugins.py.
+``weight = multiplier1 * norm(weigher1) + multiplier2 * norm(weigher2) + …``, where norm scales the values to 0 … 1. A
+built-in weigher is a row of WEIGHERS. In the metadata of an aggregate, the key with the name of a multiplier's option
+overrides the multiplier. Subclasses of BaseHostWeigher work too: see plugins.py.
 """
 import collections.abc
 import dataclasses
@@ -26,13 +26,13 @@ __all__ = ('AnyWeigher', 'BaseHostWeigher', 'WEIGHERS', 'Weigher', 'load', 'with
 ALL = 'nova.scheduler.weights.all_weighers'
 ENTRY_POINTS = 'nova.scheduler.weights'
 
-# function that returns a value for each host of a view, larger is better, or None if the weigher does not apply
+# function that returns a value for each host of a view (larger is better), or None if the weigher does not apply
 Values = collections.abc.Callable[[host_view.Hosts], np.ndarray | None]
 Weighed = tuple[float | np.ndarray, np.ndarray | None]           # multiplier, values
 
 
 def normalised(values: np.ndarray) -> np.ndarray:
-    """Scale values to the range from 0 (the smallest) to 1 (the largest); equal values all become 0."""
+    """Scale values to the range from 0 (the smallest) to 1 (the largest). If all values are equal, return zeros."""
     if not len(values):
         return values
     low, high = values.min(), values.max()
@@ -66,7 +66,7 @@ def hypervisor_version(hosts: host_view.Hosts) -> np.ndarray | None:
 
 
 def metrics(conf: cfg.ConfigOpts) -> Values:
-    """Return the weigher of the metrics that the options name."""
+    """Return the weigher of the host metrics in [metrics] weight_setting."""
     setting, unavailable = busy.weight_setting(conf), conf.metrics.weight_of_unavailable
 
     def weight(measured: dict[str, float] | None) -> float:
@@ -77,20 +77,20 @@ def metrics(conf: cfg.ConfigOpts) -> Values:
 
 
 def soft_affinity(hosts: host_view.Hosts) -> np.ndarray | None:
-    """Return the number of group members on each host, under soft affinity."""
+    """Return the number of group members on each host, or None if the group's policy is not soft affinity."""
     return hosts.members if _has_policy(hosts, server_groups.SOFT_AFFINITY) else None
 
 
 def soft_anti_affinity(hosts: host_view.Hosts) -> np.ndarray | None:
-    """Return the negative number of group members on each host, under soft anti-affinity."""
+    """Return the negative number of group members on each host, or None if the policy is not soft anti-affinity."""
     members = hosts.members
     return -members if members is not None and _has_policy(hosts, server_groups.SOFT_ANTI_AFFINITY) else None
 
 
 def pci_devices(hosts: host_view.Hosts) -> np.ndarray | None:
-    """Return the negative number of free PCI devices, to keep hosts with many devices free for large requests.
+    """Return the negative number of free PCI devices of each host.
 
-    Requests for devices still find suitable hosts; other requests need no devices.
+    Requests without devices then avoid the hosts with devices, and small requests those with many devices.
     """
     counts = hosts.pci.counts
     return None if counts is None else -counts
@@ -102,10 +102,10 @@ def _has_policy(hosts: host_view.Hosts, policy: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Weigher:
-    """A weigher.
+    """Built-in weigher.
 
-    :param key: option of the multiplier, and metadata key of aggregates that overrides it
-    :param values: ``values(hosts)`` -> an array with an entry for each host, larger is better; None if not applicable
+    :param key: option of the multiplier, and the metadata key of aggregates that overrides the multiplier
+    :param values: function of the type Values
     """
 
     name: str
@@ -126,7 +126,7 @@ class Weigher:
 
 AnyWeigher = Weigher | PerHost
 
-# name, option of the multiplier, ``values`` of Weigher
+# (name, option of the multiplier, function of the type Values)
 WEIGHERS = (
     ('RAMWeigher', 'ram_weight_multiplier', free_ram),
     ('CPUWeigher', 'cpu_weight_multiplier', free_cpus),
@@ -138,7 +138,7 @@ WEIGHERS = (
     ('ServerGroupSoftAntiAffinityWeigher', 'soft_anti_affinity_weight_multiplier', soft_anti_affinity),
     ('PCIWeigher', 'pci_weight_multiplier', pci_devices),
 )
-METRICS = 'MetricsWeigher'           # its multiplier and metrics are options of another group
+METRICS = 'MetricsWeigher'           # not in WEIGHERS, because its options are in the group [metrics]
 
 
 def _builtin(conf: cfg.ConfigOpts) -> dict[str, Weigher]:
@@ -148,9 +148,9 @@ def _builtin(conf: cfg.ConfigOpts) -> dict[str, Weigher]:
 
 
 def load(conf: cfg.ConfigOpts) -> tuple[AnyWeigher, ...]:
-    """Return the weighers of ``weight_classes``.
+    """Return the weighers that [filter_scheduler] weight_classes names.
 
-    :raises InvalidOption: a weigher does not exist; the text lists the available ones
+    :raises InvalidOption: a weigher does not exist; the message lists the available weighers
     """
     builtin = _builtin(conf)
     found: dict[str, AnyWeigher] = {}
@@ -171,7 +171,7 @@ def load(conf: cfg.ConfigOpts) -> tuple[AnyWeigher, ...]:
 
 
 def with_multipliers(multipliers: dict[str, float]) -> tuple[Weigher, ...]:
-    """Return the weighers with these multipliers, {option: number}."""
+    """Return the built-in weighers with these multipliers, {option: number}."""
     return tuple(Weigher(name, option, values, multipliers[option]) for name, option, values in WEIGHERS
                  if option in multipliers)
 
@@ -187,7 +187,7 @@ def weigh(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.a
 
 
 def score(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Iterable[AnyWeigher]) -> np.ndarray:
-    """Return a score that ranks the hosts at ``positions`` like their weights; it differs by a common constant."""
+    """Return weights plus a constant, for a ranking of the hosts at ``positions``. This is faster than ``weigh``."""
     total = None
     for each in weighers:
         multiplier, values = each.weigh(hosts, positions)
@@ -202,7 +202,7 @@ def score(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.a
 
 
 def scaled(multiplier: float | np.ndarray, values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return a weigher's part of the score for values between ``low`` and ``high``; the two limits must differ."""
+    """Return the contribution of a weigher to ``score``. The values are in ``low`` … ``high``, which must differ."""
     if isinstance(multiplier, np.ndarray):
         return multiplier * ((values - low) / (high - low))
     return values * (multiplier / (high - low))

@@ -1,7 +1,7 @@
-"""Operators' weighers for single hosts.
+"""Third-party weighers that evaluate one host at a time.
 
-A failing plugin is a fault of the deployment, not of the request. The failure is logged, and the weigher is ignored for
-that decision.
+If a plugin fails, the scheduler logs the error and ignores the weigher for this decision, so that the request does not
+fail.
 """
 import dataclasses
 import inspect
@@ -21,22 +21,22 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class WeighedHost:
-    """A host during weighing: ``obj`` is its host_state, ``weight`` its present weight."""
+    """Host that a plugin weighs. ``obj`` is the host_state, ``weight`` the weight until now."""
 
     obj: types.SimpleNamespace
     weight: float = 0.0
 
 
 class BaseHostWeigher:
-    """Base class of weighers written for single hosts.
+    """Base class of weighers that evaluate one host at a time.
 
-    A subclass has ``weight_object`` or ``weight_objects``. ``_weigh_object`` and ``weigh_objects`` work too.
+    A subclass overrides ``weight_object`` or ``weight_objects``, or the older ``_weigh_object`` or ``weigh_objects``.
     """
 
     _weigh_object: typing.Callable[[typing.Any, dict[str, typing.Any]], float]        # method of older plugins
 
     def weight_multiplier(self) -> float:
-        """Return the multiplier of the normalised weights; it may take the host_state as a parameter."""
+        """Return the multiplier of the normalised weights. An override may have the host_state as a parameter."""
         return 1.0
 
     def weight_object(self, host_state: types.SimpleNamespace, weight_properties: dict[str, typing.Any]) -> float:
@@ -49,7 +49,7 @@ class BaseHostWeigher:
 
     def weight_objects(self, weighed_obj_list: list[WeighedHost], weight_properties: dict[str, typing.Any]
                        ) -> list[float]:
-        """Return the weights of all hosts, a list of numbers.
+        """Return a list with the weight of each host.
 
         :param weighed_obj_list: [WeighedHost]
         """
@@ -58,13 +58,13 @@ class BaseHostWeigher:
 
 
 class PerHost:
-    """Adapter for a per-host weigher."""
+    """Adapter of a BaseHostWeigher to the interface of Weigher."""
 
-    multiplier = 1.0         # for the report of a dry run; see ``weigh``
+    multiplier = 1.0         # shown by dry runs; ``weigh`` uses the multiplier of the plugin
 
     def __init__(self, conf: cfg.ConfigOpts, wrapped: BaseHostWeigher) -> None:
         self._conf = conf
-        self._wrapped: typing.Any = wrapped          # it may have methods of older interfaces
+        self._wrapped: typing.Any = wrapped          # Any, because the plugin may have methods of older interfaces
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class PerHost:
     def weigh(self, hosts: host_view.Hosts, positions: np.ndarray) -> tuple[float | np.ndarray, np.ndarray | None]:
         """Return (multiplier, values) at the positions; values are None if the plugin failed."""
         states = list(plugins.states_of(hosts, positions))
-        assert isinstance(hosts, RequestView)    # hosts are weighed for a request
+        assert isinstance(hosts, RequestView)    # plugins need the request of the view
         try:
             values = np.asarray(self._values(states, plugins.properties(self._conf, hosts.request)), dtype=np.float64)
             multiplier = self._multiplier(states)

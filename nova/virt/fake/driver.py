@@ -1,7 +1,7 @@
 """Fake driver: every feature of the driver interface without a hypervisor.
 
-One process can have many hosts with one driver object each. Operations can be delayed or made to fail. With a state
-file the guests outlive the process like real ones.
+One process can have many fake hosts, each with a driver object. Delays and failures of operations are configurable. If
+a state directory is configured, guests survive a restart of the process, like guests of a hypervisor.
 """
 from collections.abc import Callable
 
@@ -26,18 +26,18 @@ from nova.virt.fake import machine
 from nova.virt.fake import volumes
 
 
-# Traits that ordinary processors do not have; a fake host omits them too.
+# traits that a fake host does not report, because x86 hosts with KVM do not have them
 UNLIKE_ANY_PC = frozenset({'HW_CPU_X86_AMD_SEV', 'HW_CPU_X86_AMD_SEV_ES', 'COMPUTE_VIOMMU_MODEL_SMMUV3',
                            'COMPUTE_STORAGE_BUS_LXC', 'COMPUTE_STORAGE_BUS_UML', 'COMPUTE_STORAGE_BUS_XEN',
                            'COMPUTE_NET_VIF_MODEL_NETFRONT', 'COMPUTE_NET_VIF_MODEL_SPAPR_VLAN'})
-# console output of a boot
+# lines that a guest writes to its console when it boots
 BOOT = ('kernel starts', 'disks are there', 'network is up', 'booted')
 
 
 class FakeDriver(driver.ComputeDriver):
     """Implement the required methods of the driver interface (nova/virt/driver.py) and register every feature.
 
-    ``delays`` and ``failures`` are those of the machine, and may be changed at run time.
+    ``delays`` and ``failures`` are the dicts of the Machine. Tests may change them at run time.
     """
 
     real_guests = False

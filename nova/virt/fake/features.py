@@ -1,4 +1,4 @@
-"""Features of fake guests and of their host that only change the records of the machine."""
+"""Features of fake guests and hosts that only change the state of the Machine."""
 from collections.abc import Callable
 import copy
 import typing
@@ -28,7 +28,7 @@ _WORDS = {'reboot': 'rebooted', 'shutdown': 'shut down', 'startup': 'started'}
 
 
 class Usage(monitors.Usage):
-    """Counters that grow with each reading."""
+    """Simulated counters, which increase with each read."""
 
     def __init__(self, made: machine.Machine, host: str, conf: ConfigOpts) -> None:
         super().__init__(host)
@@ -123,7 +123,7 @@ class Growth(machine.Feature):
 
 
 class Adoption(machine.Feature):
-    """Take over guests among ``foreign_guests`` of the machine."""
+    """Adopt guests of ``Machine.foreign_guests``."""
 
     def adopt(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         with self.machine.operation('adopt'), self.machine.lock:
@@ -139,7 +139,7 @@ class Adoption(machine.Feature):
 
 
 class HostControl(machine.Feature):
-    """Power and maintenance of the host. Its guests are powered off and on with the host."""
+    """Power and maintenance of the host. The power state of the guests follows the power state of the host."""
 
     def host_power_action(self, action: str) -> str:
         with self.machine.lock:
@@ -162,7 +162,7 @@ class HostControl(machine.Feature):
 
 
 class Images:
-    """Snapshot: upload a small disk. ImageCache: append the ids of images to ``cached_images`` of the machine."""
+    """Features Snapshot, which uploads a small disk, and ImageCache, which adds ids to ``Machine.cached_images``."""
 
     def __init__(self, machine: machine.Machine, images: driver.ImageSource) -> None:
         self.machine, self._images = machine, images
@@ -184,7 +184,7 @@ class Images:
 
 
 class Resize(machine.Feature):
-    """Cold migration of guests. The machine stores the state for a revert in a separate file."""
+    """Cold migration of guests. ``Machine.kept`` has the state for a revert."""
 
     def accept_guest(self, context: RequestContext, instance: Instance, flavor: Flavor) -> None:
         with self.machine.operation('accept_guest'):

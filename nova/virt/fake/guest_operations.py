@@ -1,4 +1,4 @@
-"""Operations on a running fake guest, and its observable state."""
+"""Features that operate on a running fake guest or read its state."""
 import hashlib
 import secrets
 import zlib
@@ -9,7 +9,8 @@ from nova.virt import driver
 from nova.virt.fake.machine import Machine
 
 MIB = 1024 * 1024
-# Ports on which no process listens: below the kernel's ephemeral range and below those of tests' servers.
+# First TCP port of each console kind. No process listens on these ports: the kernel's ephemeral ports and the ports of
+# servers in tests are higher.
 CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 26900}
 PORTS = 1000                 # number of ports for each kind of console
 SCREEN = (64, 48)            # pixels

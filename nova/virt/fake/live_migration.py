@@ -1,4 +1,4 @@
-"""Live migration between fake hosts of one process: the guest's record moves."""
+"""Live migration between fake hosts of one process: move the record of a guest to another Machine."""
 from __future__ import annotations
 
 import threading
@@ -15,22 +15,22 @@ from nova.objects.network_info import Vif
 from nova.virt import driver
 from nova.virt.fake.machine import Machine
 
-STEP_S = 0.02            # between two checks for requests, and two progress reports
+STEP_S = 0.02            # interval of progress reports and checks for an abort
 GIB = 1 << 30
 
-# (key of a cloud in this process, host) -> driver: the connection between hypervisors
+# {(value of ``cloud``, host): LiveMigration of the host}: the hosts that are reachable
 _REACHABLE: weakref.WeakValueDictionary[tuple[str | int, str], LiveMigration] = weakref.WeakValueDictionary()
 
 
 class LiveMigration:
-    """Live migration of ``delays['live_migrate']`` seconds. A host receives a guest only if it expects the guest.
+    """Simulated live migration that takes ``delays['live_migrate']`` seconds.
 
-    :param cloud: a value shared by all hosts that reach each other
+    :param cloud: any value; hosts with equal values reach each other
     """
 
     def __init__(self, machine: Machine, host: str, cloud: str | int) -> None:
         self.machine, self.host = machine, host
-        self.jobs: dict[str, _Job] = {}          # {uuid: migration from this host in progress}
+        self.jobs: dict[str, _Job] = {}          # {uuid of a guest: its migration from this host}
         self._wire = (cloud, host)
         self.connect()
 
@@ -39,7 +39,7 @@ class LiveMigration:
         _REACHABLE[self._wire] = self
 
     def disconnect(self) -> None:
-        """Make this host unreachable; data that it sends is lost."""
+        """Make this host unreachable: migrations from and to it fail."""
         if _REACHABLE.get(self._wire) is self:
             del _REACHABLE[self._wire]
 
@@ -79,7 +79,7 @@ class LiveMigration:
             self.jobs.pop(instance.uuid, None)
 
     def _send(self, uuid: str, wire: tuple[str | int, str], topology: str | None) -> None:
-        """Transfer the guest; it is always at exactly one host."""
+        """Move the guest in one step, so that exactly one host has it at any time."""
         other = _REACHABLE.get(wire)
         if other is None or _REACHABLE.get(self._wire) is not self:
             raise exception.VirtError(operation='migrate the guest', reason='the connection to the host is lost')
@@ -94,7 +94,8 @@ class LiveMigration:
             other.machine.save()
 
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
-        """Complete the transfer of a guest in post-copy; ``ahead`` names the host where the guest already runs."""
+        """Complete the transfer of a guest in post-copy. Tests set ``ahead``, the host on which the guest already runs.
+        """
         with self.machine.operation('await_live_migration'):
             ahead = self.machine.guests.get(instance.uuid, {}).get('ahead')
         job = _Job(GIB, instance)
@@ -120,7 +121,7 @@ class LiveMigration:
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance,
                                       network_info: list[Vif], facts: driver.MigrationFacts) -> None:
         with self.machine.operation('post_live_migration_at_source'):
-            pass                     # a fake guest leaves no remains
+            pass                     # ``_send`` has removed the guest
 
     def has_arrived(self, uuid: str) -> bool:
         with self.machine.lock:
@@ -137,7 +138,7 @@ class LiveMigration:
             self.machine.expected.pop(instance.uuid, None)
 
     def incoming_guests(self) -> list[str]:
-        """Return []: a fake host prepares no disks for an arriving guest."""
+        """Return [], because a fake guest has no disks."""
         return []
 
     def discard_incoming_guest(self, uuid: str) -> None:
@@ -164,7 +165,7 @@ class _Job:
         return not self.left()
 
     def progress(self) -> dict[str, int]:
-        """Return the figures of the driver interface: copied data grows linearly with time."""
+        """Return the argument of ``progress`` in the driver interface. The copied bytes grow linearly with time."""
         share = 1 - self.left() / self.seconds if self.seconds else 1
         values: dict[str, int] = {}
         for name, total in (('memory', self.memory), ('disk', self.disk)):

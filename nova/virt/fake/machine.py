@@ -1,4 +1,4 @@
-"""State of one fake host: the guests on which its features operate."""
+"""State of one fake host and its guests, shared by the features of the driver."""
 import contextlib
 import glob
 import json
@@ -49,30 +49,30 @@ FORMAT = versioned_records.RecordFormat[Guest](
         'ran', 'rests', 'shares', 'tpm', 'vcpus', 'volumes'}))
 INCOMING = versioned_records.RecordFormat[JsonObject](name='record of an incoming simulated guest', fields=frozenset())
 Failures = dict[str, float | Exception]
-CONSOLE_LINES = 1000         # maximum of each guest
-HOST = 'host'                # key of its samples
-STEPS = 10                   # progress reports of an operation that takes time
+CONSOLE_LINES = 1000         # maximum lines of a guest's console
+HOST = 'host'                # key of the host in Machine._samples
+STEPS = 10                   # number of progress reports of an operation with a delay
 DISK_BYTES = MIB = 1024 * 1024      # size of a snapshot
 
 
 class Machine:
-    """Guests in memory and, with a state directory, in a file that outlives the process.
+    """Guests of a fake host, in memory and, if a state directory is configured, in files.
 
-    delays     {operation: seconds}; operations are names of methods of the driver
-    failures   {operation: share of the calls that fail, or an exception to raise}
+    delays     {operation: seconds}; an operation is the name of a method of the driver
+    failures   {operation: fraction of the calls that fail, or an exception to raise}
     lock       reentrant lock for reads and changes of guests
     guests     {uuid: guest}
     kept       {uuid: former state} of guests that have moved away and may be reverted
     incoming   uuids of guests with an incomplete cold migration to this host
     foreign_guests  {uuid: power state} of guests of another program
-    tpms       {uuid: content} of the TPMs of guests in a rebuild
-    expected   {uuid: [port id]} of guests that will arrive by live migration
+    tpms       {uuid: content of the TPM} of guests during a rebuild
+    expected   {uuid: [port id]} of guests for which this host is the destination of a live migration
     on_event       called with (uuid, power state) when a guest changes state without a request
     shares_disks   whether the host shares the disks of its guests with the other hosts
     maintenance    whether the host refuses new guests
     cached_images  ids of images fetched ahead of time
 
-    ``guests_file``, ``kept_file`` and ``incoming_file`` are None without a directory.
+    ``guests_file``, ``kept_file`` and ``incoming_file`` are the paths of the files, or None without a directory.
     """
 
     def __init__(self, host: str, directory: str | None, delays: dict[str, str], failures: dict[str, str]) -> None:
@@ -85,7 +85,7 @@ class Machine:
         self.foreign_guests: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
         self.tpms: dict[str, str] = {}
-        self._samples: dict[str, int] = {}           # {uuid or HOST: number of its samples}
+        self._samples: dict[str, int] = {}           # {uuid or HOST: number of samples until now}
         self._run = str(time.monotonic_ns())
         self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None
         self.shares_disks = self.maintenance = False
@@ -95,10 +95,10 @@ class Machine:
         self.kept_file = self._directory and self._directory / f'{host}.kept'
         self.incoming_file = self._directory and self._directory / f'{host}.incoming'
         self._unreadable: dict[pathlib.Path, JsonObject] = {}
-        self._disks = f'snapshot-{host}-'        # prefix of the names of copied disks
+        self._disks = f'snapshot-{host}-'        # prefix of the names of temporary disks
 
     def load(self) -> None:
-        """Read the state of an earlier process; remove the disk of a crashed snapshot."""
+        """Read the state files, and remove temporary disks that a crash left."""
         if (self._directory is None or self.guests_file is None or self.kept_file is None
                 or self.incoming_file is None):
             return
@@ -108,7 +108,7 @@ class Machine:
         with self.lock:
             self.guests = self._read(self.guests_file)
             self.kept = self._read(self.kept_file)
-            # the file has a list of uuids, or records by uuid
+            # the file has {uuid: record}, or a list of uuids if an older release wrote it
             self.incoming = set(map(str, _loaded(self.incoming_file)))
 
     def save(self) -> None:
@@ -117,7 +117,7 @@ class Machine:
             self._replace(self.guests_file, self.guests)
 
     def _read(self, path: pathlib.Path) -> dict[str, Guest]:
-        """Return {uuid: guest} of a file. An unreadable record is logged and preserved in the file."""
+        """Return {uuid: guest} of a file. Log unreadable records; ``_replace`` writes them back unchanged."""
         found = {}
         loaded = _loaded(path)
         for uuid, guest in loaded.items() if isinstance(loaded, dict) else ():
@@ -136,9 +136,9 @@ class Machine:
 
     @contextlib.contextmanager
     def operation(self, name: str, report: progress.Report = progress.ignore) -> Iterator[None]:
-        """Simulate an operation with the configured delay and failure rate.
+        """Wait for the configured delay of an operation, and possibly fail, before the block.
 
-        :param report: called with the progress during the delay
+        :param report: called with the percentage during the delay
         """
         seconds, steps = self.delays.get(name, 0), 1 if report is progress.ignore else STEPS
         for step in range(1, steps + 1) if seconds else ():
@@ -150,16 +150,13 @@ class Machine:
 
     @contextlib.contextmanager
     def change(self, name: str) -> Iterator[None]:
-        """Simulate an operation that changes guests in the block, with the lock held; save the guests."""
+        """Like ``operation``, for a block that changes guests: hold the lock and save the guests afterwards."""
         with self.operation(name), self.lock:
             yield
             self.save()
 
     def fail(self, name: str) -> None:
-        """Fail with the configured rate.
-
-        :raises VirtError: or the exception that is configured
-        """
+        """Raise the exception that is configured for an operation, or a VirtError in a fraction of the calls."""
         failure = self.failures.get(name)
         if isinstance(failure, Exception):
             raise failure
@@ -169,7 +166,7 @@ class Machine:
     def guest(self, instance: Instance) -> Guest:
         """Return the guest of a server.
 
-        :raises GuestNotFound: this host has none
+        :raises GuestNotFound: this host does not have the guest
         """
         with self.lock:
             if instance.uuid not in self.guests:
@@ -198,7 +195,7 @@ class Machine:
             self.save()
 
     def counters(self) -> dict[str, Counters]:
-        """Return {uuid: Counters} of the running guests. They grow with each call, in the same way for every guest."""
+        """Return {uuid: Counters} of the running guests. The values increase with each call."""
         with self.lock:
             running = {uuid: guest for uuid, guest in self.guests.items() if guest['power_state'] == states.RUNNING}
             kept = {*running, HOST}
@@ -207,7 +204,7 @@ class Machine:
                     for uuid, guest in running.items()}
 
     def sample(self, name: str, vcpus: int, memory_mb: int) -> Counters:
-        """Return the next sample of a guest or the host: a load that rises and falls within 16 samples."""
+        """Return the next Counters of a guest or the host. The simulated load rises and falls within 16 calls."""
         with self.lock:
             number = self._samples[name] = self._samples.get(name, -1) + 1
         load = 9 * number + abs(number % 16 - 8)
@@ -233,17 +230,17 @@ class Machine:
             if device.get('destination_type') == 'volume' and (volume_id := device['volume_id'])}
 
     def give_tpm(self, instance: Instance, keep: bool) -> None:
-        """Give a guest its preserved TPM, or a new one with unique content."""
+        """Give a guest the TPM preserved during a rebuild, or a new TPM with random content."""
         kept = self.tpms.pop(instance.uuid, '')
         self.guests[instance.uuid]['tpm'] = kept if keep and kept else uuidlib.uuid4().hex
 
     def keep(self, uuid: str, guest: Guest) -> None:
-        """Store the state of a guest for a revert."""
+        """Store the document of a guest in ``kept``, for a revert of its move."""
         self.kept[uuid] = guest
         self._save_kept()
 
     def forget_kept(self, uuid: str) -> None:
-        """Delete the stored state of a guest after the confirmation of its move."""
+        """Remove a guest from ``kept``, because its move was confirmed."""
         if self.kept.pop(uuid, None) is not None:
             self._save_kept()
 
@@ -252,7 +249,7 @@ class Machine:
             self._replace(self.kept_file, self.kept)
 
     def set_incoming(self, uuid: str, is_incoming: bool) -> None:
-        """Record whether a guest is partially transferred."""
+        """Record whether a cold migration of a guest to this host is incomplete."""
         if is_incoming != (uuid in self.incoming):
             (self.incoming.add if is_incoming else self.incoming.discard)(uuid)
             if self.incoming_file is not None:
@@ -275,7 +272,7 @@ class Feature:
 
 
 def _loaded(path: pathlib.Path) -> JsonObject | list[Json]:
-    """Return the JSON of a file; empty if the file is missing or invalid."""
+    """Return the JSON document of a file, or {} if the file is missing or invalid."""
     try:
         found: JsonObject | list[Json] = orjson.loads(path.read_bytes())
         return found
@@ -292,7 +289,7 @@ _DEVICE_KEYS = ('address', 'vendor_id', 'product_id', 'dev_type', 'numa_node', '
 def configured_devices(values: list[str], host: str) -> list[pci.Device]:
     """Return the devices of a host as described by [fake] pci_devices.
 
-    :raises InvalidInput: the description is malformed
+    :raises InvalidInput: the value of the option is invalid
     """
     try:
         decoded = [json.loads(value) for value in values]
@@ -304,9 +301,9 @@ def configured_devices(values: list[str], host: str) -> list[pci.Device]:
 
 
 def assigned_devices(instance: Instance, guests: dict[str, Guest]) -> list[str]:
-    """Return the addresses of the instance's devices, or of the guest's devices if the instance has not loaded them.
+    """Return PCI addresses of the instance's devices. If the instance has not loaded them, read the guest's record.
 
-    :param guests: {uuid: guest} of the host: a device belongs to one guest
+    :param guests: {uuid: guest} of the host, to check that each device belongs to one guest
     :raises VirtError: another guest has one of the devices
     """
     if not instance.obj_attr_is_set('pci_devices'):

@@ -1,4 +1,4 @@
-"""Volumes of fake guests, and their snapshots and sizes: entries in the record of the guest."""
+"""Features for volumes of fake guests. They record volumes, snapshots and sizes in the documents of guests."""
 from collections.abc import Callable
 
 from nova import exception
@@ -16,7 +16,7 @@ from nova.virt.fake.machine import Feature, Machine
 class Volumes:
     """Record volumes of guests in ``volumes``.
 
-    :param address: address of the host, for the volume connector
+    :param address: IP address of the host in the connector properties
     """
 
     def __init__(self, machine: Machine, host: str, address: str) -> None:
@@ -69,7 +69,7 @@ class VolumeSnapshots(Feature):
 
     def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
                     begun: Callable[[], None] | None = None) -> None:
-        """Record an empty copy, because a simulated guest writes no data."""
+        """Record the copy, but write no data, because volumes of simulated guests have no data."""
         with self.machine.change('create_volume_snapshot'):
             guest = self.machine.guest(instance)
             guest.setdefault('copies', []).append([volume_id, create_info['new_file'], bool(guest.get('rests'))])

@@ -1,1 +1,1 @@
-"""Bare metal servers through the Bare Metal service (Ironic): ADR 0022."""
+"""Driver for bare metal servers, a client of the Bare Metal service (Ironic); see ADR 0022."""

@@ -1,4 +1,4 @@
-"""Client of the Bare Metal API, limited to calls for servers: https://docs.openstack.org/api-ref/baremetal/."""
+"""Client for the calls of the Bare Metal API that the driver uses: https://docs.openstack.org/api-ref/baremetal/."""
 import collections
 from collections.abc import Callable, Iterator
 import json
@@ -15,11 +15,11 @@ from nova.json_types import Json, JsonObject
 from nova.runtime import rest_client
 
 SERVICE_TYPE = 'baremetal'
-VERSION = '1.82'                         # microversion of the API that added shards
-PAGE = 500                               # nodes in one response
-# A conductor locks a node while it works on the node; a refused request is retried after these seconds.
+VERSION = '1.82'                         # microversion; version 1.82 added shards
+PAGE = 500                               # maximum items in one response
+# Pauses before retries of a request that Ironic refused because another operation had locked the node
 LOCKED_PAUSES_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30)
-POLL_INTERVALS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # poll intervals of a changing node; the last one repeats
+POLL_INTERVALS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # pauses between reads of a node in transition; the last one repeats
 
 
 # a node with the fields that the driver reads
@@ -35,7 +35,7 @@ FIELDS = tuple(Node.__annotations__)
 
 
 class Client:
-    """Client shared by all threads. Errors of the Bare Metal service are raised as VirtError with its message."""
+    """Thread-safe client. Methods raise errors of the Bare Metal service as VirtError with the service's message."""
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._options = conf.ironic
@@ -44,7 +44,7 @@ class Client:
     # ---- nodes
 
     def nodes(self) -> list[Node]:
-        """Return all nodes of this host with FIELDS.
+        """Return the FIELDS of all nodes in the conductor group and shard of this host.
 
         :raises VirtError: the service does not respond
         """
@@ -73,12 +73,12 @@ class Client:
         return found
 
     def find(self, uuid: str) -> Node | None:
-        """Return a node with all fields, or None."""
+        """Return a node with all fields, or None if it does not exist."""
         answer = self._call('look at a node', 'GET', f'/v1/nodes/{_segment(uuid)}', fine=(404,))
         return answer.json() if answer.status_code != 404 else None
 
     def addresses(self, uuid: str | None = None) -> collections.defaultdict[str, list[str]]:
-        """Return {uuid of a node: MAC addresses of its network cards} for this node, or for all nodes."""
+        """Return {uuid of a node: MAC addresses of its network cards} for the node ``uuid``, or for all nodes."""
         query = {'fields': 'uuid,address,node_uuid', 'limit': str(PAGE), **({'node': uuid} if uuid else {})}
         found: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
         for port in self._pages('look at the network cards', query, 'ports'):
@@ -86,19 +86,22 @@ class Client:
         return found
 
     def node_of(self, instance_uuid: str) -> Node | None:
-        """Return the node of a server, or None."""
+        """Return the node of a server, or None if no node has the server."""
         query = {'instance_uuid': instance_uuid, 'fields': ','.join(FIELDS)}
         found = self._call('look for a node', 'GET', '/v1/nodes?' + urllib.parse.urlencode(query)).json()['nodes']
         return found[0] if found else None
 
     def update(self, uuid: str, operation: str, *changes: tuple[str, Any]) -> None:
-        """Set fields of a node by their paths; None removes a field."""
+        """Set fields of a node.
+
+        :param changes: (JSON path of a field, value); None removes the field
+        """
         self._call(operation, 'PATCH', f'/v1/nodes/{_segment(uuid)}', body=[
             {'op': 'remove', 'path': path} if value is None else {'op': 'add', 'path': path, 'value': value}
             for path, value in changes])
 
     def faults(self, uuid: str, interfaces: tuple[str, ...]) -> dict[str, str]:
-        """Return {interface: reason} of a node's interfaces that fail validation."""
+        """Return {interface: reason} of the driver interfaces of a node that fail validation."""
         found = self._call('check the node', 'GET', f'/v1/nodes/{_segment(uuid)}/validate').json()
         return {name: found[name].get('reason') or 'no reason is given' for name in interfaces
                 if not found.get(name, {}).get('result')}
@@ -106,7 +109,7 @@ class Client:
     # ---- ports
 
     def ports(self, uuid: str) -> list[str]:
-        """Return ids of the network ports attached to a node."""
+        """Return ids of the Neutron ports (VIFs) attached to a node."""
         return [vif['id'] for vif in
                 self._call('look at the ports', 'GET', f'/v1/nodes/{_segment(uuid)}/vifs').json()['vifs']]
 
@@ -139,9 +142,9 @@ class Client:
 
     def wait(self, uuid: str, operation: str, seconds: float, reached: Callable[[Node], bool],
              failed: Callable[[Node], bool] = lambda node: False) -> Node:
-        """Wait until the node is in the wanted state and return it.
+        """Poll the node until ``reached(node)`` is true, and return the node.
 
-        :raises VirtError: the node has failed or ``seconds`` have passed
+        :raises VirtError: ``failed(node)`` is true, or ``seconds`` have passed
         """
         deadline = time.monotonic() + seconds
         looks = iter(POLL_INTERVALS_S)
@@ -189,7 +192,7 @@ def _failure(operation: str, reason: str) -> exception.VirtError:
 
 
 def _reason(answer: requests.Response) -> str:
-    """Return the message of an error; the service wraps it in JSON, sometimes twice."""
+    """Return the message of an error response. The service encodes the message as JSON once or twice."""
     try:
         found = answer.json()['error_message']
         found = json.loads(found) if isinstance(found, str) else found

@@ -1,7 +1,8 @@
-"""Bare metal driver: each node of the Bare Metal service is a node of this host, with one server.
+"""Bare metal driver: each node of the Bare Metal service is a node of this host and can have one server.
 
-This host keeps no copy of the Bare Metal service's state: every method reads the node and continues from there, also
-after a crash. A node belongs to this host by ``nova_host_id`` in its instance_info; nodes of other users are ignored.
+The driver stores no state. Every method reads the node from the Bare Metal service and continues from its state, also
+after a crash. The instance_info of a node with a server has ``nova_host_id``, the name of the server's compute host.
+Nodes with another value are ignored.
 """
 from collections.abc import Callable
 from typing import Any
@@ -27,22 +28,22 @@ from nova.virt.ironic import nodes
 
 POWER = {'power on': states.RUNNING, 'power off': states.SHUTDOWN, 'rebooting': states.RUNNING}
 AVAILABLE, ACTIVE, RESCUED = 'available', nodes.ACTIVE, nodes.RESCUED
-# provision states (https://docs.openstack.org/ironic/latest/user/states.html) in which a node has a removable server
+# provision states (https://docs.openstack.org/ironic/latest/user/states.html) in which a node's server can be deleted
 DEPLOYED = {ACTIVE, RESCUED, 'deploy failed', 'error', 'rescue failed', 'unrescue failed', 'wait call-back',
             'deploy hold', 'rescue wait'}
-# CHANGING: transitions to or from such a state; CLEANED: preparation for the next server; NOT_ENROLLED: unavailable
+# transitions to or from a state of DEPLOYED; preparation for the next server; states of nodes that cannot have a server
 CHANGING = {'deploying', 'deleting', 'rebuild', 'deleted', 'rescuing', 'unrescuing'}
 CLEANED = {'cleaning', 'clean wait', 'clean hold'}
 NOT_ENROLLED = {'enroll', 'verifying', 'manageable', 'inspecting', 'inspect wait', 'inspect failed', 'adopting',
                 'adopt failed'}
-# files of a config drive, and their names in the Bare Metal service
+# {file of a config drive: key of the file in a configdrive document of the Bare Metal service}
 DRIVE = {'openstack/latest/meta_data.json': 'meta_data', 'openstack/latest/network_data.json': 'network_data',
          'openstack/latest/user_data': 'user_data', 'openstack/latest/vendor_data.json': 'vendor_data'}
-OLD_VERSION = 1                          # hypervisor_version: nodes have no version
+OLD_VERSION = 1                          # hypervisor_version, a constant because nodes have no version
 
 
 class NoUsage(monitors.Usage):
-    """Bare metal has no counters, and this host is not one of its nodes."""
+    """No counters: bare metal servers have none, and the counters of this host do not describe its nodes."""
 
     def nodes(self) -> dict[str, Counters]:
         return {}
@@ -51,7 +52,7 @@ class NoUsage(monitors.Usage):
 class IronicDriver(driver.ComputeDriver):
     """Implement the required methods of the driver interface (nova/virt/driver.py); register Rescue and Consoles."""
 
-    real_guests = False                  # this host plumbs no ports for bare metal servers
+    real_guests = False                  # this host creates no network devices for bare metal servers
 
     def __init__(self, conf: ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,
@@ -83,7 +84,7 @@ class IronicDriver(driver.ComputeDriver):
             supported_instances=[[arch, 'baremetal', 'hvm']], traits=self._traits(node))
 
     def _traits(self, node: ironic_client.Node) -> list[str]:
-        """Return the traits of the node, including its resource class while it can have a server."""
+        """Return the traits of the node, and a trait of its resource class if it can have a server of this host."""
         usable = not node['maintenance'] and (self._nodes.is_ours(node) if node['instance_uuid']
                                               else node['provision_state'] == AVAILABLE)
         own = [machines.class_name(node['resource_class'])] if usable and node['resource_class'] else []
@@ -121,7 +122,7 @@ class IronicDriver(driver.ComputeDriver):
         self._nodes.switch_on(uuid)
 
     def _ready(self, instance: Instance) -> ironic_client.Node:
-        """Return the scheduled node after the cleaning that follows its previous server.
+        """Return the node that the scheduler chose. Wait until it is clean after the deletion of its previous server.
 
         :raises BuildFailed: the node cannot have a server
         """
@@ -137,7 +138,7 @@ class IronicDriver(driver.ComputeDriver):
         return node
 
     def _info(self, instance: Instance, image: Image) -> dict[str, Any]:
-        """Return the instance_info of a server's node, with the flavor's capabilities, which control the deployment."""
+        """Return the instance_info of a server's node. It has the flavor's capabilities, which control the deployment."""
         specs = (instance.flavor or {}).get('extra_specs') or {}
         wanted = {key.removeprefix('capabilities:'): value for key, value in specs.items()
                   if key.startswith('capabilities:')}
@@ -173,7 +174,7 @@ class IronicDriver(driver.ComputeDriver):
                 lambda found: found['instance_uuid'] != instance.uuid or found['provision_state'] in {
                     AVAILABLE, *CLEANED},
                 lambda found: found['provision_state'] in ('error', 'clean failed'))
-        if node['instance_uuid'] == instance.uuid:               # the node was claimed but not deployed
+        if node['instance_uuid'] == instance.uuid:               # the build failed before the deployment
             self._client.update(uuid, 'give the node back', ('/instance_info', {}), ('/instance_uuid', None))
 
     # ---- power
@@ -189,7 +190,7 @@ class IronicDriver(driver.ComputeDriver):
             try:
                 self._nodes.await_power(node['uuid'], 'power off', timeout)
                 return
-            except exception.VirtError:              # the OS did not shut down
+            except exception.VirtError:              # the guest OS did not shut down in time
                 pass
         self._client.power(node['uuid'], 'power off')
         self._nodes.await_power(node['uuid'], 'power off')
@@ -211,7 +212,7 @@ def _power_state(node: ironic_client.Node) -> int:
 
 
 def _number(properties: dict[str, str | int], name: str) -> int:
-    """Return a number that inspection or an operator stored in the node's properties, possibly as text."""
+    """Return a property of the node as a number. Inspection or an operator may have stored it as text."""
     try:
         return max(0, int(properties.get(name) or 0))
     except (TypeError, ValueError):
@@ -219,7 +220,7 @@ def _number(properties: dict[str, str | int], name: str) -> int:
 
 
 def _drive(request: driver.SpawnRequest) -> JsonObject:
-    """Return the documents from which the Bare Metal service builds the config drive."""
+    """Return the documents with which the Bare Metal service creates the config drive."""
     found: JsonObject = {}
     for path, name in DRIVE.items():
         content = (request.config_drive or {}).get(path)

@@ -1,4 +1,4 @@
-"""Features of bare metal servers: serial consoles, and the rescue with the ramdisk of their node."""
+"""Features of bare metal servers: serial consoles, and rescue with the ramdisk that Ironic has for the node."""
 from typing import Any
 import urllib.parse
 
@@ -41,7 +41,7 @@ class Consoles:
 
 
 def console_address(info: ConsoleInfo) -> tuple[str, int] | None:
-    """Return (host, port) of a raw TCP serial console such as socat's, or None for other types."""
+    """Return (host, port) of a socat console, which is a raw TCP connection, or None for other console types."""
     if info.get('type') != 'socat':
         return None
     try:

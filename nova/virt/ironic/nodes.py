@@ -1,18 +1,18 @@
-"""Nodes with servers of this host, and their power states."""
+"""Find the nodes with servers of this host, and change their power states."""
 from nova import exception
 from nova.objects.instance import Instance
 from nova.virt.ironic.client import Client
 from nova.virt.ironic.client import Node
 
-OWNER = 'nova_host_id'                   # key of instance_info: name of the compute host
+OWNER = 'nova_host_id'                   # key of instance_info with the name of the compute host
 ACTIVE, RESCUED = 'active', 'rescue'     # provision states
 
 
 class Nodes:
-    """Lookup and power of nodes.
+    """Nodes with servers of this host.
 
     :param host: name of the compute host
-    :param power_s: timeout in seconds of a power change
+    :param power_s: timeout of a power state change in seconds
     """
 
     def __init__(self, client: Client, host: str, power_s: float) -> None:
