@@ -66,7 +66,7 @@ class Moves:
                                       aggregate=migration['arguments'].get('aggregate'))
 
         needed: dict[str, int] = {}
-        if migration['arguments'].get('in_place'):  # claim only what the new flavor has more than the old one
+        if migration['arguments'].get('in_place'):  # claim only the difference between the flavors
             needed = request.resources
             had = claims.resources({**row, 'numa_topology': None})
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})

@@ -96,8 +96,7 @@ class RequestClass:
         self._score = pipeline.rounded(np.zeros(len(self._left)) if score is None else score)
 
     def _update(self) -> bool:
-        """Compute the weights of hosts chosen since the last call. Return False if all hosts must be evaluated again.
-        """
+        """Compute the weights of hosts chosen since the last call. Return False if all hosts need a new evaluation."""
         placed = self._hosts.placed
         while self._seen < len(placed):
             position = placed[self._seen]
@@ -150,7 +149,7 @@ class _ValueRange:
             self._at_end: dict[float, int] = {}  # {minimum or maximum: number of unchosen hosts with that value}
 
     def holds(self, index: int, values: np.ndarray | None, again: bool) -> bool:
-        """Tell whether minimum and maximum are certainly unchanged after the host at this index was chosen.
+        """Tell whether minimum and maximum certainly do not change if the chosen host at this index no longer passes.
 
         :param values: array with the weigher's present value for this host
         :param again: whether the host was chosen before

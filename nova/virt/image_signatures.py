@@ -97,7 +97,7 @@ class Verifier:
             raise _Refused('its signature does not match its data') from error
 
     def _certificate(self, context: RequestContext | None, ident: str) -> x509.Certificate:
-        """Return a certificate from the directory or the lookup function. Refuse a certificate that is not valid now."""
+        """Return a certificate from the directory or the lookup function. Refuse it if it is not valid at this time."""
         if not _ID.match(ident):
             raise _Refused('the id of its certificate is not valid')
         try:

@@ -9,8 +9,7 @@ from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
 from nova.scheduler.resources import pci_table
 
-# after so many hosts with devices near their NUMA nodes, the filter passes the other hosts unchecked to the claim
-MAX_CHECKED_HOSTS = 100
+MAX_CHECKED_HOSTS = 100      # number of hosts with near devices after which the filter passes the others unchecked
 
 
 class PciPassthroughFilter(base.Filter):

@@ -121,10 +121,7 @@ def topology(flavor: Flavor, image: Image | None) -> topologies.GuestTopology | 
 
 def without_server(conn: engine.Connection, hosts: host_view.Hosts,
                row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
-    """Return a view of the hosts in which the NUMA resources of a server are free again.
-
-    :param row: the server's instances row
-    """
+    """Return a view of the hosts in which the NUMA resources of a server (its instances row) are free."""
     text = None if row['host'] is None or row['numa_topology'] is None else numa_claims.of_node(
         conn, row['host'], row['node'])
     if not text:

@@ -9,8 +9,7 @@ from nova.virt import driver
 from nova.virt.fake.machine import Machine
 
 MIB = 1024 * 1024
-# First TCP port of each console kind. No process listens on these ports: the kernel's ephemeral ports and the ports of
-# servers in tests are higher.
+# First TCP port of each console type; below the kernel's ephemeral ports and the ports of servers in tests
 CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 26900}
 PORTS = 1000                 # number of ports for each kind of console
 SCREEN = (64, 48)            # pixels

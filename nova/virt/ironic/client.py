@@ -92,10 +92,7 @@ class Client:
         return found[0] if found else None
 
     def update(self, uuid: str, operation: str, *changes: tuple[str, Any]) -> None:
-        """Set fields of a node.
-
-        :param changes: (JSON path of a field, value); None removes the field
-        """
+        """Change fields of a node: (JSON path, value). The value None removes the field."""
         self._call(operation, 'PATCH', f'/v1/nodes/{_segment(uuid)}', body=[
             {'op': 'remove', 'path': path} if value is None else {'op': 'add', 'path': path, 'value': value}
             for path, value in changes])

@@ -1,8 +1,7 @@
 """Bare metal driver: each node of the Bare Metal service is a node of this host and can have one server.
 
 The driver stores no state. Every method reads the node from the Bare Metal service and continues from its state, also
-after a crash. The instance_info of a node with a server has ``nova_host_id``, the name of the server's compute host.
-Nodes with another value are ignored.
+after a crash. Nodes of other users are ignored: ``nova_host_id`` in instance_info is the compute host of the server.
 """
 from collections.abc import Callable
 from typing import Any
@@ -138,7 +137,7 @@ class IronicDriver(driver.ComputeDriver):
         return node
 
     def _info(self, instance: Instance, image: Image) -> dict[str, Any]:
-        """Return the instance_info of a server's node. It has the flavor's capabilities, which control the deployment."""
+        """Return the instance_info of a server's node, including the flavor's capabilities for the deployment."""
         specs = (instance.flavor or {}).get('extra_specs') or {}
         wanted = {key.removeprefix('capabilities:'): value for key, value in specs.items()
                   if key.startswith('capabilities:')}

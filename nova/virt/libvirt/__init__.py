@@ -1,4 +1,4 @@
-"""The libvirt driver. Its modules may import the distribution's module libvirt from a virtual environment."""
+"""The libvirt driver. In a virtual environment, it can import the module libvirt of the Linux distribution."""
 from nova.runtime import system_modules
 
 system_modules.use()

@@ -1,4 +1,4 @@
-"""Common part of the drivers of virtual machines and containers: the required methods that both share."""
+"""Methods that are equal in the drivers of virtual machines and containers."""
 import contextlib
 import logging
 import os
@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 class LibvirtBase(driver.ComputeDriver):
-    """Base class of drivers; their constructors set ``storage``, ``hypervisor`` and ``_guests``."""
+    """Base class of both drivers. A subclass sets ``storage``, ``hypervisor`` and ``_guests`` in its constructor."""
 
     storage: Storage
     hypervisor: Host
@@ -31,7 +31,7 @@ class LibvirtBase(driver.ComputeDriver):
         self.hypervisor.close()
 
     def report_change(self, uuid: str) -> None:
-        """Report the state of a guest after an event of libvirt."""
+        """Call ``on_event`` with the present state of a guest, because libvirt has sent an event."""
         if self._guests.hold_event(uuid) or not self.storage.exists(uuid):
             return
         with contextlib.suppress(exception.GuestNotFound):
@@ -41,8 +41,8 @@ class LibvirtBase(driver.ComputeDriver):
             self.on_event(uuid, state)
 
     def _log_disk_errors(self, uuid: str) -> None:
-        """Log why QEMU paused a guest that no request paused."""
-        with contextlib.suppress(exception.VirtError):           # libvirt's containers have no such disks
+        """Log the disk errors of a paused guest: QEMU pauses a guest after a failed write."""
+        with contextlib.suppress(exception.VirtError):           # containers do not support this call
             for target, wrong in self.hypervisor.disk_errors(uuid).items():
                 LOG.error('Guest %s is paused after a failed write to its disk %s: %s. No data is lost; fix the cause, '
                           'then unpause the server.', uuid, target, wrong)

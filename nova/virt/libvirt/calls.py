@@ -1,6 +1,6 @@
-"""Operations on one domain. Each function gets libvirt's connection or domain.
+"""Calls of libvirt for one domain. The first parameter of each function is libvirt's connection or domain.
 
-The functions run through ``Host.run`` or ``Host.guest``. They take no lock, write no log, and are idempotent.
+``Host.run`` and ``Host.guest`` call these functions. The functions take no lock, write no log, and are idempotent.
 """
 import contextlib
 from collections.abc import Iterator
@@ -17,20 +17,20 @@ from nova.virt.libvirt.domain import mediated
 
 _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
              | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA)
-# flags that remove UEFI variables and TPM state together with the definition, or keep them
+# flags of undefine that remove or keep UEFI variables and TPM state
 _REMOVE = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_TPM
 _KEEP = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
 _COUNTERS = (libvirt.VIR_DOMAIN_STATS_CPU_TOTAL | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_BLOCK
              | libvirt.VIR_DOMAIN_STATS_INTERFACE)
-# libvirt's refusals to read a statistic: the kernel does not count it, or the device is gone
+# error codes of libvirt if the kernel does not count a statistic or the device was removed
 _UNREADABLE = (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_INTERNAL_ERROR,
                libvirt.VIR_ERR_SYSTEM_ERROR)
-KILL_ATTEMPTS = 3                        # libvirt gives up each attempt after 15 s if the process does not exit
+KILL_ATTEMPTS = 3                        # domain.destroy() fails after 15 s if the process has not exited
 
 
 @contextlib.contextmanager
 def suppressed(*codes: int) -> Iterator[None]:
-    """Suppress libvirt's errors with these codes in the block."""
+    """Suppress libvirtError with these error codes in the block."""
     try:
         yield
     except libvirt.libvirtError as error:
@@ -49,14 +49,14 @@ def define_and_start(connection: libvirt.virConnect, _uuid: str, text: str) -> N
 
 
 def define_and_pause(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
-    """Define and start a guest paused before its first instruction, so that its devices exist."""
+    """Define a guest and start it in the paused state, before its first instruction. Its devices then exist."""
     domain = connection.defineXML(text)
     if not domain.isActive():
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
 
 
 def start(domain: libvirt.virDomain) -> None:
-    """Start a domain from its saved memory if any; resume it if it is paused."""
+    """Start a domain, from its saved memory if it was suspended. If the domain is paused, resume it."""
     if not domain.isActive():
         domain.create()
     elif domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
@@ -64,7 +64,7 @@ def start(domain: libvirt.virDomain) -> None:
 
 
 def start_paused(domain: libvirt.virDomain) -> None:
-    """Start a domain from its saved memory, paused before the next instruction."""
+    """Start a domain in the paused state, from its saved memory if it was suspended."""
     if not domain.isActive():
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
 
@@ -82,14 +82,14 @@ def stop(domain: libvirt.virDomain) -> None:
 
 
 def stop_and_forget(domain: libvirt.virDomain) -> None:
-    """Power a domain off and delete its saved memory, so that the next start is a boot."""
+    """Power a domain off and delete its saved memory, so that it boots at its next start."""
     stop(domain)
     if domain.hasManagedSaveImage():
         domain.managedSaveRemove()
 
 
 def undefine(domain: libvirt.virDomain, keep_state: bool = False) -> None:
-    """Stop and undefine a domain; skip a guest of another program that was not adopted."""
+    """Stop and undefine a domain. Do nothing if another program created the domain and it was not adopted."""
     if not _has_owner(domain):
         return
     stop(domain)
@@ -103,7 +103,7 @@ def _has_owner(domain: libvirt.virDomain) -> bool:
 
 
 def described(domain: libvirt.virDomain) -> tuple[str, str | None]:
-    """Return (XML of the definition, reason against adoption or None) of another program's guest."""
+    """Return (definition as XML, reason why adoption is impossible or None) of another program's guest."""
     why = (None if domain.isPersistent() else 'it is transient: make it persistent with virsh define')
     if why is None and _has_owner(domain):
         why = 'it belongs to a deployment of this system already'
@@ -113,9 +113,9 @@ def described(domain: libvirt.virDomain) -> tuple[str, str | None]:
 
 
 def mark(domain: libvirt.virDomain, namespace: str, text: str | None) -> None:
-    """Set the owner in the definition and the running domain, and disable libvirt's autostart.
+    """Set the owner in the metadata of a domain, and disable its autostart.
 
-    :param text: the owner element; None removes the owner
+    :param text: the owner element as XML; None removes the owner
     """
     flags = libvirt.VIR_DOMAIN_AFFECT_CONFIG | (libvirt.VIR_DOMAIN_AFFECT_LIVE if domain.isActive() else 0)
     if text is None and not _has_owner(domain):
@@ -126,12 +126,12 @@ def mark(domain: libvirt.virDomain, namespace: str, text: str | None) -> None:
 
 
 def forget(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
-    """Remove the TPM state that libvirt keeps of an undefined guest."""
+    """Define a guest and undefine it, so that libvirt removes the TPM state that it keeps for this guest."""
     undefine(connection.defineXML(text))
 
 
 def ask_to_shut_down(domain: libvirt.virDomain) -> None:
-    """Request a shutdown through ACPI or the guest agent; skip a domain that is off."""
+    """Request a shutdown through ACPI or the guest agent. Do nothing if the domain is off."""
     with contextlib.suppress(libvirt.libvirtError):
         domain.shutdown()
 
@@ -153,12 +153,12 @@ def save(domain: libvirt.virDomain) -> None:
 
 
 def device_addresses(domain: libvirt.virDomain) -> dict[str, list[str]]:
-    """Return guest device addresses: {MAC address, serial number or device name: [bus, address]}."""
+    """Return the addresses of guest devices: {MAC address, serial number or device name: [bus, address]}."""
     return addresses.read(domain.XMLDesc(0))
 
 
 def interface_path(mac: str) -> str:
-    """Return the path of a network device in a domain's XML, for the functions below."""
+    """Return the parameter ``path`` of the following functions for a network device: its path in a domain's XML."""
     return f"./devices/interface/mac[@address='{mac.lower()}']"
 
 
@@ -166,7 +166,7 @@ def plug(domain: libvirt.virDomain, text: str, path: str) -> None:
     """Add a device to the definition and, if the guest runs, to the running guest.
 
     :param text: the XML of the device
-    :param path: path of the device in the domain's XML; unlike a text search, it cannot match user-chosen names
+    :param path: XPath of the device in the domain's XML, which shows whether the guest already has the device
     """
     for flag, described in _places(domain):
         if not _has(domain, described, path):
@@ -179,13 +179,13 @@ def attach_live(domain: libvirt.virDomain, text: str) -> None:
 
 
 def requests(domain: libvirt.virDomain, target: str) -> tuple[int, int]:
-    """Return (reads, writes) that a running guest has requested from a disk."""
+    """Return the numbers of (reads, writes) that a running guest has requested from a disk."""
     reads, _read, writes, *_more = domain.blockStats(target)
     return reads, writes
 
 
 def ask_to_unplug(domain: libvirt.virDomain, text: str, path: str) -> None:
-    """Request that a running guest releases a device; libvirt refuses to repeat a request in progress."""
+    """Request that a running guest releases a device. Ignore errors: libvirt refuses a second request in progress."""
     if holds_device(domain, path):
         with contextlib.suppress(libvirt.libvirtError):
             domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
@@ -207,13 +207,13 @@ def _has(domain: libvirt.virDomain, described: int, path: str) -> bool:
 
 
 def _places(domain: libvirt.virDomain) -> list[tuple[int, int]]:
-    """Return [(flag of a change, flag to read its result)] for the definition and, if it runs, the guest."""
+    """Return [(flag to change, flag to read XML)] for the definition and, if the guest runs, for the running guest."""
     places = [(libvirt.VIR_DOMAIN_AFFECT_CONFIG, libvirt.VIR_DOMAIN_XML_INACTIVE)]
     return places + [(libvirt.VIR_DOMAIN_AFFECT_LIVE, 0)] if domain.isActive() else places
 
 
 def begin_backup(domain: libvirt.virDomain, text: str, flags: int = 0) -> None:
-    """Begin a backup job of a disk; first abort a job that a crashed process began."""
+    """Begin a backup job of a disk. If an earlier process left a job, abort that job first."""
     if _has_job(domain):
         domain.abortJob()
     domain.backupBegin(text, None, flags)
@@ -224,7 +224,7 @@ def _has_job(domain: libvirt.virDomain) -> bool:
 
 
 def backup_done(domain: libvirt.virDomain) -> bool | None:
-    """Return None during the backup job, then whether it succeeded."""
+    """Return None while the backup job runs. Afterwards return whether the job succeeded."""
     if _has_job(domain):
         return None
     ended = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
@@ -232,7 +232,7 @@ def backup_done(domain: libvirt.virDomain) -> bool | None:
 
 
 def backup_percent(domain: libvirt.virDomain) -> int | None:
-    """Return the percentage of the backup done, or None if the job has ended."""
+    """Return the progress of the backup job in percent, or None if no job runs."""
     stats = domain.jobStats()
     total = int(stats.get('disk_total', 0))
     return min(100, 100 * int(stats.get('disk_processed', 0)) // total) if total else None
@@ -246,7 +246,7 @@ def abort_job(domain: libvirt.virDomain) -> None:
 def ensure_mediated(connection: libvirt.virConnect, guest: str, devices: list[pci.Device]) -> None:
     """Create the missing mediated devices of a guest.
 
-    :raises libvirtError: the host's driver has no more instances of a type
+    :raises libvirtError: the host has no free instance of a type
     """
     for device in _mediated(devices):
         if _find_mediated(connection, mediated.id_of(guest, device)) is None:
@@ -254,7 +254,7 @@ def ensure_mediated(connection: libvirt.virConnect, guest: str, devices: list[pc
 
 
 def remove_mediated(connection: libvirt.virConnect, guest: str, devices: list[pci.Device]) -> None:
-    """Remove the devices created by ``ensure_mediated``; the guest is off."""
+    """Remove the devices that ``ensure_mediated`` created. The guest must be off."""
     for device in _mediated(devices):
         found = _find_mediated(connection, mediated.id_of(guest, device))
         if found is not None:
@@ -271,7 +271,7 @@ def _mediated(devices: list[pci.Device]) -> list[pci.Device]:
 
 def _find_mediated(connection: libvirt.virConnect, wanted: str) -> libvirt.virNodeDevice | None:
     for device in connection.listAllDevices(libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV):
-        with suppressed(libvirt.VIR_ERR_NO_NODE_DEVICE):         # disappeared after the listing
+        with suppressed(libvirt.VIR_ERR_NO_NODE_DEVICE):         # the device was removed after listAllDevices
             if mediated.id_made(etree.fromstring(device.XMLDesc())) == wanted:
                 return device
     return None
@@ -282,7 +282,7 @@ def _find_mediated(connection: libvirt.virConnect, wanted: str) -> libvirt.virNo
 def counters(connection: libvirt.virConnect) -> dict[str, Counters]:
     """Return {uuid: Counters} of all running virtual machines, with one call of libvirt.
 
-    A guest with another operation in progress lacks the values for which libvirt would have to wait.
+    If another operation on a guest is in progress, the values that libvirt cannot read without waiting are None.
     """
     found = connection.getAllDomainStats(_COUNTERS, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
                                          | libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
@@ -297,14 +297,14 @@ def _counters(run: int, stats: dict[str, Any]) -> Counters:
 
 
 def _sum(stats: dict[str, Any], group: str, name: str) -> int | None:
-    """Return the sum of a value over the devices of a group, or None if libvirt has not read the group."""
+    """Return the sum of a value over the devices of a group, such as ``block``, or None if the group is unknown."""
     if f'{group}.count' not in stats:
         return None
     return sum(stats.get(f'{group}.{number}.{name}', 0) for number in range(stats[f'{group}.count']))
 
 
 def container_counters(connection: libvirt.virConnect) -> dict[str, Counters]:
-    """Return {uuid: Counters} of the running containers, one after the other: libvirt has no bulk call for them."""
+    """Return {uuid: Counters} of the running containers. libvirt has no call that reads all containers."""
     found = {}
     for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
         with suppressed(libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID):
@@ -315,9 +315,9 @@ def container_counters(connection: libvirt.virConnect) -> dict[str, Counters]:
 
 
 def _container_disk(domain: libvirt.virDomain) -> tuple[int | None, ...]:
-    """Return bytes read and written, and requests, as the control group of a container counts them; else None.
+    """Return (bytes read, bytes written, reads, writes) of a container from its control group, or Nones if unknown.
 
-    In control groups of version 1 some kernels count nothing until a limit is set, so zeros are unknown values.
+    In control groups of version 1, some kernels count only if a limit is set. Zeros are therefore unknown values.
     """
     with suppressed(*_UNREADABLE):
         reads, read_bytes, writes, written_bytes, _errors = domain.blockStats('')
@@ -327,7 +327,7 @@ def _container_disk(domain: libvirt.virDomain) -> tuple[int | None, ...]:
 
 
 def _container_ports(domain: libvirt.virDomain) -> tuple[int | None, ...]:
-    """Return bytes received and sent, and packets, over all interfaces of a container, as it sees them; else None."""
+    """Return (bytes received, bytes sent, packets received, packets sent) of a container, or Nones if unknown."""
     targets = etree.fromstring(domain.XMLDesc()).findall('./devices/interface/target[@dev]')
     with suppressed(*_UNREADABLE):
         stats = [domain.interfaceStats(target.get('dev')) for target in targets]
@@ -336,7 +336,7 @@ def _container_ports(domain: libvirt.virDomain) -> tuple[int | None, ...]:
 
 
 def used_kib(stats: dict[str, int]) -> int:
-    """Return the KiB that a guest uses: as the guest OS reports it, else the memory of its QEMU process."""
+    """Return the memory in use in KiB: reported by the guest OS, or otherwise the memory of the QEMU process."""
     available, unused = stats.get('balloon.available'), stats.get('balloon.unused')
     if available and unused is not None:
         return max(0, available - unused)

@@ -1,4 +1,4 @@
-"""Parse the host's hardware from libvirt's XML: pure functions.
+"""Read the host's hardware from libvirt's XML: pure functions.
 
 https://libvirt.org/formatcaps.html and https://libvirt.org/formatnode.html describe the elements.
 """
@@ -12,9 +12,9 @@ from nova.virt.libvirt.domain import mediated
 
 
 def topology(capabilities: etree.Element) -> numa.HostTopology | None:
-    """Return the HostTopology without guests, or None if libvirt reports no cells.
+    """Return the HostTopology, in which no guest uses resources, or None if libvirt reports no NUMA cells.
 
-    :param capabilities: root element of the capabilities
+    :param capabilities: root element of the host capabilities
     """
     cells = [_cell(element) for element in capabilities.findall('./host/topology/cells/cell')]
     cells = [cell for cell in cells if cell.cpuset]                   # omits memory-only nodes
@@ -22,7 +22,7 @@ def topology(capabilities: etree.Element) -> numa.HostTopology | None:
 
 
 def devices(nodes: Sequence[etree.Element], nets: Iterable[etree.Element]) -> list[pci.Device]:
-    """Return [pci.Device] that guests could have.
+    """Return the pci.Device of each PCI device that can be passed through to guests.
 
     :param nodes: root elements of the PCI node devices
     :param nets: root elements of the network interfaces
@@ -39,17 +39,17 @@ def devices(nodes: Sequence[etree.Element], nets: Iterable[etree.Element]) -> li
 
 def mediated_devices(nodes: Iterable[etree.Element], made: Iterable[etree.Element],
                      types: Sequence[str]) -> list[pci.Device]:
-    """Return [pci.Device] of the mediated devices of these types that guests could have.
+    """Return a pci.Device for each existing or possible mediated device of these types.
 
-    :param nodes: as in ``devices``
-    :param made: node devices of existing mediated devices
+    :param nodes: root elements of the PCI node devices
+    :param made: root elements of the node devices of existing mediated devices
     """
     parents = ((device(node), node) for node in nodes)
     return mediated.devices([(parent, node) for parent, node in parents if parent is not None], made, types)
 
 
 def device(node: etree.Element, parents: Mapping[str, str | None] | None = None) -> pci.Device | None:
-    """Return the pci.Device of a node device (root element), or None if guests cannot have it.
+    """Return the pci.Device of a node device (root element), or None if it cannot be passed through.
 
     :param parents: {address of a physical function: name of its network interface}
     """

@@ -1,4 +1,4 @@
-"""Copies of single disks of running guests, by libvirt's backup jobs (https://libvirt.org/formatbackup.html)."""
+"""Copy one disk of a running guest with a backup job of libvirt (https://libvirt.org/formatbackup.html)."""
 import logging
 import time
 from collections.abc import Callable
@@ -14,24 +14,24 @@ from nova.virt.libvirt.local_disks.storage import Storage
 LOG = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 0.2                    # seconds between two polls of a copy
-REPORT_S = 1                             # between two requests to QEMU for its progress
+REPORT_S = 1                             # seconds between two progress reports
 OPERATION = 'make a snapshot'
 
 
 class DiskBackups:
-    """Backup jobs of single disks.
+    """Backup jobs that copy one disk each.
 
-    :param timeout: seconds allowed for the copy of a disk
+    :param timeout: timeout of a copy in seconds
     """
 
     def __init__(self, storage: Storage, hypervisor: Host, timeout: float) -> None:
         self._storage, self._hypervisor, self._timeout = storage, hypervisor, timeout
 
     def copy(self, uuid: str, text: str, begun: Callable[[], None] | None = None) -> bool:
-        """Copy a disk of a running guest; return whether it succeeded.
+        """Copy a disk of a running guest. Return whether the copy succeeded.
 
-        :param text: XML of the copy into an existing file
-        :param begun: called when the copy has begun; the copy has the content of that point in time
+        :param text: XML of a backup job with an existing target file
+        :param begun: called when the job has begun; the copy has the content of this point in time
         """
         if not self.begin(uuid, text, libvirt.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL):
             return False
@@ -40,7 +40,7 @@ class DiskBackups:
         return self.wait(uuid)
 
     def begin(self, uuid: str, text: str, flags: int = 0) -> bool:
-        """Begin to copy the present content of a disk; return whether QEMU copies it."""
+        """Begin a backup job. Return False if libvirt refuses the job."""
         try:
             self._hypervisor.guest(OPERATION, uuid, calls.begin_backup, text, flags)
         except exception.VirtError as error:
@@ -49,9 +49,9 @@ class DiskBackups:
         return True
 
     def wait(self, uuid: str, report: progress.Report = progress.ignore) -> bool:
-        """Wait for the end of a copy; return whether it succeeded.
+        """Wait for the end of a copy. Return whether the copy succeeded.
 
-        :raises InsufficientStorage: the copy was aborted for lack of space
+        :raises InsufficientStorage: free space is low, so the copy was aborted
         """
         deadline, report_at = time.monotonic() + self._timeout, time.monotonic() + REPORT_S
         try:
@@ -69,7 +69,7 @@ class DiskBackups:
             self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
         except exception.VirtError as error:
             LOG.warning('Copying the disk of %s failed: %s', uuid, error)
-        except exception.NovaException:  # out of space, or ``report`` has ended the task
+        except exception.NovaException:  # check_room found too little space, or ``report`` cancels the task
             self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
             raise
         return False

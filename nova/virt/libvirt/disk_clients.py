@@ -1,11 +1,11 @@
 """Find the Ceph clients of a guest's QEMU, so that an evacuation can fence them (moves/fencing.py).
 
-Each disk that QEMU opens in Ceph is a separate client. A random part of its address is known only to Ceph, through the
-watch that librbd sets when it opens an image. So the guest starts paused, the driver queries Ceph and records the
-clients, and then the guest runs.
+For each disk in Ceph, QEMU is a separate client. Its address has a random number, which only Ceph knows: librbd sets a
+watch when it opens an image. So the guest starts in the paused state, the driver reads the watches from Ceph and
+records the clients, and then the guest runs.
 
-An image that several guests may open (multiattach) has the watches of all of them. The clients of this guest are the
-ones added by its start that have an address of this host. Starts of such guests are serialized.
+An image that several guests may open (multiattach) has watches of several guests. The clients of a guest are then the
+clients on this host that its start has added. Starts of guests with such images are serialized on this host.
 """
 import collections.abc
 import contextlib
@@ -22,14 +22,14 @@ from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)
 
-QUERY_TIMEOUT_S = 10                     # timeout of a Ceph query, during which the start of a guest waits
+QUERY_TIMEOUT_S = 10                     # timeout of a Ceph query; the start of a guest waits so long
 Record = typing.Callable[[str, disk_clients.Images, bool], None]
 
 
 class DiskClients:
     """Recorder of Ceph clients.
 
-    :param ceph: Ceph access of this host, for any pool
+    :param ceph: connection to Ceph, for images of all pools
     """
 
     def __init__(self, ceph: pools.Pool) -> None:
@@ -38,21 +38,21 @@ class DiskClients:
         self._shared = threading.Lock()
 
     def starting(self, guest: xml.Guest) -> contextlib.AbstractContextManager[None]:
-        """Record the clients of a guest after the block has started it paused.
+        """Context manager: record the clients of a guest after the block, which starts the guest in the paused state.
 
         :raises NovaException: the clients were not recorded, so the guest must not run
         """
         return self._recording(guest.uuid, images_of(guest), True)
 
     def plugging(self, uuid: str, volume: Volume) -> contextlib.AbstractContextManager[None]:
-        """Record the clients of a volume that the block attaches to a running guest.
+        """Context manager: record the clients of a volume after the block, which attaches it to a running guest.
 
-        The guest may write immediately, so its clients count as unknown until they are recorded.
+        Before the block, the clients are recorded as unknown, because the guest may write as soon as it has the volume.
         """
         return self._plugging(uuid, images_of_volumes([volume]))
 
     def plugging_disk(self, uuid: str, disk: xml.Disk) -> contextlib.AbstractContextManager[None]:
-        """Record the clients of a local disk that the block attaches to a running guest."""
+        """Like ``plugging``, for a local disk."""
         return self._plugging(uuid, _local_images([disk]))
 
     @contextlib.contextmanager
@@ -80,19 +80,18 @@ class DiskClients:
         except exception.NovaException as error:
             if started:
                 raise
-            # the guest has the volume, but its clients stay unknown, so an evacuation is refused
+            # the guest has the volume, but the clients remain unknown, so that an evacuation is refused
             LOG.warning('The clients of server %s are not recorded: %s', uuid, error)
 
     def look(self, guest: xml.Guest) -> disk_clients.Images:
-        """Return the clients of a running guest; clients of an image shared by several guests cannot be distinguished.
-        """
+        """Return the clients of a running guest. They are None for an image that several guests may open."""
         late = guest.rescued.hot_plugged if guest.rescued else []
         found = self._found({**images_of(guest), **_local_images(late)})
         self._warn(guest.uuid, found)
         return found
 
     def _found(self, images: dict[str, bool]) -> disk_clients.Images:
-        """Return the client of each image; None if there are several or Ceph reports none."""
+        """Return {image: clients}, with None if several guests may open the image or Ceph reports no clients."""
         return {image: None if several else sorted(self._watchers(image) or ()) or None
                 for image, several in images.items()}
 
@@ -113,7 +112,7 @@ class DiskClients:
 
 
 def images_of(guest: xml.Guest) -> dict[str, bool]:
-    """Return {pool/image that the guest may write to: whether other guests may write too}."""
+    """Return {pool/image that the guest may write to: whether other guests may also write to it}."""
     running = guest.booted()
     return {**_local_images(running.disks), **images_of_volumes(running.volumes)}
 
@@ -127,17 +126,18 @@ def images_of_volumes(volumes: collections.abc.Iterable[Volume]) -> dict[str, bo
 
 
 def _image(disk: xml.Disk | Volume) -> str | None:
-    """Return pool/image of a writable disk in Ceph, or None."""
+    """Return pool/image of a writable disk in Ceph, or None for other disks."""
     source = disk.source or {}
     return source['name'] if source.get('protocol') == 'rbd' and not disk.readonly else None
 
 
 def new_clients(before: frozenset[str] | None, after: frozenset[str] | None,
                 is_own: typing.Callable[[str], bool]) -> list[str] | None:
-    """Return the clients that a start added to an image, or None if they cannot be distinguished.
+    """Return the clients that the start of a guest added to an image, or None if they are unknown.
 
-    :param before: clients before the start; None: unknown
-    :param is_own: whether an address belongs to this host
+    :param before: clients before the start, or None if unknown
+    :param after: clients after the start, or None if unknown
+    :param is_own: function that returns whether an address belongs to this host
     """
     if before is None or after is None:
         return None
@@ -145,7 +145,7 @@ def new_clients(before: frozenset[str] | None, after: frozenset[str] | None,
 
 
 def is_local(client: str) -> bool:
-    """Return whether a client address (address:port/number) belongs to this host, by binding a socket to it."""
+    """Return whether a client (address:port/number) is on this host: a socket can be bound only to a local address."""
     address = client.rpartition('/')[0].rpartition(':')[0].strip('[]')
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -70,10 +70,10 @@ LOG = logging.getLogger(__name__)
 class LibvirtDriver(base.LibvirtBase):
     """Implement the required methods of the driver interface (nova/virt/driver.py) and register the features.
 
-    :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it; raises if
-        the image must not be used
-    :param helper: privileges.Helper with the operations of nova.virt.libvirt.privileged.remote; None runs them in this
-        process
+    :param inspect_image: function (path, disk format), called for every downloaded image before a program reads the
+        image. It raises if the image must not be used
+    :param helper: privileges.Helper that runs the operations of nova.virt.libvirt.privileged.remote; None runs them in
+        this process
     """
 
     guest_agent = True
@@ -169,7 +169,7 @@ class LibvirtDriver(base.LibvirtBase):
     # ---- the host ---------------------------------------------------------------------
 
     def _log_room(self) -> None:
-        """Log when the disk gets full, and when space is free again."""
+        """Log once when the file system of the guests is full, and once when it has free space again."""
         full = self.storage.free_bytes() < disk_space.MIB
         if full and not self._is_full:
             LOG.error('The file system of %s is full. This host refuses new guests, images, snapshots and moves to it. '
@@ -194,14 +194,14 @@ class LibvirtDriver(base.LibvirtBase):
             pci_devices=self.platform.devices(self.hypervisor))]
 
     def cpu_flags(self, node: driver.NodeResources) -> list[str]:
-        # libvirt omits flags that the CPU model implies
+        # libvirt does not list flags that are part of the host's CPU model
         return [*super().cpu_flags(node), *traits.local_flags()]
 
     def guest_traits(self) -> list[str]:
         return self.platform.configured_traits(self.storage.backends.encrypts)
 
     def has_disks(self, instance: Instance, source: str) -> bool:
-        self.storage.check_reach(instance.uuid)  # a missing record in the pool would lead to new disks for the guest
+        self.storage.check_reach(instance.uuid)  # fail if disks in the pool lack a record: False would create new disks
         shared_storage.take_from_pool(self.storage, instance.uuid, source, self.platform.virt_type)
         return shared_storage.was_taken_over(self.storage.load(instance.uuid), source, self.host)
 
@@ -223,8 +223,8 @@ class LibvirtDriver(base.LibvirtBase):
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
-            self._guests.remove(uuid, keep_machine=request.keep_machine)         # left by an interrupted attempt
-            self.storage.remove(uuid, again=True,                        # also disks of another host in the pool
+            self._guests.remove(uuid, keep_machine=request.keep_machine)         # what an interrupted attempt has left
+            self.storage.remove(uuid, again=True,                # also disks in the pool that another host has created
                                 kept=spec.machine_files(request.keep_machine))
             try:
                 disks, boot_files = new_disks.create(self.storage, context, instance, request)
@@ -245,7 +245,7 @@ class LibvirtDriver(base.LibvirtBase):
                 raise
 
     def _place_devices(self, instance: Instance, guest: Guest, request: driver.SpawnRequest) -> None:
-        """Write the addresses of tagged devices, which libvirt assigns, into the config drive."""
+        """Write the addresses of devices with a tag into the config drive, after libvirt has assigned the addresses."""
         def look() -> dict[str, list[str]]:
             self._guests.define(guest)
             return self.device_addresses(instance)
@@ -276,7 +276,7 @@ class LibvirtDriver(base.LibvirtBase):
                       block_devices: list[BlockDevice]) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._guests.refresh(instance.uuid, network_info)
-            # the record has the topology, devices and connections of the previous host
+            # replace the topology, devices and connections of the previous host in the record
             guest.resources.numa, guest.hostdevs = instance.numa_topology, instance.devices()
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
@@ -287,7 +287,7 @@ class LibvirtDriver(base.LibvirtBase):
         uuid = instance.uuid
         with self._guests.operation(uuid):
             guest = self._guests.refresh(uuid, network_info)
-            probe.check(guest.volumes)   # before the guest stops
+            probe.check(guest.volumes)   # fail before the guest is stopped
             with contextlib.suppress(exception.GuestNotFound):
                 if hard or not self._guests.shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
                     self.hypervisor.guest('stop the guest', uuid, calls.stop_and_forget)
@@ -300,7 +300,7 @@ class LibvirtDriver(base.LibvirtBase):
 
 
 def _check_fence(conf: cfg.ConfigOpts, stored: storage.Storage, ceph: pools.Pool) -> None:
-    """Warn at startup, instead of at the first evacuation, if Ceph would refuse to fence a host."""
+    """Warn at startup if this host lacks the rights in Ceph to fence other hosts, which evacuations need."""
     images = {image for guest in stored.guests() for image in disk_clients.images_of(guest)}
     if images or conf.libvirt.rbd_user:
         for sentence in fencing.missing_rights(ceph, images):

@@ -1,7 +1,7 @@
 """Consoles of a guest: its screen over VNC and SPICE, and its serial ports.
 
-* ``assign`` selects the consoles of a guest at each start from the host's configuration, into ``Guest.consoles``
-* ``add`` generates their XML
+* ``assign`` returns ``Guest.consoles`` according to the host's configuration; called at each start of a guest
+* ``add`` generates the XML of the consoles
 * ``place`` reads the address of a console from the XML of a running guest
 
 A guest keeps its passwords for life, because saved or migrated memory contains them.
@@ -21,9 +21,9 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.virt.driver import ConsolePlace
 
-VNC_PASSWORD = 8                        # characters: VNC's authentication ignores the rest (RFC 6143, 7.2.2)
+VNC_PASSWORD = 8                        # characters of a password; VNC ignores further characters (RFC 6143, 7.2.2)
 SPICE_PASSWORD = 32
-SOCKET = 'serial%d.sock'                # file name in the guest's directory
+SOCKET = 'serial%d.sock'                # name of a serial port's socket in the guest's directory
 _LETTERS = string.ascii_letters + string.digits
 # One kind of console of a guest
 Console = TypedDict('Console', {
@@ -35,11 +35,11 @@ Record = dict[str, Console]              # {'vnc', 'spice' or 'serial': the cons
 
 
 def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) -> None:
-    """Reject a configuration that prevents starts of guests or exposes consoles without access control.
+    """Reject a configuration with which guests cannot start or consoles have no access control.
 
     :param settings: settings of qemu.conf, as returned by isolation.read_settings
     :param offered: graphics types of this host's QEMU, as returned by offered.graphics
-    :raises InvalidInput: names the option at fault
+    :raises InvalidInput: the message names the invalid option
     """
     for group in ('vnc', 'spice', 'serial_console'):
         options = conf[group]
@@ -57,11 +57,11 @@ def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) 
 
 
 def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], str], used: Iterable[int]) -> Record:
-    """Return the consoles of a guest on this host from its next start on.
+    """Return the consoles that a guest gets at its next start on this host.
 
-    :param before: previous consoles of the guest, here or on another host
+    :param before: previous consoles of the guest, on this or another host
     :param ports: number of serial ports
-    :param path: function(file name): the path below the guest's directory
+    :param path: function that returns the path of a file name in the guest's directory
     :param used: TCP ports of other guests of this host
     :raises VirtError: no TCP port of the range is free
     """
@@ -88,7 +88,7 @@ def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], s
 
 
 def used_ports(records: Iterable[Record]) -> set[int]:
-    """Return the TCP ports of the serial consoles of some guests."""
+    """Return the TCP ports of the serial consoles in the records of several guests."""
     return {port for record in records for port in record.get('serial', {}).get('ports', ())}
 
 
@@ -108,7 +108,7 @@ def add(devices: etree.Element, record: Record, log: str, usb: bool) -> None:
                 element.set('defaultMode', 'secure')
             etree.SubElement(element, 'listen', type='address', address=found['listen'])
     if 'vnc' in record or 'spice' in record:
-        # An absolute pointer stays in step with the viewer's pointer; some machine types have no USB.
+        # a tablet has absolute coordinates, so the guest's pointer follows the viewer's; not all machine types have USB
         etree.SubElement(devices, 'input', type='tablet', bus='usb' if usb else 'virtio')
 
 
@@ -182,7 +182,7 @@ def has_screen(text: str) -> bool:
 
 
 def read(text: str) -> Record:
-    """Return the consoles of a live-migrated guest: the addresses of this host and the passwords of the source.
+    """At the destination: return the consoles of a live-migrated guest from its XML.
 
     :param text: XML of the guest with passwords (VIR_DOMAIN_XML_SECURE)
     """
@@ -219,7 +219,7 @@ def _free_ports(options: ConfigOpts.GroupAttr, number: int, taken: set[int]) -> 
 
 
 def _is_free(address: str, port: int) -> bool:
-    """Return whether the port is free now. If another process binds it first, the guest's start fails with an error."""
+    """Return whether the port is free at present. If another process binds it later, the guest's start fails."""
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""Records and power states of guests, and operations that change them; for virtual machines and containers."""
+"""Records and power states of virtual machines and containers, and operations that change power states."""
 import contextlib
 import threading
 import time
@@ -12,26 +12,26 @@ from nova.virt.libvirt.local_disks.storage import Storage
 from nova.virt.libvirt.xml import Guest
 
 POLL_INTERVAL_S = 0.2                    # seconds between two polls of a guest
-RELEASE_S = 60                           # the guest OS must release a device; a booting one ignores the request
-RELEASE_RETRY_S = 5                      # seconds after which the request is repeated
-RELEASE_POLL_S = 0.05                    # a responsive guest releases a device within a tenth of a second
-SHUTDOWN_RETRY_S = 10                    # seconds after which the shutdown request is repeated
+RELEASE_S = 60                           # timeout in seconds until the guest OS has released a device
+RELEASE_RETRY_S = 5                      # interval of requests to release a device: a booting guest ignores them
+RELEASE_POLL_S = 0.05                    # poll interval; a guest normally releases a device within 0.1 seconds
+SHUTDOWN_RETRY_S = 10                    # interval of shutdown requests: a booting guest ignores them
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two cleanups of the image cache
 
 
 class GuestPower:
-    """Stop guests, read their records and states, and defer events of guests that an operation changes."""
+    """Stop guests, read their records and states, and defer events of a guest during operations on this guest."""
 
     def __init__(self, storage: Storage, hypervisor: Host) -> None:
         self.storage, self.hypervisor = storage, hypervisor
         self._lock = threading.Lock()
-        self._busy: dict[str, int] = {}          # {uuid: operations in progress}
+        self._busy: dict[str, int] = {}          # {uuid: number of operations in progress}
         self._pending: set[str] = set()          # guests with a deferred event
         self._images_cleaned_at = 0.0
 
     @contextlib.contextmanager
     def operation(self, uuid: str) -> Iterator[None]:
-        """Defer the events of a guest during the block, so that no intermediate state is reported."""
+        """Defer the events of a guest until the end of the block, so that no intermediate state is reported."""
         with self._lock:
             self._busy[uuid] = self._busy.get(uuid, 0) + 1
         try:
@@ -48,7 +48,7 @@ class GuestPower:
                 self.hypervisor.report_state(uuid)
 
     def hold_event(self, uuid: str) -> bool:
-        """Return whether an operation changes the guest now; the event is then reported at the operation's end."""
+        """Return whether to ignore an event, because an operation on the guest is in progress and reports it later."""
         with self._lock:
             if uuid in self._busy:
                 self._pending.add(uuid)
@@ -66,9 +66,9 @@ class GuestPower:
         return guest
 
     def power_state(self, uuid: str) -> int:
-        """Return the power state of a guest; a guest with a record that libvirt does not know is off.
+        """Return the power state of a guest. If libvirt has no definition of the guest, but a record exists, it is off.
 
-        :raises GuestNotFound: libvirt does not know the guest and it has no record
+        :raises GuestNotFound: the guest has neither a definition nor a record
         """
         try:
             return self.hypervisor.power_state(uuid)
@@ -85,33 +85,33 @@ class GuestPower:
             return False
 
     def power_off(self, uuid: str, timeout: float = 0) -> None:
-        """Request a guest shutdown, wait ``timeout`` seconds, then power the guest off.
+        """Request a shutdown from the guest. If the guest is not off after ``timeout`` seconds, power it off.
 
-        :raises GuestNotFound: neither libvirt nor this host knows the guest
+        :raises GuestNotFound: the guest has neither a definition nor a record
         """
         with self.operation(uuid):
             try:
                 if not self.shut_down(uuid, timeout):
                     self.hypervisor.guest('stop the guest', uuid, calls.stop)
             except exception.GuestNotFound:
-                self.record(uuid)        # a guest with a record is off already
+                self.record(uuid)        # if the guest has a record, it is already off
 
     def shut_down(self, uuid: str, timeout: float) -> bool:
-        """Request a shutdown of a running guest; return whether it is off within ``timeout`` seconds.
+        """Request a shutdown from a running guest. Return whether the guest is off after at most ``timeout`` seconds.
 
-        :raises GuestNotFound: libvirt has no such guest
+        :raises GuestNotFound: libvirt has no definition of the guest
         """
         deadline = time.monotonic() + timeout
         ask_at = 0.0
         while self.hypervisor.power_state(uuid) == states.RUNNING and time.monotonic() < deadline:
-            if time.monotonic() >= ask_at:           # a booting guest ignores the request
+            if time.monotonic() >= ask_at:
                 self.hypervisor.guest('ask the guest to shut down', uuid, calls.ask_to_shut_down)
                 ask_at = time.monotonic() + SHUTDOWN_RETRY_S
             time.sleep(POLL_INTERVAL_S)
         return self.hypervisor.power_state(uuid) == states.SHUTDOWN
 
     def unplug(self, operation: str, uuid: str, text: str, path: str) -> None:
-        """Unplug a device, and remove it from the definition once the guest has released it.
+        """Unplug a device from a running guest. When the guest has released it, remove it from the definition.
 
         :param text, path: as in calls.plug
         :raises VirtError: the guest does not release the device
@@ -127,7 +127,7 @@ class GuestPower:
         self.hypervisor.guest(operation, uuid, calls.undefine_device, text, path)
 
     def remove_unused_images(self) -> None:
-        """Remove images that no guest uses from the cache, once per IMAGE_CACHE_INTERVAL."""
+        """Remove images that no guest uses from the cache, unless this was done in the last IMAGE_CACHE_INTERVAL."""
         if time.monotonic() - self._images_cleaned_at > IMAGE_CACHE_INTERVAL or not self._images_cleaned_at:
             self._images_cleaned_at = time.monotonic()
             self.storage.remove_unused_images()

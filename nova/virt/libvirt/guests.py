@@ -1,4 +1,4 @@
-"""Virtual machines of this host: their definition in libvirt, their start, and their removal."""
+"""Define, start and remove virtual machines on this host."""
 import contextlib
 import logging
 import os
@@ -38,11 +38,11 @@ LOG = logging.getLogger(__name__)
 
 
 class Guests(guest_power.GuestPower):
-    """Lifecycle of the domains of this host.
+    """Lifecycle of virtual machines on this host.
 
     :param host: name of this host
     :param clients: recorder of the Ceph clients of guests
-    :param disk_key: function(uuid) -> passphrase of a guest's encrypted disks; raises VirtError
+    :param disk_key: function that returns the passphrase of a guest's encrypted disks for its uuid, or raises VirtError
     """
 
     def __init__(self, conf: cfg.ConfigOpts, host: str, storage: Storage, hypervisor: Host,
@@ -57,19 +57,19 @@ class Guests(guest_power.GuestPower):
 
     def describe(self, instance: Instance, request: driver.SpawnRequest, disks: list[xml.Disk],
                  boot_files: dict[str, str], known: Sequence[Any] = ()) -> xml.Guest:
-        """Make the Guest of an instance and connect its volumes, without recording the guest.
+        """Connect the volumes of an instance, and return its Guest. The caller saves the record.
 
         :param boot_files: {'kernel': path, 'ramdisk': path}; empty if the root disk is bootable
-        :param known: previous Volumes of the guest, which keep their targets
+        :param known: previous Volumes of the guest; volumes that remain keep their target names
         :raises ImageUnacceptable: the image requests unknown hardware
-        :raises VirtError: this host does not reach a volume
+        :raises VirtError: this host cannot connect a volume
         """
         return spec.guest(
             instance, request, self._platform.virt_type, self.storage, disks, boot_files, self._platform.traits,
             lambda machine: self._volumes.connect_all(instance, request.block_devices, machine, disks, known))
 
     def refresh(self, uuid: str, network_info: driver.NetworkInfo) -> xml.Guest:
-        """Update the record of a guest with its present ports and the present addresses of its disks.
+        """Store the present ports and the present addresses of disks in the record of a guest. Return the record.
 
         :raises GuestNotFound: the guest has no record
         """
@@ -81,9 +81,9 @@ class Guests(guest_power.GuestPower):
         return guest
 
     def domain_xml(self, guest: xml.Guest, keep: bool = True) -> str:
-        """Return the domain XML of a guest. Choose its consoles' ports, and its CPUs if it has no NUMA topology.
+        """Choose the consoles of a guest, and its CPUs if it has no NUMA topology. Return the domain XML.
 
-        :param keep: record these choices; False for a guest whose record belongs to another host
+        :param keep: whether to save these choices in the record; False if the record belongs to another host
         """
         topology = self._platform.topology
         with self._placing:
@@ -104,14 +104,14 @@ class Guests(guest_power.GuestPower):
     # ---- start ------------------------------------------------------------------------
 
     def define(self, guest: xml.Guest) -> None:
-        """Plug the ports of a guest and define it; it does not start."""
+        """Plug the ports of a guest and define it, but do not start it."""
         self._plug(guest)
         self.hypervisor.run('define the guest', calls.define, guest.uuid, self.domain_xml(guest))
 
     def start(self, guest: xml.Guest, await_networks: Callable[[], None] | None = None) -> None:
         """Plug the ports of a guest, define it and start it.
 
-        :param await_networks: see SpawnRequest; the guest is defined and paused when it is called
+        :param await_networks: see SpawnRequest; called when the guest is started but still paused
         """
         if await_networks is None and not disk_clients.images_of(guest):
             self._prepare(guest)
@@ -124,14 +124,14 @@ class Guests(guest_power.GuestPower):
         self.hypervisor.guest('start the guest', guest.uuid, calls.start)
 
     def start_paused(self, guest: xml.Guest) -> None:
-        """Start a guest paused before its first instruction, so that its devices exist."""
+        """Start a guest in the paused state, before its first instruction. Its devices then exist."""
         self._prepare(guest)
         self._plug(guest)
         with self._opening_disks(guest):
             self.hypervisor.run('start the guest', calls.define_and_pause, guest.uuid, self.domain_xml(guest))
 
     def power_on(self, uuid: str, network_info: driver.NetworkInfo) -> None:
-        """Start a guest that is off; resume a suspended or paused guest.
+        """Start a guest that is off. If the guest is suspended or paused, resume it.
 
         :raises GuestNotFound: the guest has no record
         """
@@ -149,7 +149,7 @@ class Guests(guest_power.GuestPower):
 
     @contextlib.contextmanager
     def _opening_disks(self, guest: xml.Guest) -> Iterator[None]:
-        """Record the Ceph clients that the start in the block creates. Stop the guest if they cannot be recorded."""
+        """Record the Ceph clients of the guest, which the block starts. If this fails, stop the guest."""
         try:
             with self._clients.starting(guest):
                 yield
@@ -159,9 +159,9 @@ class Guests(guest_power.GuestPower):
             raise
 
     def _prepare(self, guest: xml.Guest) -> None:
-        """Set libvirt's secrets for the guest's disks and volumes, and create its mediated devices.
+        """Create libvirt's secrets for the guest's disks and volumes, and its mediated devices.
 
-        Secrets are lost when libvirt restarts, mediated devices when the host does.
+        Secrets are lost when libvirt restarts, and mediated devices are lost when the host restarts.
 
         :raises VirtError: a storage does not respond
         """
@@ -182,13 +182,13 @@ class Guests(guest_power.GuestPower):
     # ---- removal ----------------------------------------------------------------------
 
     def remove(self, uuid: str, keep_disks: bool = False, keep_machine: bool = False) -> None:
-        """Stop a guest, and remove its definition, ports, devices and files; no error if there is none.
+        """Stop a guest, and remove its definition, ports, devices and files; no error if it does not exist.
 
-        :param keep_disks: preserve the directory
+        :param keep_disks: preserve the directory of the guest
         :param keep_machine: preserve the UEFI variables and the TPM state
         """
         guest = self.storage.load(uuid)
-        # the backup of a resize has the same TPM
+        # the guest in the backup of a resize uses the same TPM state
         keep_state = keep_disks or keep_machine or self.storage.load_backup(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, calls.undefine, keep_state)
@@ -204,9 +204,9 @@ class Guests(guest_power.GuestPower):
             self.storage.remove(uuid, kept=spec.machine_files(keep_machine))
 
     def _remove_tpm(self, uuid: str) -> None:
-        """Remove the TPM state of a guest that libvirt does not know, or that lost its TPM in a resize.
+        """Remove TPM state that undefine has left, because the definition was missing or had no TPM after a resize.
 
-        Only libvirt may remove the state, so define and undefine a guest with that uuid.
+        Only libvirt has the right to remove the state. So define and undefine a guest with this uuid and a TPM.
         """
         if not os.path.isdir(os.path.join(tpm_state.SWTPM_DIRECTORY, uuid)):
             return
@@ -217,7 +217,7 @@ class Guests(guest_power.GuestPower):
         self.hypervisor.run('remove the TPM', calls.forget, uuid, xml.domain(made))
 
     def undo(self, uuid: str, keep_machine: bool = False) -> None:
-        """Remove the results of a failed attempt and disconnect the volumes. Failures are logged, not raised."""
+        """Remove the guest of a failed attempt, and disconnect its volumes. Log errors instead of raising them."""
         try:
             guest = self.storage.load(uuid)
             self.remove(uuid, keep_machine=keep_machine)
@@ -226,11 +226,11 @@ class Guests(guest_power.GuestPower):
             LOG.exception('Cannot clean up after the failed build of %s.', uuid)
 
     def keeps_machine(self, instance: Instance, guest: xml.Guest | None) -> bool:
-        """Return whether a rebuilt guest reuses its UEFI variables and TPM.
+        """Return whether a guest keeps its UEFI variables and TPM in a rebuild.
 
-        A failed rebuild has removed the record; the file ``spec.MACHINE`` then describes the machine.
+        If a failed rebuild has removed the record, the file ``spec.MACHINE`` describes the previous machine.
 
-        :param guest: the record before the rebuild; None if there is none
+        :param guest: the record before the rebuild, or None if it does not exist
         """
         path = self.storage.path(instance.uuid, spec.MACHINE)
         if guest is not None and any(guest.hardware.settings.get(name) for name in ('firmware_type', 'tpm_version')):

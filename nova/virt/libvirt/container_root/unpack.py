@@ -1,8 +1,9 @@
-"""File system of a container: an isolated process unpacks untrusted archives.
+"""Create the file system of a container: an isolated process unpacks untrusted archives into a directory.
 
-The host never mounts an untrusted file system. The process has a user namespace in which it is the container's root and
-the host's users do not exist. It has no network, and its root is the new directory, so it creates files only there and
-as the container's users. Ids outside of the map, devices and excess files are errors or omitted.
+The host never mounts an untrusted file system. In its user namespace, the process is the root user of the container,
+and the host's users do not exist. The process has no network. The new directory is its root directory, so it can
+create only files in this directory that belong to the container's users. It omits device files. Ids outside of the id
+map and too many files are errors.
 """
 import bz2
 import contextlib
@@ -23,20 +24,20 @@ from nova import exception
 from nova.disk_files import sandbox
 from nova.virt.libvirt.container_root import users
 
-ROOT = 'root'                            # name of the root within the directory of a guest
+ROOT = 'root'                            # directory of the container's file system in the directory of a guest
 MAX_FILES = 1_000_000
 MEMORY = 1 << 30  # limit of the address space in bytes, because a tar header may claim any length
 UNPACK_S = 600
 NAMESPACES = 0x10000000 | 0x00020000 | 0x40000000 | 0x08000000 | 0x04000000     # user, mount, net, ipc, uts: sched.h
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 READY = b'.'
-LOADED = (bz2, lzma, zlib)              # loaded early: when tarfile imports them, the files are unreachable
-LEFT_OUT = ('dev', 'proc', 'sys')        # libvirt provides them
+LOADED = (bz2, lzma, zlib)              # imported before chroot, because tarfile imports these modules on demand
+LEFT_OUT = ('dev', 'proc', 'sys')        # directories that libvirt provides in a container
 
 
 def unpack(directory: str, archives: typing.Sequence[str], size: int, uids: tuple[users.Range, ...],
            gids: tuple[users.Range, ...]) -> None:
-    """Create a container's file system from plain or compressed tar archives; a later one replaces files.
+    """Create a container's file system from plain or compressed tar archives. Later archives replace existing files.
 
     :param directory: directory of the guest
     :param size: maximum size of all files together in bytes
@@ -68,7 +69,7 @@ def remove(directory: str) -> None:
 
 
 def _folder(path: str) -> int:
-    """Return the descriptor of a directory; symbolic links in the path are refused."""
+    """Open a directory without following symbolic links in the path. Return its descriptor."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     found = os.open('/', flags)
     for name in path.strip('/').split('/'):
@@ -115,11 +116,11 @@ def main() -> int:
         print(f'this host allows no namespaces of users: {os.strerror(ctypes.get_errno())}')
         return 1
     os.write(1, READY)
-    task = json.loads(sys.stdin.buffer.read())           # the parent has written the map
+    task = json.loads(sys.stdin.buffer.read())           # the parent sends it after it has written the id maps
     os.setgroups([])
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)            # the change of ids has cleared this setting
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)            # after setresuid, which clears this setting
     os.fchdir(task['target'])
     os.chroot('.')
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -150,7 +151,7 @@ def main() -> int:
 def extract(descriptor: int, target: str, left: list[int]) -> None:
     """Unpack one archive below a directory.
 
-    :param left: remaining [bytes, files], counted down
+    :param left: [bytes, files] that may still be unpacked; the function decreases both
     :raises ValueError: there is no space for the files; also raises TarError and OSError
     """
     with open(descriptor, 'rb', closefd=False) as file, tarfile.open(fileobj=file, mode='r|*', errorlevel=2) as archive:
@@ -172,8 +173,8 @@ def extract(descriptor: int, target: str, left: list[int]) -> None:
             archive.extract(member, target, numeric_owner=True, **PLAIN)
 
 
-# tarfile's own filters refuse absolute links, but an OS image has such links. They are safe here: the root is the
-# container's.
+# The default filters of tarfile refuse absolute symbolic links, which OS images contain. Such links are safe, because
+# the root directory of this process is the container's.
 PLAIN: dict[str, typing.Any] = {'filter': 'fully_trusted'} if hasattr(tarfile, 'fully_trusted_filter') else {}
 
 if __name__ == '__main__':

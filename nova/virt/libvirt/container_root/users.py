@@ -1,15 +1,15 @@
-"""Id maps from users of containers to users of the host: user_namespaces(7)."""
+"""Id maps of containers (user_namespaces(7)): they map user and group ids of containers to ids of the host."""
 from collections.abc import Iterable
 import dataclasses
 
 from nova import exception
 
-LARGEST = 1 << 32                        # number of ids; the highest id is invalid
+LARGEST = 1 << 32                        # number of 32-bit ids; the highest id is invalid
 
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Range of ``count`` ids: from ``guest`` in the container, from ``host`` on the host."""
+    """Map of ``count`` consecutive ids. ``guest`` is the first id in the container, ``host`` the first on the host."""
 
     guest: int
     host: int
@@ -17,9 +17,9 @@ class Range:
 
 
 def parse(option: str, texts: Iterable[str]) -> tuple[Range, ...]:
-    """Parse the ranges of an option.
+    """Parse the values of [libvirt] uid_maps or gid_maps.
 
-    :param texts: 'guest:host:count' each
+    :param texts: values of the form 'guest:host:count'
     :raises VirtError: the ranges overlap, omit the container's root, or map to a regular user of the host
     """
     ranges = tuple(sorted((Range(*(int(part) for part in text.split(':'))) for text in texts),
@@ -37,7 +37,7 @@ def of(ranges: Iterable[Range], guest: int) -> int | None:
 
 
 def table(ranges: Iterable[Range]) -> str:
-    """Return the ranges in the kernel's format of uid_map and gid_map."""
+    """Return the content of /proc/<pid>/uid_map or gid_map for these ranges."""
     return ''.join(f'{each.guest} {each.host} {each.count}\n' for each in ranges)
 
 

@@ -1,1 +1,1 @@
-"""Containers: libvirt's LXC, with [libvirt] virt_type = lxc."""
+"""Driver for LXC containers of libvirt, if [libvirt] virt_type is lxc."""

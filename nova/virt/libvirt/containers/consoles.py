@@ -1,7 +1,7 @@
-"""Console output of containers, stored in one file each.
+"""Reader of container consoles, which writes the output of each container to a file.
 
-libvirt connects a container to a terminal but does not read from the terminal. An unread terminal is full after some
-pages and blocks the container. So this service polls all terminals.
+libvirt connects a container to a pseudoterminal but does not read from it. If no process reads the output, the buffer
+is full after a few kilobytes, and the container blocks. So this service polls all pseudoterminals.
 """
 import contextlib
 import os
@@ -18,15 +18,15 @@ from nova.virt.libvirt.privileged import steps
 from nova.virt.libvirt import host as hosts
 
 POLL_INTERVAL_S = 0.2                    # seconds between two polls of all consoles
-READ_BYTES = 64 * 1024                   # maximum bytes read from one console in a poll; the rest is read later
+READ_BYTES = 64 * 1024                   # maximum bytes that one poll reads from a console
 MAX_FILE_BYTES = 4 * steps.TAIL          # size in bytes at which a file is rotated to NAME.0
-NO_DATA = -2                             # virStreamRecv
+NO_DATA = -2                             # result of virStreamRecv if there is no data
 
 
 class Consoles:
     """Reader of the consoles.
 
-    :param path: function of a uuid -> path of the file
+    :param path: function that returns the path of a container's output file for its uuid
     """
 
     def __init__(self, hypervisor: hosts.Host, path: Callable[[str], str]) -> None:
@@ -44,7 +44,7 @@ class Consoles:
         self._stopped.set()
 
     def add(self, uuid: str) -> None:
-        """Read the console of a container that has just started, or was running before this service."""
+        """Begin to read the console of a running container."""
         with self._lock:
             self._wanted.add(uuid)
 
@@ -73,7 +73,7 @@ class Consoles:
 
 
 def _read(connection: libvirt.virConnect, streams: dict[str, libvirt.virStream], wanted: set[str]) -> dict[str, bytes]:
-    """Return {uuid: bytes} of new output; opens and closes ``streams`` to match ``wanted``."""
+    """Return {uuid: new output}. Open missing streams of the containers ``wanted``, and close all other streams."""
     found = {}
     for uuid in set(streams) - wanted:
         _close(streams.pop(uuid))
@@ -84,7 +84,7 @@ def _read(connection: libvirt.virConnect, streams: dict[str, libvirt.virStream],
                 connection.lookupByUUIDString(uuid).openConsole(None, stream, 0)
                 streams[uuid] = stream
             data = streams[uuid].recv(READ_BYTES)
-        except libvirt.libvirtError:                     # the container is off, or libvirt was reconnected: reopen
+        except libvirt.libvirtError:       # the container is off, or the connection is new: open the stream again later
             _close(streams.pop(uuid, None))
             continue
         if data == NO_DATA:

@@ -8,15 +8,15 @@ from nova.virt.libvirt.domain.tree import add
 
 INIT = '/sbin/init'
 PERIOD = 100_000                         # microseconds
-SHARES = 1024                            # CPU weight of one processor: the default of a control group
-MAX_SHARES = 262_144                    # maximum weight in the kernel
+SHARES = 1024                            # CPU weight (cpu.shares) for each vCPU; the kernel's default for a group
+MAX_SHARES = 262_144                    # maximum CPU weight in the kernel
 
 
 def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tuple[users.Range, ...]) -> str:
     """Return the domain XML of a container.
 
-    It has a private network namespace even without a port, and no more CPU time than its vCPUs.
-    :param root: host directory of its file system
+    The container has a private network namespace even if it has no port. A quota limits its CPU time to its vCPUs.
+    :param root: directory of the container's file system on the host
     """
     element = etree.Element('domain', type='lxc')
     add(element, 'name', guest.identity.name)

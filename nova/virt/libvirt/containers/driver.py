@@ -1,8 +1,8 @@
-"""Driver for containers: libvirt's LXC.
+"""Driver for LXC containers of libvirt.
 
-A container has the host's kernel, and its root is an ordinary user of the host (users.py). Its file system is a
-directory unpacked from the image, a tar archive (unpack.py). This service polls its console (consoles.py). The driver
-registers only features that containers support; the API refuses the others.
+A container runs on the host's kernel. Its root user is an unprivileged user of the host (users.py). The image is a tar
+archive, unpacked into a directory that is the container's file system (unpack.py). This service reads the console
+(consoles.py). The API refuses operations that containers do not support.
 """
 import contextlib
 import io
@@ -44,13 +44,13 @@ from nova.virt.libvirt.privileged import steps
 LOG = logging.getLogger(__name__)
 
 LXC = 'lxc'
-SEED = 'disk.seed'                       # archive with the content of a config drive
+SEED = 'disk.seed'                       # tar archive with the files of the config drive
 SEED_PLACE = 'var/lib/cloud/seed/config_drive'           # cloud-init's directory for a config drive
-# Items of guest_options.settings that containers support, and items that have no effect on them
+# items of guest_options.settings that containers support or may ignore
 BOUNDS = {'quota_cpu_shares', 'quota_cpu_period', 'quota_cpu_quota', 'os_type'}
 WEAKNESS = ('Containers share the kernel of this host, its users of [libvirt] uid_maps, and the file system below {0}: '
             'a container that breaks out can access the files of all others, and one can fill the file system for all.')
-ARCHIVE = 'archive'  # format name in nova.image.inspector: a root file system, optionally compressed
+ARCHIVE = 'archive'  # name that nova.image.inspector gives to a plain or compressed tar archive
 
 
 class ContainerDriver(base.LibvirtBase):
@@ -118,7 +118,7 @@ class ContainerDriver(base.LibvirtBase):
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
-            self._guests.remove(uuid)    # left by an interrupted attempt
+            self._guests.remove(uuid)    # remove what an interrupted attempt has left
             try:
                 self._check(instance, request)
                 guest = self._guest_of(instance, request)
@@ -215,7 +215,7 @@ class ContainerDriver(base.LibvirtBase):
 
 
 def _write_seed(path: str, given: dict[str, bytes]) -> None:
-    """Write an archive of additional files, readable only by the container's root."""
+    """Write a tar archive of additional files with mode 0600, so that only the container's root can read them."""
     with open(path, 'wb', opener=files.private) as file, tarfile.open(fileobj=file, mode='w') as archive:
         for name, data in sorted(given.items()):
             member = tarfile.TarInfo(name.lstrip('/'))

@@ -1,4 +1,4 @@
-"""Containers of this host: start, removal, console files, and ports."""
+"""Start and remove containers, write their console files, and attach ports."""
 import contextlib
 import logging
 
@@ -40,7 +40,7 @@ class ContainerGuests(guest_power.GuestPower):
         self._consoles = consoles.Consoles(hypervisor, lambda uuid: storage.path(uuid, steps.CONSOLE_LOG))
 
     def read_consoles(self) -> None:
-        """Begin to read the consoles of the running containers."""
+        """Begin to read the consoles of the containers that are already running."""
         for uuid, state in self.hypervisor.guests().items():
             if state == states.RUNNING:
                 self._consoles.add(uuid)
@@ -50,7 +50,7 @@ class ContainerGuests(guest_power.GuestPower):
         self._consoles.stop()
 
     def refresh(self, uuid: str, network_info: NetworkInfo) -> Guest:
-        """Update the record of a container with its present ports.
+        """Store the present ports in the record of a container. Return the record.
 
         :raises GuestNotFound: the container has no record
         """
@@ -71,7 +71,7 @@ class ContainerGuests(guest_power.GuestPower):
             self._consoles.remove(uuid)
 
     def remove(self, uuid: str, keep_disks: bool = False) -> None:
-        """Stop a container, and remove its definition and files; no error if there is none."""
+        """Stop a container, and remove its definition and files; no error if it does not exist."""
         self._consoles.remove(uuid)
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, _undefine)
@@ -80,7 +80,7 @@ class ContainerGuests(guest_power.GuestPower):
             self.storage.remove(uuid)
 
     def undo(self, uuid: str) -> None:
-        """Remove the results of a failed attempt. Failures are logged, not raised."""
+        """Remove the container of a failed build. Log errors instead of raising them."""
         try:
             self.remove(uuid)
         except (exception.VirtError, OSError):
@@ -96,7 +96,7 @@ PORTS = 'containers support only ports on bridges of the embedded network servic
 
 
 class Interfaces:
-    """Feature Interfaces: ports of containers, on bridges."""
+    """Feature Interfaces for containers. Their network devices are ports of bridges."""
 
     def __init__(self, guests: ContainerGuests) -> None:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
@@ -109,14 +109,14 @@ class Interfaces:
             interface, = spec.interfaces([vif], guest)
             guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
             self._storage.save(guest)
-            with contextlib.suppress(exception.GuestNotFound):     # the next start defines all ports
+            with contextlib.suppress(exception.GuestNotFound):     # a stopped container gets its ports at the start
                 self._hypervisor.guest('plug the port', instance.uuid, calls.plug, domain.port(interface),
                                        calls.interface_path(interface.mac))
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif | DeletedPort) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
-            if guest is None or 'type' not in vif:                 # containers have no devices
+            if guest is None or 'type' not in vif:    # a DeletedPort: a PCI device, which containers cannot have
                 return
             interface, = spec.interfaces([vif], guest)
             with contextlib.suppress(exception.GuestNotFound):

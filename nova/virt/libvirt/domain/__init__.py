@@ -1,5 +1,5 @@
-"""Parts of a domain's XML, one module for each group of devices or settings: pure functions, called by xml.py.
+"""Pure functions that create the domain XML, called by xml.py. Each module has a group of devices or settings.
 
-Each function appends to the given element. https://libvirt.org/formatdomain.html describes every element. offered.py
-and processors.py read libvirt's domain capabilities.
+Each function appends elements to its first parameter. https://libvirt.org/formatdomain.html describes the elements.
+offered.py and processors.py read libvirt's domain capabilities.
 """

@@ -1,4 +1,4 @@
-"""Addresses of devices in libvirt's XML of a guest."""
+"""Read device addresses (bus and position on the bus) from the domain XML of a guest."""
 from collections.abc import Iterator
 from xml.etree import ElementTree as etree
 
@@ -9,7 +9,7 @@ _DRIVE = ('controller', 'bus', 'target', 'unit')
 
 
 def read(text: str) -> device_addresses.Addresses:
-    """Return {MAC of an interface, serial number and device name of a disk: [bus, address]} of a guest's XML."""
+    """Return {MAC of an interface, or serial number or device name of a disk: [bus, address]} of a guest's XML."""
     return dict(_found(etree.fromstring(text)))
 
 

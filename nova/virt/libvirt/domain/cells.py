@@ -1,7 +1,7 @@
-"""Placement of guests on NUMA nodes: pure functions, used by placement.py.
+"""Placement of guests on NUMA nodes of this host: pure functions, used by placement.py.
 
-A guest without a NUMA topology runs on the node with the least usage, so that its memory is near its CPUs. The
-placement is not claimed, so each start of the guest selects a node again.
+A guest without a NUMA topology runs on the NUMA node with the lowest usage, so that its memory is near its CPUs. The
+database does not store this choice, so each start of the guest chooses again.
 """
 import dataclasses
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from nova.virt.libvirt.domain import memory
 class Resources:
     """Processors and memory of a guest.
 
-    processor      visible {'sockets', 'cores', 'threads'} (hardware.cpu_topology); None: one core a socket
+    processor      guest's CPU topology {'sockets', 'cores', 'threads'}; None: one core per socket
     numa           GuestTopology as text; None if the guest has no topology
-    cell, cpuset   for a guest without topology: NUMA node (None: any) and CPUs as text
-    memory_source  memory backing since its start (memory.py)
+    cell, cpuset   NUMA node (None: any) and CPUs (as text) of a guest without topology
+    memory_source  memory backing with which the guest was started (memory.py)
     """
 
     vcpus: int
@@ -35,11 +35,11 @@ class Resources:
 
 def floating(host: numa.HostTopology, guest: Resources, others: Sequence[Resources],
              limits: fit.Overcommit) -> tuple[int | None, frozenset[int]]:
-    """Choose the NUMA node of a guest without a topology: (id of the node, CPUs that the guest may run on).
+    """Choose the NUMA node of a guest without a topology. Return (id of the node, CPUs that the guest may use).
 
-    (None, all shared CPUs) if no node has room for the whole guest.
+    If no node has room for the whole guest, return (None, all shared CPUs).
 
-    :param host: HostTopology without guests
+    :param host: HostTopology in which no guest uses resources
     :param others: all other guests of this host
     """
     host = usage.recount(host, [numa.load_guest(other.numa) for other in others if other.numa])
@@ -55,9 +55,9 @@ def floating(host: numa.HostTopology, guest: Resources, others: Sequence[Resourc
 
 
 def placed(host: numa.HostTopology | None, guest: Resources) -> numa.GuestTopology:
-    """Return the GuestTopology of a guest that has one.
+    """Return the GuestTopology of a guest with a topology.
 
-    :raises VirtError: the host no longer has the NUMA nodes or CPUs that the guest was placed on
+    :raises VirtError: the host no longer has the NUMA nodes or CPUs of the topology
     """
     topology = numa.load_guest(guest.numa or '')
     for part in topology.cells:

@@ -1,9 +1,9 @@
-"""Volumes that are chains of qcow2 files: their files, the order, and the permitted headers.
+"""Volumes that are backing chains of qcow2 files: read and check the headers, and plan merges.
 
-A file-based block storage (Cinder's NFS driver) takes a snapshot by adding an overlay on the active file. The guest
-writes only to the top file. A header names the backing file and its format:
-https://github.com/qemu/qemu/blob/master/docs/interop/qcow2.txt. The storage and QEMU write the headers. This module
-follows them only to files in the same directory with an explicit format.
+A file-based storage (Cinder's NFS driver) creates a snapshot by an overlay on the active file, to which the guest
+writes. The new overlay is the active file then. The header of a file names its backing file and the format:
+https://github.com/qemu/qemu/blob/master/docs/interop/qcow2.txt. Block Storage and QEMU write the headers. This module
+accepts only backing files in the same directory and with an explicit format.
 """
 import json
 import os
@@ -19,14 +19,14 @@ from nova.json_types import Json
 
 QCOW2, RAW = words.QCOW2, words.RAW
 MAX_FILES = 64                           # maximum files in a chain
-HEADER_BYTES = 65536                     # read from a file: its first cluster of the default size
-READ_S = 30                              # timeout of a read of one header over the network
+HEADER_BYTES = 65536                     # bytes read from a file: one cluster of the default size
+READ_S = 30                              # timeout in seconds to read one header over the network
 _MAGIC = b'QFI\xfb'
-_FORMAT, _END = 0xE2792ACA, 0            # header extensions: format of the backing file; the last one
-_EXTERNAL_DATA = 1 << 2                  # incompatible feature: external data file
+_FORMAT, _END = 0xE2792ACA, 0            # types of header extensions: format of the backing file, end of the list
+_EXTERNAL_DATA = 1 << 2                  # bit of the incompatible features: external data file
 
 File = tuple[str, str]                   # name, format
-Read = typing.Callable[[str], bytes]     # name of a file next to the volume -> its first HEADER_BYTES
+Read = typing.Callable[[str], bytes]     # name of a file in the volume's directory -> its first HEADER_BYTES
 
 
 def refused(reason: str) -> exception.VirtError:
@@ -36,7 +36,7 @@ def refused(reason: str) -> exception.VirtError:
 def check_name(name: Json) -> str:
     """Check a file name.
 
-    :raises VirtError: the name could refer to anything except a file next to the volume
+    :raises VirtError: the name may refer to a file in another directory
     """
     if not isinstance(name, str) or not words.FILE_NAME.match(name):
         raise refused(f'{name!r:.80} is not {words.FILE_NAME_RULE}')
@@ -44,10 +44,10 @@ def check_name(name: Json) -> str:
 
 
 def below(header: bytes, directory: str | None = None) -> File | None:
-    """Return the backing file of a qcow2 file, or None.
+    """Return the backing file of a qcow2 file, or None if it has none.
 
     :param header: first bytes of the file
-    :param directory: directory of all files, which may precede the name in a header
+    :param directory: directory of all files; the header may have the name of the backing file with this directory
     :raises VirtError: the file is not a qcow2 file, or its backing file is not permitted
     """
     if len(header) < 72 or header[:4] != _MAGIC:
@@ -71,7 +71,7 @@ def below(header: bytes, directory: str | None = None) -> File | None:
         name = os.path.basename(name)
     form = _extensions(header, start).get(_FORMAT, b'').decode(errors='replace')
     if form not in (QCOW2, RAW):
-        # without an explicit format QEMU would probe the data, which the guest controls
+        # without an explicit format QEMU would detect the format from the data, which the guest controls
         raise refused(f'the header of a file names the format {form!r:.20} for its backing file, not qcow2 or raw')
     return check_name(name), form
 
@@ -88,7 +88,7 @@ def _extensions(header: bytes, start: int) -> dict[int, bytes]:
 
 
 def follow(name: str, read: Read, directory: str | None = None) -> list[File]:
-    """Return the backing files of a qcow2 file, in order from the top.
+    """Return the backing files of a qcow2 file, beginning with the file below it.
 
     :raises VirtError: the chain has too many files, a cycle, or a backing file that is not permitted
     """
@@ -121,7 +121,7 @@ def read_file(path: str) -> bytes:
 
 
 def read_nfs(host: str, path: str) -> bytes:
-    """Return the first bytes of a file of an NFS server; qemu-img copies them as raw data.
+    """Return the first bytes of a file of an NFS server, which qemu-img reads as raw data.
 
     :raises VirtError: the file cannot be read
     """
@@ -133,7 +133,7 @@ def read_nfs(host: str, path: str) -> bytes:
 
 
 def name_below_nfs(host: str, path: str, name: str, form: str) -> None:
-    """Set the backing file name in the header of an NFS server's qcow2 file that no QEMU has open.
+    """Set the backing file in the header of a qcow2 file of an NFS server. QEMU must not have opened the file.
 
     :raises VirtError: the header cannot be written
     """
@@ -155,17 +155,17 @@ def _qemu_img(path: str, *arguments: str) -> None:
 
 
 def size(header: bytes) -> int:
-    """Return the disk bytes of a qcow2 file."""
+    """Return the virtual size of a qcow2 file in bytes."""
     return int(struct.unpack('>Q', header[24:32])[0])
 
 
 class Merge(typing.NamedTuple):
-    """Merge of files, by index in the files of the volume; 0 is the active file.
+    """Merge of files of a volume. ``top`` and ``base`` are indexes of files; 0 is the active file.
 
-    commit   True: ``top`` down to ``base`` are merged into ``base``, which replaces ``top`` as a backing file; False:
-             the files between the active file and ``base`` are merged into the active file
-    base     None: all backing files
-    after    the resulting files
+    commit   True: merge the files ``top`` to ``base - 1`` into ``base``, which replaces ``top`` in the chain. False:
+             merge the files between the active file and ``base`` into the active file
+    base     None: merge all backing files into the active file
+    after    files of the volume after the merge
     """
 
     commit: bool
@@ -175,19 +175,19 @@ class Merge(typing.NamedTuple):
 
     @property
     def named(self) -> tuple[int, int] | None:
-        """Return (index of a file, index of its new backing file) if a header must change, or None."""
+        """Return (index of the file with a new backing file, index of this backing file), or None if none changes."""
         if self.base is None or self.commit and self.top == 0:
             return None
         return (self.top - 1 if self.commit else 0), self.base
 
 
 def plan(files: list[File], merged: str | None, target: str | None) -> Merge | None:
-    """Return the merge that a request requires.
+    """Return the merge for a request to delete a snapshot.
 
-    :param merged: file_to_merge of the request, or None. Without a target, it becomes the backing file of the active
-        file; None merges all files.
+    :param merged: file_to_merge of the request, or None. Without a target, the merge makes it the backing file of the
+        active file. Without both, the merge removes all backing files
     :param target: merge_target_file of the request, or None
-    :returns: None if the merge is complete
+    :returns: None if an earlier request has completed the merge
     :raises VirtError: the volume has no such file, or the merged file is not above the target
     """
     names = [name for name, _form in files]
@@ -199,7 +199,7 @@ def plan(files: list[File], merged: str | None, target: str | None) -> Merge | N
         if base == 0:
             raise refused('the active file cannot be its own backing file')
         if base == 1 or base is None and len(files) == 1:
-            return None                  # a repeated request
+            return None                  # an earlier request has completed the merge
         return Merge(False, 0, base, [files[0], *(files[base:] if base is not None else ())])
     if merged is None:
         raise refused('a request with merge_target_file needs file_to_merge')

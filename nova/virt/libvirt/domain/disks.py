@@ -6,11 +6,11 @@ from nova.virt.libvirt.domain import volume_disks as volumes
 from nova.virt.libvirt.domain.devices import VIRTIO_SCSI
 from nova.virt.libvirt.domain.tree import add
 
-MAX_QUEUES = 16                          # maximum of a controller: QEMU uses no more on one disk
+MAX_QUEUES = 16                          # maximum queues of a controller: QEMU uses at most 16 for a disk
 
 
 def controller(devices: etree.Element, settings: Mapping[str, str], vcpus: int) -> None:
-    """Add the controller of SCSI disks, local ones and volumes."""
+    """If the domain has SCSI disks or volumes, add their controller."""
     if devices.find("disk/target[@bus='scsi']") is not None:
         made = add(devices, 'controller', type='scsi', index=0, model=settings.get('scsi_model', VIRTIO_SCSI))
         if made.get('model') == VIRTIO_SCSI:
@@ -18,13 +18,13 @@ def controller(devices: etree.Element, settings: Mapping[str, str], vcpus: int) 
 
 
 def local(devices: etree.Element, each: volumes.Disk, settings: Mapping[str, str]) -> None:
-    """Add a local disk with the limits of the flavor."""
+    """Add a local disk with the I/O limits of the flavor."""
     element = disk(devices, each)
     volumes.limit(element, limits(settings))
 
 
 def limits(settings: Mapping[str, str]) -> dict[str, int]:
-    """Return the flavor's limits of each local disk: {name of volumes.LIMITS: number}, 0: unlimited."""
+    """Return the flavor's I/O limits for each local disk: {name of volumes.LIMITS: number}. 0 means unlimited."""
     return {name: int(settings.get(f'quota_disk_{name}', 0)) for name in volumes.LIMITS}
 
 
@@ -34,13 +34,13 @@ def disk(devices: etree.Element, disk: volumes.Disk) -> etree.Element:
     add(element, 'driver', **volumes.driver(disk.format, disk, disk.device != 'disk'))
     source = disk.source or {'type': 'file', 'path': disk.file, **({'luks': disk.secret} if disk.secret else {})}
     element.append(volumes.source_element(source))
-    # The XML lists the complete backing chain, so that libvirt does not probe the files.
+    # The XML has the complete backing chain, so that libvirt does not detect backing files from the data
     backing = add(element, 'backingStore')
     if disk.backing_file:
         backing.set('type', 'file')
         add(backing, 'format', type=disk.backing_format)
         image = add(backing, 'source', file=disk.backing_file)
-        # Otherwise libvirt makes QEMU's user the owner of the image, which many guests share, so QEMU could write it.
+        # without relabel='no', libvirt makes QEMU's user the owner of the image, and QEMU could write to it
         add(image, 'seclabel', model='dac', relabel='no')
         add(backing, 'backingStore')
     add(element, 'target', dev=disk.target, bus=disk.bus)

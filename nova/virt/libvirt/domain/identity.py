@@ -1,11 +1,11 @@
-"""Identity of a guest: metadata for agents of the host, and cloud data in the guest's firmware."""
+"""Identity of a guest: metadata for monitoring agents of the host, and SMBIOS data for cloud-init."""
 import dataclasses
 from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt.domain.tree import add
 
-# Monitoring agents for OpenStack read the first namespace. The second is private to this service: it identifies the
-# owner if several deployments share one hypervisor.
+# Monitoring agents for OpenStack read the elements of NAMESPACE. The element of OWNER_NAMESPACE is for this service: it
+# identifies the deployment of a guest if several deployments share one hypervisor.
 NAMESPACE = 'http://openstack.org/xmlns/libvirt/nova/1.1'
 OWNER_NAMESPACE = 'urn:nova:libvirt:owner:1'
 etree.register_namespace('nova', NAMESPACE)
@@ -16,8 +16,8 @@ etree.register_namespace('owner', OWNER_NAMESPACE)
 class Identity:
     """Identity of a guest.
 
-    name    libvirt's name of the domain
-    owner   directory of the deployment's guests, which identifies the owner
+    name    name of the domain in libvirt
+    owner   directory with the guests of a deployment, which identifies the deployment
     facts   {'name', 'flavor', 'project_id', 'user_id', 'image_id'} of the server
     """
 
@@ -42,12 +42,12 @@ def metadata(root: etree.Element, identity: Identity) -> None:
 
 
 def owner(directory: str) -> str:
-    """Return the owner element of a guest as libvirt requires it for new metadata."""
+    """Return the owner element of a guest without namespace, as virDomainSetMetadata requires it."""
     return etree.tostring(add(etree.Element('metadata'), 'owner', directory=directory), encoding='unicode')
 
 
 def owner_of(text: str) -> str | None:
-    """Return the owner in an owner element that libvirt returned."""
+    """Return the owner (a directory) from an owner element that libvirt returned."""
     return etree.fromstring(text).get('directory')
 
 

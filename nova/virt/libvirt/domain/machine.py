@@ -1,4 +1,4 @@
-"""Machine: firmware and boot, features, clock, and processor settings except placement."""
+"""Domain XML of the machine: firmware, boot, features, clock, and settings of the processor except placement."""
 import dataclasses
 from xml.etree import ElementTree as etree
 
@@ -7,8 +7,8 @@ from nova.virt.libvirt.domain.tree import add, child
 
 # Hyper-V enlightenments that KVM supports: https://libvirt.org/formatdomain.html#hypervisor-features
 HYPERV = ('relaxed', 'vapic', 'vpindex', 'runtime', 'synic', 'reset', 'frequencies', 'tlbflush', 'ipi')
-SPINLOCK_RETRIES = 8191                  # attempts after which a Windows guest notifies the hypervisor
-SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # AMD's SEV API: no debugging, no key sharing, only SEV hosts (and ES)
+SPINLOCK_RETRIES = 8191                  # attempts to get a spinlock before a Windows guest notifies the hypervisor
+SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # bits of AMD's SEV API: no debugging, no key sharing, only SEV hosts, ES
 DEFAULT = 'pc'
 
 
@@ -18,10 +18,10 @@ class Hardware:
 
     virt_type  type of the domain: 'kvm', 'qemu' or 'lxc'
     machine    machine type
-    arch       libvirt's name of its architecture; None: that of the host
-    vif_model  model of its network devices
-    agent      whether it has a channel for the guest agent
-    settings   settings of its flavor and image (hardware.guest_options.settings)
+    arch       libvirt's name of the architecture; None: architecture of the host
+    vif_model  model of the network devices
+    agent      whether the guest has a channel for the guest agent
+    settings   settings of flavor and image (hardware.guest_options.settings)
     """
 
     virt_type: str
@@ -33,7 +33,7 @@ class Hardware:
 
     @property
     def serial_ports(self) -> int:
-        """Return the number of serial ports; 0 if the value from another host is not a number."""
+        """Return the number of serial ports. An invalid value, which another host may have sent, counts as 0."""
         count = self.settings.get('serial_port_count', '1')
         return int(count) if count.isascii() and count.isdecimal() else 0
 
@@ -69,7 +69,7 @@ def boot(root: etree.Element, hardware: Hardware, files: Boot, has_cdrom: bool) 
         add(os_, 'cmdline', files.cmdline)
     else:
         add(os_, 'boot', dev='hd')
-        if has_cdrom:                        # boots the CD-ROM until the disk has an OS
+        if has_cdrom:                        # the guest boots from the CD-ROM if the disk has no OS
             add(os_, 'boot', dev='cdrom')
     if hardware.is_on('boot_menu'):
         add(os_, 'bootmenu', enable='yes')
@@ -77,7 +77,7 @@ def boot(root: etree.Element, hardware: Hardware, files: Boot, has_cdrom: bool) 
 
 
 def _uefi(os_: etree.Element, hardware: Hardware, nvram: str | None) -> None:
-    """Add UEFI features: libvirt selects a matching firmware and copies its variables template."""
+    """Add features of the UEFI firmware. libvirt selects a firmware with these features."""
     secure = 'yes' if _is_secure(hardware) else 'no'
     os_.set('firmware', 'efi')
     firmware = add(os_, 'firmware')
@@ -108,13 +108,13 @@ def features(root: etree.Element, hardware: Hardware) -> None:
                 add(hyperv, name, state='on')
             add(hyperv, 'spinlocks', state='on', retries=SPINLOCK_RETRIES)
         if _iommu(hardware) == 'intel':
-            add(element, 'ioapic', driver='qemu')            # required for interrupt remapping
+            add(element, 'ioapic', driver='qemu')            # the Intel IOMMU requires it for interrupt remapping
     if _is_secure(hardware):
-        add(element, 'smm', state='on')                      # otherwise the guest could write the variables
+        add(element, 'smm', state='on')                      # without SMM, the guest OS could write UEFI variables
 
 
 def processor(cpu: etree.Element, hardware: Hardware) -> None:
-    """Add the settings to the element of the processor."""
+    """Add settings of flavor and image to the element of the processor."""
     if hardware.is_on('hide_hypervisor_id'):
         add(cpu, 'feature', policy='disable', name='hypervisor')
     mode, bits = hardware.settings.get('maxphysaddr_mode'), hardware.settings.get('maxphysaddr_bits')
@@ -135,7 +135,7 @@ def clock(root: etree.Element, hardware: Hardware) -> None:
 
 
 def tuning(root: etree.Element, hardware: Hardware) -> None:
-    """Add weight and limits of CPU time to the present placement of the vCPUs, if any."""
+    """Add weight and limits of CPU time to the element cputune, which may already have the placement of the vCPUs."""
     settings = hardware.settings
     for name in ('shares', 'period', 'quota'):
         if f'quota_cpu_{name}' in settings:
@@ -143,7 +143,7 @@ def tuning(root: etree.Element, hardware: Hardware) -> None:
 
 
 def memory(root: etree.Element, hardware: Hardware) -> None:
-    """Lock memory if the guest requests it, or if devices need encrypted memory to stay in place."""
+    """Lock the guest's memory if flavor or image requests locked or encrypted memory. SEV requires locked memory."""
     if hardware.is_on('locked_memory') or hardware.is_on('mem_encryption'):
         child(child(root, 'memoryBacking'), 'locked')
 

@@ -1,4 +1,4 @@
-"""Memory backing of guests, by the host's options: [libvirt] memory_source, file_backed_memory."""
+"""Memory backing of guests, according to the options memory_source and file_backed_memory of [libvirt]."""
 from xml.etree import ElementTree as etree
 
 from oslo_config.cfg import ConfigOpts
@@ -12,7 +12,7 @@ TRAIT = 'COMPUTE_MEM_BACKING_FILE'
 
 
 def source_of(conf: ConfigOpts) -> str:
-    """Return the memory source of guests started now.
+    """Return the configured memory source, which guests get at their start.
 
     :raises VirtError: the options contradict each other
     """
@@ -29,10 +29,10 @@ def source_of(conf: ConfigOpts) -> str:
 
 
 def backing(root: etree.Element, source: str) -> None:
-    """Add the memory backing.
+    """Add the memory backing to a domain.
 
     :param source: ANONYMOUS, MEMFD or FILE
-    :raises VirtError: the page size differs from that of files
+    :raises VirtError: the guest requests huge pages, which files do not have
     """
     if source == ANONYMOUS:
         return
@@ -42,13 +42,13 @@ def backing(root: etree.Element, source: str) -> None:
                                   'this host keeps guest memory in files ([libvirt] file_backed_memory)')
     add(element, 'source', type=source)
     if source == FILE:
-        add(element, 'access', mode=SHARED)              # otherwise writes would stay in memory
-        add(element, 'allocation', mode='immediate')     # otherwise a full file system would stop the guest at run time
+        add(element, 'access', mode=SHARED)              # a private mapping would not write to the file
+        add(element, 'allocation', mode='immediate')     # if the file system is full, fail at the start, not later
         add(element, 'discard')
 
 
 def share(root: etree.Element) -> None:
-    """Share the guest's memory with the vhost-user backend, a switch or virtiofsd, which reads and writes it."""
+    """Share the guest's memory with the vhost-user process (software switch or virtiofsd) that accesses it."""
     element = child(root, 'memoryBacking')
     if element.find('source') is None:
         add(element, 'source', type=MEMFD)

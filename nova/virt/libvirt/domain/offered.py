@@ -1,7 +1,7 @@
-"""Traits of available guest options, from libvirt's domain capabilities.
+"""Traits of the guest options that this host supports, from libvirt's domain capabilities.
 
-https://libvirt.org/formatdomaincaps.html describes the document. Options outside of the document exist in every QEMU
-since 7.2 with libvirt 9.0.
+https://libvirt.org/formatdomaincaps.html describes the document. Options that the document does not list are supported
+by libvirt 9.0 with QEMU 7.2 and by all later versions.
 """
 from collections.abc import Iterable
 from xml.etree import ElementTree as etree
@@ -17,9 +17,9 @@ _ALWAYS = (guest_option_rows.ALL_OPTIONS, guest_option_rows.GROWTH, 'COMPUTE_NET
 
 
 def of(capabilities: Iterable[etree.Element], virt_type: str) -> frozenset[str]:
-    """Return the traits.
+    """Return the traits of supported guest options.
 
-    :param capabilities: root elements of the domain capabilities of the machines pc and q35
+    :param capabilities: root elements of the domain capabilities of the machine types pc and q35
     :param virt_type: 'kvm' or 'qemu'
     """
     found = {*_ALWAYS, *_named('NET_VIF_MODEL', VIFS), *_named('SOUND_MODEL', SOUNDS)}
@@ -31,13 +31,13 @@ def of(capabilities: Iterable[etree.Element], virt_type: str) -> frozenset[str]:
         if 'yes' in _values(root, './os/loader', 'secure'):
             found.add('COMPUTE_SECURITY_UEFI_SECURE_BOOT')
         found |= _tpm(root) | _encryption(root)
-    if virt_type == 'kvm':               # emulated processors have addresses of 40 bits
+    if virt_type == 'kvm':               # the address size of emulated processors (qemu) is always 40 bits
         found |= {'COMPUTE_ADDRESS_SPACE_PASSTHROUGH', 'COMPUTE_ADDRESS_SPACE_EMULATED'}
     return frozenset(found)
 
 
 def graphics(capabilities: Iterable[etree.Element]) -> frozenset[str]:
-    """Return the types of graphics, 'vnc' and the like, that every machine of these domain capabilities has."""
+    """Return the graphics types, for example 'vnc', that every machine type of these domain capabilities supports."""
     found = [_values(root, './devices/graphics', 'type') for root in capabilities]
     return frozenset(set.intersection(*found)) if found else frozenset()
 
@@ -47,7 +47,7 @@ def _named(kind: str, values: Iterable[str]) -> set[str]:
 
 
 def _values(root: etree.Element, path: str, name: str) -> set[str]:
-    """Return the values of an enumeration; empty if libvirt does not support the element."""
+    """Return the values of an enumeration, or an empty set if libvirt does not support the element."""
     element = root.find(path)
     if element is None or element.get('supported') == 'no':
         return set()
@@ -55,7 +55,7 @@ def _values(root: etree.Element, path: str, name: str) -> set[str]:
 
 
 def _tpm(root: etree.Element) -> set[str]:
-    """Return the TPM traits: libvirt offers the emulator if swtpm is installed."""
+    """Return the TPM traits, or an empty set if swtpm is not installed: libvirt then reports no emulator."""
     if 'emulator' not in _values(root, './devices/tpm', 'backendModel'):
         return set()
     names = {'tpm-tis': 'TIS', 'tpm-crb': 'CRB'}

@@ -1,4 +1,4 @@
-"""Processor model of guests, from the configuration and the domain capabilities."""
+"""Choose the processor model of guests from the configuration and libvirt's domain capabilities."""
 from collections.abc import Iterable
 import dataclasses
 from xml.etree import ElementTree as etree
@@ -12,11 +12,11 @@ CUSTOM = 'custom'
 
 @dataclasses.dataclass(frozen=True)
 class Processor:
-    """Guest-visible processor.
+    """Processor that guests see.
 
-    mode    one of [libvirt] cpu_mode; None: the best for the guest type
-    model   libvirt's name of the model if the mode is custom
-    flags   additional (name) or removed (-name) features
+    mode    value of [libvirt] cpu_mode; None: the default for the domain type
+    model   libvirt's name of the processor model if the mode is custom
+    flags   processor features: 'name' adds a feature, '-name' removes it
     """
 
     mode: str | None = None
@@ -47,7 +47,7 @@ def choose(conf: ConfigOpts, capabilities: Iterable[etree.Element]) -> Processor
 
 
 def add(cpu: etree.Element, processor: Processor) -> None:
-    """Complete the element of the processor."""
+    """Add model and features to the element of the processor."""
     if processor.model is not None:
         cpu.set('match', 'exact')
         etree.SubElement(cpu, 'model', fallback='forbid').text = processor.model

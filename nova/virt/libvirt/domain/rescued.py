@@ -1,4 +1,4 @@
-"""Rescue state of a guest: the disks of the rescue, and its own disks. Pure functions."""
+"""Record of a guest in rescue: which disks it has and from which disk it boots. Pure functions."""
 import dataclasses
 from typing import Any
 from xml.etree import ElementTree as etree
@@ -9,13 +9,13 @@ from nova.virt.libvirt.domain.volume_disks import Disk
 
 @dataclasses.dataclass
 class Rescued:
-    """Rescue configuration.
+    """Devices and boot settings of a guest in rescue.
 
     disks    [Disk], all disks during the rescue
-    kernel, ramdisk, cmdline   of a rescue image with three parts
-    target   name of the boot disk, if it is not the first one
-    device   type of that disk: 'disk', 'cdrom' or 'floppy'
-    hot_plugged  [Disk] that a running guest gets after its boot; a later start omits them
+    kernel, ramdisk, cmdline   boot files and kernel command line of a rescue image with separate kernel and ramdisk
+    target   target name of the boot disk, or None if the guest boots from the first disk
+    device   type of the boot disk: 'disk', 'cdrom' or 'floppy'
+    hot_plugged  [Disk] that were attached after the boot of the rescue system; the next start omits them
     """
 
     disks: list[Disk]
@@ -29,12 +29,12 @@ class Rescued:
 
     @property
     def first(self) -> str:
-        """Return the name of the boot disk."""
+        """Return the target name of the boot disk."""
         return self.target or str(self.disks[0].target)
 
 
 def load(values: dict[str, Any] | None) -> Rescued | None:
-    """Return the Rescued of a record, or None if the guest is not in rescue."""
+    """Create a Rescued from a stored record, or return None if the guest is not in rescue."""
     if not values:
         return None
     return utils.from_known(Rescued, {**values, **{
@@ -42,7 +42,7 @@ def load(values: dict[str, Any] | None) -> Rescued | None:
 
 
 def order(root: etree.Element, found: Rescued | None) -> None:
-    """Boot a domain from the rescue disk, regardless of its position."""
+    """Set the boot order of a domain: first the rescue disk, although it is not the first disk."""
     if found is None or found.target is None:
         return
     for parent in root.findall('./os[boot]') + root.findall('./devices/disk[boot]'):

@@ -1,4 +1,4 @@
-"""Elements of a domain, escaped so that user-chosen text cannot become markup."""
+"""Create XML elements. All text is escaped, so that text from users cannot add elements or attributes."""
 import re
 from xml.etree import ElementTree as etree
 
@@ -20,7 +20,7 @@ def add(parent: etree.Element, tag: str, text: str | int | None = None,
 
 
 def child(parent: etree.Element, tag: str) -> etree.Element:
-    """Return the child element, which is added if it is missing."""
+    """Return the child element with this tag. Add the element if it is missing."""
     found = parent.find(tag)
     return add(parent, tag) if found is None else found
 

@@ -1,6 +1,6 @@
-"""Records of local disks and of volumes, and the volumes' part of the domain XML: pure functions.
+"""Classes for local disks and volumes, and functions that create the domain XML of volumes. Pure functions.
 
-https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms describes every element.
+https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms describes the elements.
 """
 import dataclasses
 import os
@@ -15,14 +15,14 @@ from nova.objects.block_device import Connection
 from nova.objects.block_device import VolumeDevice
 from nova.virt.libvirt.domain import chain
 
-# limits of a disk per second, with the names of libvirt and QoS specs
+# names of I/O limits per second; libvirt and QoS specs of volumes use the same names
 LIMITS = words.LIMITS
-OLD_MACHINES = ('pc', 'pc-i440fx')       # machine types with IDE as the default of a CD-ROM
+OLD_MACHINES = ('pc', 'pc-i440fx')       # machine types on which IDE is the default bus of a CD-ROM
 NETWORK = 'network'
 
 
 class StorageSecret(typing.TypedDict):
-    """Secret for the login at a storage, with the text that names it in libvirt."""
+    """Secret (password) for a storage system, and the text by which libvirt's secret is found."""
 
     usage: str
     value: str
@@ -30,19 +30,19 @@ class StorageSecret(typing.TypedDict):
 
 
 class DiskSource(typing.TypedDict, total=False):
-    """QEMU's source of a disk, as a connector returns it.
+    """Place from which QEMU reads a disk, as a connector returns it.
 
     type         'file', 'block' or 'network'
-    path         of a file or a block device
-    protocol     of a network source, with ``name``; ``hosts``: [[host, port]], or ``socket``: path of a socket
-    auth         {'username', 'type', 'uuid' or 'usage'}: login at the storage with a libvirt secret
-    secret       the value of that secret, if libvirt does not have it
-    luks         id of the LUKS secret
-    format       qcow2 for a chain of files (chain.py)
-    backing_files  [[name, format]] of the backing files of the active one
-    limits       of the block storage; ``volume`` moves them to the Volume
-    encrypted    whether the disk is encrypted; a connection replaces it by ``luks``
-    connection   {'driver_volume_type', 'data', 'device'} of an initiator of the host's kernel
+    path         path of a file or a block device
+    protocol     protocol of a network source, with ``name`` and the address ``hosts`` ([[host, port]]) or ``socket``
+    auth         {'username', 'type', 'uuid' or 'usage'}: user of the storage and libvirt's secret with the password
+    secret       password that the driver must store in libvirt, because libvirt's secret does not exist permanently
+    luks         id of the libvirt secret with the LUKS passphrase
+    format       'qcow2' for a chain of files (chain.py)
+    backing_files  [[name, format]] of the backing files of the active file
+    limits       I/O limits that Block Storage sets; the function ``volume`` moves them to the Volume
+    encrypted    whether the volume is encrypted; replaced by ``luks`` when the volume is connected
+    connection   {'driver_volume_type', 'data', 'device'} of a volume that the host's kernel attaches
     """
 
     type: str
@@ -69,10 +69,13 @@ class DiskSource(typing.TypedDict, total=False):
 
 @dataclasses.dataclass
 class Disk:
-    """Disk of a guest. ``format`` is the format it was created with and never detected from its content.
+    """Local disk of a guest.
 
-    ``source``: QEMU's source if the disk is not a file; ``file`` always has the name of the disk.
-    ``secret``: id of the libvirt secret for LUKS; None: not encrypted. ``device``: 'disk' or 'cdrom'.
+    file    path of the disk, or its name if it is not a file
+    format  format with which the disk was created; it is never detected from the content of the disk
+    source  DiskSource if the disk is not a file
+    secret  id of the libvirt secret with the LUKS passphrase, or None if the disk is not encrypted
+    device  'disk' or 'cdrom'
     """
 
     file: str
@@ -100,11 +103,11 @@ class Disk:
 class Volume:
     """Volume of a guest.
 
-    target      libvirt's name of the device
+    target      name of the device in libvirt, such as vdb
     source      result of a connector
-    boot_order  1: the guest boots from it; None: never
-    cache       QEMU's cache mode
-    limits      {name of LIMITS: number}, set by the block storage
+    boot_order  1 if the guest boots from the volume, otherwise None
+    cache       cache mode of QEMU
+    limits      {name of LIMITS: number}, I/O limits that Block Storage sets
     """
 
     volume_id: str
@@ -131,9 +134,9 @@ class Volume:
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """Configuration of all volumes.
+    """Options of this host for all volumes.
 
-    cache    {type of a source: cache mode}
+    cache    {DiskSource.type: cache mode}
     """
 
     cache: dict[str, str]
@@ -142,12 +145,12 @@ class Choices:
 
 def volume(device: VolumeDevice, source: DiskSource, properties: dict[str, str], machine: str, taken: set[str],
            choices: Choices) -> Volume:
-    """Return the Volume of a device.
+    """Return the Volume for a block device mapping.
 
-    :param source: source that the volume's connector returned
+    :param source: result of the volume's connector
     :param properties: properties of the server's image
     :param taken: targets that the guest already uses
-    :raises VirtError: the guest does not support such a device
+    :raises VirtError: the guest does not support the type or bus of the device
     """
     kind = device.get('device_type') or 'disk'
     if kind not in words.TYPES:
@@ -171,7 +174,7 @@ def volume(device: VolumeDevice, source: DiskSource, properties: dict[str, str],
 
 
 def _is_scsi(source: DiskSource) -> bool:
-    """Return whether a source may get SCSI commands; for a host block device, the device decides."""
+    """Return whether the guest may send SCSI commands to a source. A block device of the host may still refuse them."""
     return source['type'] == 'block' or source.get('protocol') == 'iscsi'
 
 
@@ -189,7 +192,7 @@ def cdrom_bus(properties: dict[str, str], machine: str) -> str:
 
 
 def _target(name: str | None, bus: str, taken: set[str]) -> str:
-    """Return a target with the letter of the requested name, if it is free."""
+    """Return a free target name, with the last letter of the requested device name if possible."""
     letter = (name or '')[-1:]
     wanted = TARGET_PREFIXES[bus] + letter
     if letter and letter in TARGET_LETTERS and wanted not in taken:
@@ -207,13 +210,13 @@ def _refused(reason: str) -> exception.VirtError:
 # ---- XML -----------------------------------------------------------------------
 
 def element(disk: Volume) -> etree.Element:
-    """Return the element of a volume in a domain."""
+    """Return the domain XML element of a volume."""
     root = etree.Element('disk', type=disk.source['type'], device=disk.device)
     etree.SubElement(root, 'driver', driver(disk.source.get('format', chain.RAW), disk, disk.readonly))
     root.append(source_element(disk.source))
     _below(root, disk.source)
     etree.SubElement(root, 'target', dev=disk.target, bus=disk.bus)
-    if disk.device != 'lun':                         # a lun has the serial number of its storage
+    if disk.device != 'lun':                         # the guest reads the serial number of a lun from the storage
         etree.SubElement(root, 'serial').text = disk.volume_id
     if disk.readonly:
         etree.SubElement(root, 'readonly')
@@ -226,7 +229,7 @@ def element(disk: Volume) -> etree.Element:
 
 
 def _below(parent: etree.Element, source: DiskSource) -> None:
-    """Add all backing files: libvirt and QEMU search for no others and probe no format."""
+    """Add the complete backing chain, so that libvirt and QEMU do not read backing files from the headers."""
     for name, form in source.get('backing_files', ()):
         parent = etree.SubElement(parent, 'backingStore', type=source['type'])
         etree.SubElement(parent, 'format', type=form)
@@ -235,14 +238,14 @@ def _below(parent: etree.Element, source: DiskSource) -> None:
 
 
 def files_of(source: DiskSource) -> list[chain.File]:
-    """Return the files of a file source or a chain, active file first."""
+    """Return the files of a source with the active file first."""
     place = source['path'] if source['type'] == 'file' else source['name']
     return [(os.path.basename(place), source.get('format', chain.RAW)),
             *((name, form) for name, form in source.get('backing_files', ()))]
 
 
 def with_files(source: DiskSource, files: list[chain.File]) -> DiskSource:
-    """Return the source with these files in the same directory."""
+    """Return the source after a change of its files: the files in the same directory, active file first."""
     (name, form), *rest = files
     made = named(source, name)
     if form == chain.RAW:
@@ -253,16 +256,15 @@ def with_files(source: DiskSource, files: list[chain.File]) -> DiskSource:
 
 
 def named(source: DiskSource, name: str) -> DiskSource:
-    """Return the source for another file in the same directory."""
+    """Return a copy of the source for another file in its directory."""
     if source['type'] == 'file':
         return {**source, 'path': os.path.join(os.path.dirname(source['path']), name)}
     return {**source, 'name': os.path.join(os.path.dirname(source['name']), name)}
 
 
 def snapshot(target: str, source: DiskSource, others: typing.Iterable[str]) -> str:
-    """Return the XML that switches a guest to an overlay of its active file.
+    """Return the XML that switches a guest to an overlay, ``source``: https://libvirt.org/formatsnapshot.html.
 
-    https://libvirt.org/formatsnapshot.html
     :param others: targets of the guest's other disks, which the snapshot excludes
     """
     root = etree.Element('domainsnapshot')
@@ -276,12 +278,12 @@ def snapshot(target: str, source: DiskSource, others: typing.Iterable[str]) -> s
 
 
 def alone_volume(volume: Volume) -> Volume:
-    """Return a Volume as the only disk of a machine."""
+    """Return a copy of a Volume for ``alone``."""
     return Volume(volume.volume_id, 'vda', 'virtio', volume.source, cache=volume.cache)
 
 
 def alone(uuid: str, volume: Volume) -> str:
-    """Return the XML of a permanently paused machine with one disk, whose files its QEMU merges."""
+    """Return the domain XML of a machine that is never resumed: QEMU merges the files of its only disk."""
     root = etree.Element('domain', type='qemu')
     etree.SubElement(root, 'name').text = f'merge-{uuid}'
     etree.SubElement(root, 'uuid').text = uuid
@@ -293,7 +295,7 @@ def alone(uuid: str, volume: Volume) -> str:
 
 
 def driver(form: str, disk: Disk | Volume, readonly: bool) -> dict[str, str]:
-    """Return QEMU's driver options for a disk."""
+    """Return the attributes of the driver element of a disk: the options of QEMU's block driver."""
     made = {'name': 'qemu', 'type': form, 'cache': disk.cache, 'discard': 'unmap'}
     if disk.detect_zeroes != 'off':
         made['detect_zeroes'] = disk.detect_zeroes
@@ -305,7 +307,7 @@ def driver(form: str, disk: Disk | Volume, readonly: bool) -> dict[str, str]:
 
 
 def limit(root: etree.Element, limits: Mapping[str, int]) -> None:
-    """Add the limits of a disk."""
+    """Add I/O limits to the element of a disk."""
     bounds = [(name, limits[name]) for name in LIMITS if int(limits.get(name) or 0)]
     if bounds:
         iotune = etree.SubElement(root, 'iotune')
@@ -324,7 +326,7 @@ def spread(found: typing.Iterable[Disk | Volume], threads: int, choices: Choices
 
 
 def quietest(volume: Volume, found: typing.Iterable[Disk | Volume]) -> int | None:
-    """Return the I/O thread with the fewest of a guest's other disks for a Volume, or None."""
+    """Return the I/O thread with the fewest disks ``found``, or None if the new volume needs no I/O thread."""
     used = [each.iothread for each in found if each.iothread]
     if volume.bus != 'virtio' or not used:
         return None
@@ -332,7 +334,7 @@ def quietest(volume: Volume, found: typing.Iterable[Disk | Volume]) -> int | Non
 
 
 def source_element(source: DiskSource) -> etree.Element:
-    """Return the source element of a disk with the id of its secret."""
+    """Return the source element of a disk. If the disk is encrypted, the element has the id of its secret."""
     made = _source(source)
     if source.get('luks'):
         _encryption(made, source['luks'])
@@ -340,7 +342,7 @@ def source_element(source: DiskSource) -> etree.Element:
 
 
 def _encryption(parent: etree.Element, secret: str) -> None:
-    """Select encryption by QEMU: libvirt 11.3 assumes it for a domain's disks but not for a backup target."""
+    """Add the encryption by QEMU. libvirt 11.3 needs the attribute ``engine`` for the target of a backup."""
     encryption = etree.SubElement(parent, 'encryption', format='luks', engine='qemu')
     etree.SubElement(encryption, 'secret', type='passphrase', uuid=secret)
 
@@ -374,9 +376,9 @@ def _source(source: DiskSource) -> etree.Element:
 
 
 def arrange(root: etree.Element, volumes: list[Volume], disks: list[Disk]) -> None:
-    """Add the volumes to a finished domain, and set the boot order.
+    """Add the volumes to a domain that already has all other devices, and set the boot order.
 
-    :param disks: local disks; one is named 'disk' if the guest boots from it
+    :param disks: local disks. If the guest boots from a local disk, the name of its file is 'disk'
     """
     devices = root.find('devices')
     assert devices is not None
@@ -389,7 +391,7 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[Disk]) -> No
     system = root.find('os')
     if system is None or not any(each.boot_order for each in volumes):
         return
-    for boot in system.findall('boot'):              # libvirt accepts only one kind of boot order
+    for boot in system.findall('boot'):              # libvirt does not allow both <os><boot> and a disk's <boot>
         system.remove(boot)
     for local in disks:
         found = devices.find(f"disk/target[@dev='{local.target}']/..")
@@ -402,9 +404,8 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[Disk]) -> No
 def copy_of(target: str, path: str, others: list[str], secret: str | None = None) -> str:
     """Return the XML of a backup job: a full copy of one disk of a running guest into a qcow2 file.
 
-    A raw file would allocate space for all zeros (https://libvirt.org/formatbackup.html).
-
-    :param secret: id of the secret of the file, which is then a LUKS file
+    In a raw file, zeros would occupy space (https://libvirt.org/formatbackup.html).
+    :param secret: id of the libvirt secret with the passphrase if the file is a LUKS file
     """
     root = etree.Element('domainbackup', mode='push')
     disks = etree.SubElement(root, 'disks')
@@ -419,7 +420,7 @@ def copy_of(target: str, path: str, others: list[str], secret: str | None = None
 
 
 def passphrase(uuid: str) -> str:
-    """Return the XML of a secret with the passphrase of encrypted disks."""
+    """Return the XML of a libvirt secret for the passphrase of a guest's encrypted disks."""
     root = etree.Element('secret', ephemeral='yes', private='yes')
     etree.SubElement(root, 'uuid').text = uuid
     etree.SubElement(etree.SubElement(root, 'usage', type='volume'), 'volume').text = f'disks of {uuid}'
@@ -427,7 +428,7 @@ def passphrase(uuid: str) -> str:
 
 
 def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
-    """Return the XML of a libvirt secret that clients cannot read and that is lost when libvirtd stops."""
+    """Return the XML of a libvirt secret. Clients cannot read its value, and it is lost when libvirtd stops."""
     root = etree.Element('secret', ephemeral='yes', private='yes')
     if uuid:
         etree.SubElement(root, 'uuid').text = uuid
@@ -436,15 +437,16 @@ def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
     return etree.tostring(root, encoding='unicode')
 
 
-# prefix of the names on each bus
+# {bus: prefix of the target names on this bus}
 TARGET_PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}
 TARGET_LETTERS = string.ascii_lowercase
 
 
 def free_target(bus: str, names: Container[str], letters: Container[str] = ()) -> str | None:
-    """Return the first disk name on a bus outside ``names`` and ``letters``, or None if all are taken.
+    """Return the first free target name on a bus, or None if all are in use.
 
-    Buses may share names.
+    :param names: target names in use on all buses
+    :param letters: last letters that must not be used
     """
     return next((name for letter in TARGET_LETTERS
                  if letter not in letters and (name := TARGET_PREFIXES[bus] + letter) not in names), None)

@@ -1,6 +1,6 @@
-"""Analysis of another program's guest for adoption, from its domain XML.
+"""Read the domain XML of a guest that another program created, and find out whether this driver can adopt the guest.
 
-Pure functions: text and the first bytes of disks in, data out. nova-manage shows the result and the driver uses it.
+nova-manage shows the result, and the driver creates the record of the guest from it.
 """
 from collections.abc import Callable
 import dataclasses
@@ -10,15 +10,16 @@ from nova.virt.libvirt import xml
 
 FORMATS = ('raw', 'qcow2')
 QCOW2 = b'QFI\xfb'
-HEADER = 80                              # bytes: up to the incompatible feature bits
-DATA_FILE = 1 << 2                       # https://www.qemu.org/docs/master/interop/qcow2.html: data in another file
+HEADER = 80                              # bytes of a qcow2 header that include the incompatible feature bits
+# incompatible feature bit: the data is in another file (https://www.qemu.org/docs/master/interop/qcow2.html)
+DATA_FILE = 1 << 2
 _UNITS = {'b': 1, 'bytes': 1, 'KB': 10 ** 3, 'k': 2 ** 10, 'KiB': 2 ** 10, 'MB': 10 ** 6, 'M': 2 ** 20, 'MiB': 2 ** 20,
           'GB': 10 ** 9, 'G': 2 ** 30, 'GiB': 2 ** 30}
 MIB, GIB = 2 ** 20, 2 ** 30
-# devices that every guest of this driver has, or that come with the machine type
+# devices that the driver or the machine type adds to every guest
 _COMMON = frozenset(('emulator', 'controller', 'interface', 'serial', 'console', 'input', 'graphics', 'video',
                      'memballoon', 'rng', 'audio', 'channel'))
-# devices with persistent state or a host resource
+# devices that prevent adoption, because they have persistent state or use a resource of the host
 _REFUSED = {'hostdev': 'it has a device of the host', 'tpm': 'it has a TPM', 'filesystem': 'it has a file system of '
             'the host', 'shmem': 'it shares memory', 'nvram': 'it has non-volatile memory (nvram)',
             'lease': 'it has a lease', 'memory': 'it has memory modules'}
@@ -30,10 +31,10 @@ class Found:
 
     memory_mb  MiB
     disks      [xml.Disk], boot disk first
-    sizes      bytes of each disk
+    sizes      virtual size of each disk in bytes
     macs       MAC addresses of the network devices
-    refusals   reasons against adoption, sentences without a final period; empty if adoption is possible
-    lost       properties that the guest loses at its next start
+    refusals   reasons why adoption is impossible, as sentences without a final period
+    lost       properties that the guest loses at its next start, because the driver does not support them
     """
 
     uuid: str
@@ -50,7 +51,7 @@ class Found:
 
     @property
     def root_gb(self) -> int:
-        """Return the size of the first disk in GiB, rounded up; 0 if there is no disk."""
+        """Return the size of the first disk in GiB, rounded up, or 0 if the guest has no disk."""
         return -(-self.sizes[0] // GIB) if self.sizes else 0
 
 
@@ -58,7 +59,7 @@ def read(text: str, size_of: Callable[[str, str], int]) -> Found:
     """Analyse a guest.
 
     :param text: XML of the guest's definition
-    :param size_of: function(path, format): bytes of a disk; see ``size``
+    :param size_of: function that returns the bytes of a disk for its path and format, normally ``size``
     """
     root = etree.fromstring(text)
     found = Found(root.findtext('uuid') or '', root.findtext('name') or '')
@@ -80,7 +81,7 @@ def read(text: str, size_of: Callable[[str, str], int]) -> Found:
 
 
 def _attribute(element: etree.Element, path: str, name: str, default: str = '') -> str:
-    """Return an attribute of the element at a path, or the default if either is missing or empty."""
+    """Return an attribute of the element at a path, or the default if element or attribute is missing or empty."""
     found = element.find(path)
     return (found.get(name) if found is not None else None) or default
 
@@ -134,11 +135,10 @@ def _mib(element: etree.Element | None) -> int:
 
 
 def size(path: str, form: str) -> int:
-    """Return the bytes of a disk.
+    """Return the virtual size of a disk in bytes. The header of a qcow2 file is trusted: the guest cannot write it.
 
-    The creator of a qcow2 file writes its header; the guest can write only after the header.
     :raises OSError: the disk cannot be read
-    :raises ValueError: the format differs from the declared one, or part of the data is in another file
+    :raises ValueError: the format differs from the declared format, or some data is in another file
     """
     with open(path, 'rb') as file:
         header = file.read(HEADER)
@@ -155,7 +155,7 @@ def size(path: str, form: str) -> int:
 
 
 def misfit(found: Found, vcpus: int, memory_mb: int, root_gb: int) -> str | None:
-    """Return how a flavor differs from the guest, as the end of a sentence, or None if it fits."""
+    """Return how a flavor differs from the guest, as the end of a sentence, or None if the flavor suits the guest."""
     wanted = (('vCPUs', vcpus, found.vcpus), ('MiB of memory', memory_mb, found.memory_mb))
     for what, have, need in wanted:
         if have != need:

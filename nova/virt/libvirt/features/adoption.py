@@ -1,7 +1,7 @@
-"""Adopt guests of another program. They keep running, and their disks stay in place.
+"""Adopt guests that another program created. The guests keep running, and the paths of their disks do not change.
 
-The record is written first, then the owner's mark in libvirt. A restart between both completes the adoption. Until the
-guest has the mark, this service does not stop, change or remove it.
+The driver first writes its record of the guest and then the owner element in libvirt's metadata. If the service stops
+between both, a repeated call completes the adoption. A guest without the owner element is not changed by this service.
 """
 import contextlib
 import os
@@ -22,7 +22,7 @@ OPERATION = 'take over the guest'
 
 
 class Adoption:
-    """Take over guests with disks that are files of this host."""
+    """Feature Adoption, for guests with disks that are files on this host."""
 
     def __init__(self, guests: Guests) -> None:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
@@ -36,7 +36,7 @@ class Adoption:
                                    identity.owner(stored.directory))
 
     def let_go(self, instance: Instance) -> None:
-        if self._storage.load(instance.uuid) is None:       # the adoption was refused; another owner may have the guest
+        if self._storage.load(instance.uuid) is None:       # the adoption was refused, so nothing was changed
             return
         with self._guests.operation(instance.uuid):
             with contextlib.suppress(exception.GuestNotFound):
@@ -44,7 +44,7 @@ class Adoption:
             self._storage.forget(instance.uuid)
 
     def _made(self, instance: Instance, request: SpawnRequest) -> xml.Guest:
-        """Make the record of the guest as it is now.
+        """Create the record of the guest from its present definition.
 
         :raises BuildFailed: the guest cannot be adopted
         """

@@ -1,10 +1,10 @@
 """Requests to the QEMU guest agent: password, freeze and thaw of file systems, clock, network interfaces.
 
-A guest has an agent channel if its image has hw_qemu_guest_agent=yes; the guest OS may run no agent. Each request times
-out after AGENT_SECONDS.
+A guest has an agent channel if its image has hw_qemu_guest_agent=yes, but the guest OS may not run an agent. Each
+request times out after AGENT_SECONDS.
 
-A guest with frozen file systems is blocked until they are thawed. A mark file is written before the freeze, so that a
-restart of this process thaws the guest.
+Processes of a guest with frozen file systems block when they write. Before the freeze, the driver creates a mark file.
+If this process crashes, it finds the file after its restart and thaws the guest.
 """
 import contextlib
 import logging
@@ -28,17 +28,17 @@ from nova.virt.libvirt.guests import Guests
 LOG = logging.getLogger(__name__)
 
 AGENT_SECONDS = 10
-FACTS_SECONDS = 3            # timeout of requests that only add facts to a response
-MARK = 'frozen'              # file that marks a guest to thaw
+FACTS_SECONDS = 3            # timeout of requests for optional data of an API response
+MARK = 'frozen'              # mark file in the directory of a guest that must be thawed
 ADMINISTRATORS = {'windows': 'Administrator'}        # {os_type: name of the administrator}; the default is root
 _PAUSED = 'the guest is paused or off, so its agent does not run'
 _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
-# libvirt's errors if the agent is missing, suspended or disconnected
+# libvirt's error codes if the agent does not run or does not respond
 _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
 
 
 class Agent:
-    """Features Password and Quiesce, and the other requests to the agent in a guest."""
+    """Features Password and Quiesce, and further requests to the guest agent."""
 
     def __init__(self, guests: Guests) -> None:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
@@ -60,7 +60,7 @@ class Agent:
 
     @contextlib.contextmanager
     def quiet(self, instance: Instance, guest: xml.Guest) -> Iterator[None]:
-        """Freeze the guest's file systems during the block, if it has an agent.
+        """If the guest has an agent, freeze its file systems during the block.
 
         :raises VirtError: the freeze failed, and the image has os_require_quiesce
         """
@@ -79,7 +79,7 @@ class Agent:
             self._thaw_if_marked(guest.uuid)
 
     def network_facts(self, guest: xml.Guest) -> list[driver.GuestInterface]:
-        """Return the interfaces that the agent reports (guest_network.described), or [] if no agent responds."""
+        """Return the network interfaces that the agent reports, or [] if no agent responds."""
         operation = 'read the addresses'
         found: list[driver.GuestInterface] = []
 
@@ -91,7 +91,7 @@ class Agent:
         return found
 
     def set_clock(self, uuid: str) -> None:
-        """Set the guest's clock through its agent after a pause. A guest without an agent is skipped."""
+        """After a pause, set the guest's clock through its agent. Do nothing for a guest without an agent."""
         self._thaw_if_marked(uuid)
         guest = self._storage.load(uuid)
         if guest is None or not guest.hardware.agent:
@@ -102,7 +102,7 @@ class Agent:
             LOG.warning('The time of guest %s is not set: %s', uuid, error.message)
 
     def thaw_all(self) -> None:
-        """Thaw the guests that a crash of this service left frozen."""
+        """Thaw all guests with a mark file: this service crashed while they were frozen."""
         for guest in self._storage.guests():
             self._thaw_if_marked(guest.uuid)
 
@@ -115,7 +115,7 @@ class Agent:
         self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
 
     def _thaw_if_marked(self, uuid: str) -> None:
-        """Thaw a guest that has a mark. Errors are only logged: the guest may be off, and the next restart retries."""
+        """Thaw a guest if it has a mark file. Log errors instead of raising them; the next restart thaws it again."""
         if os.path.exists(self._storage.path(uuid, MARK)):
             try:
                 self._thaw(uuid)
@@ -127,7 +127,7 @@ class Agent:
         check(operation, guest)
         if self._hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED):
             self._ask(operation, uuid, lambda domain: domain.fsThaw())
-        files.remove(self._storage.path(uuid, MARK))        # a guest that is off starts unfrozen
+        files.remove(self._storage.path(uuid, MARK))        # also if the guest is off: its file systems are not frozen
 
     def _ask(self, operation: str, uuid: str, request: Callable[[libvirt.virDomain], object]) -> None:
         self._hypervisor.guest(operation, uuid, _bounded, operation, request)
@@ -145,7 +145,7 @@ def check(operation: str, guest: xml.Guest) -> None:
 
 def _bounded(domain: libvirt.virDomain, operation: str, request: Callable[[libvirt.virDomain], object],
              seconds: int = AGENT_SECONDS) -> None:
-    """Run a request with a timeout, in ``Host.guest``. Convert the agent's errors to VirtErrors that name a remedy."""
+    """Run a request with a timeout. Convert errors of the agent to VirtErrors that tell users what to do."""
     try:
         if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
             raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)

@@ -1,8 +1,8 @@
-"""Cold migration between hosts: the destination fetches the files of the guest's backup from the source.
+"""Cold migration between hosts: the destination copies the files of the guest's backup from the source.
 
-The source only describes the files. So no task of the source waits for the destination, and either nova-compute can
-restart. A repeated destination step resumes the copies that moves/transfer_progress.py recorded, or starts with an
-empty directory.
+The nova-compute of the source only describes the files, so it does not wait for the destination, and both services can
+restart. If the destination repeats finish_migration, it resumes the copies that moves/transfer_progress.py recorded, or
+starts with an empty directory.
 """
 import logging
 import os
@@ -34,18 +34,18 @@ from nova.virt.libvirt.platform import Platform
 
 LOG = logging.getLogger(__name__)
 
-BASE_IMAGE = 'disk.base'                 # image below the root disk, if this host has no other access to it
+BASE_IMAGE = 'disk.base'                 # copy of the image below the root disk, if the host's cache lacks the image
 
 
 class SentGuest(typing.TypedDict, total=False):
-    """A guest that a host sends to another: its record, and the place of its files."""
+    """Data with which the source describes a guest to the destination: record, and location of the files."""
 
     guest: dict[str, Any]
     source: driver.GuestLocation
 
 
 class ColdMoves:
-    """The part of a resize that moves a guest between hosts; used by Resize.
+    """Transfer of guests between hosts, used by Resize.
 
     :param host: name of this host
     """
@@ -56,27 +56,27 @@ class ColdMoves:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
 
     def sent(self, uuid: str) -> SentGuest:
-        """Return the data that the destination needs of a guest set aside here."""
+        """At the source: return the description of a guest that send_guest has stored as a backup."""
         guest, kept = self._storage.load_backup(uuid), self._storage.backup_path(uuid)
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
-        guest.ownership.source_directory = None          # a reverted guest has not arrived from another host
+        guest.ownership.source_directory = None          # after a revert, the guest counts as a guest of this host
         records.write(kept, guest)
         return {'guest': transferred_record.packed(guest, kept),
                 'source': {'address': self._addresses.own, 'directory': kept}}
 
     def has_come(self, uuid: str) -> bool:
-        """Return whether the guest arrived by a cold migration and has not been set aside since."""
+        """Return whether the present guest came to this host by a cold migration."""
         guest = self._storage.load(uuid)
         return guest is not None and guest.ownership.source_directory is not None
 
     def is_arriving(self, uuid: str) -> bool:
-        """Return whether an incomplete cold migration left copies of the guest's files but no guest."""
+        """Return whether an incomplete cold migration has copied files, but has not created the guest."""
         return self._storage.load(uuid) is None and transfer_progress.is_there(self._storage.path(uuid))
 
     def finish_arrival(self, context: RequestContext, instance: Instance, sent: SentGuest,
                        request: driver.SpawnRequest, power_on: bool) -> None:
-        """Run ``finish_migration`` for a guest of another host that shares no disks with this one."""
+        """At the destination: run ``finish_migration`` for a guest with files that must be copied from the source."""
         uuid = instance.uuid
         if 'guest' not in sent:
             raise exception.GuestNotFound(instance_id=uuid)
@@ -95,7 +95,7 @@ class ColdMoves:
                 made.ownership.source_directory = sent['source']['directory']
                 self._storage.save(made)
                 if copies is not None:
-                    copies.end()              # copies of a recorded guest are not resumed
+                    copies.end()              # the record exists, so the copies are complete
                 self.bring_tpm(made, sent)
                 (self._guests.start if power_on else self._guests.define)(made)
                 if pooled:
@@ -109,13 +109,12 @@ class ColdMoves:
 
     def _interrupted_transfer(self, instance: Instance, source: driver.GuestLocation,
                               pooled: bool) -> transfer_progress.IncomingTransfer | None:
-        """Return the copies of an interrupted attempt. Unusable copies are removed for a new attempt in an empty
-        directory.
+        """Return the copies of an interrupted attempt. If they are unusable, remove them and begin new copies.
 
-        :param pooled: the disks are in the pool; they are created again instead of resumed
+        :param pooled: whether the disks are in the pool; such disks are not resumed but created again
         """
         uuid, directory = instance.uuid, self._storage.path(instance.uuid)
-        # copies for another flavor are not resumed: a disk that has grown cannot shrink
+        # do not resume copies for another flavor, because disks that were enlarged cannot shrink
         move: transfer_progress.Move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}
         if self.is_arriving(uuid) and not pooled:
             found = transfer_progress.IncomingTransfer.interrupted(directory, move, self._host)
@@ -131,9 +130,9 @@ class ColdMoves:
         return begun
 
     def bring_tpm(self, guest: xml.Guest, sent: SentGuest) -> None:
-        """Give the TPM of a guest that is recorded here its state from another host.
+        """Copy the TPM state of a guest from the source to this host. The record of the guest must exist.
 
-        :param sent: result of ``sent`` on that host; empty if the guest stays on this host
+        :param sent: result of ``sent`` on the source; empty if the guest stays on this host
         """
         kind = tpm_state.version(guest.hardware.settings)
         if not sent or kind is None or tpm_state.version(sent['guest']['settings']) != kind:
@@ -143,7 +142,7 @@ class ColdMoves:
             return
         path = tpm_state.fetch(self._addresses.uri_of(source['address']), guest.uuid, kind,
                                self._storage.path(guest.uuid), self._conf.libvirt.qemu_img_timeout)
-        # swtpm creates its files when a guest starts; the guest starts paused, so it runs no instruction
+        # start the guest, because swtpm then creates its files; the guest is paused before its first instruction
         self._guests.start_paused(guest)
         self._hypervisor.guest('take in the TPM', guest.uuid, calls.stop)
         self._hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, tpm_state.read(path))
@@ -152,10 +151,10 @@ class ColdMoves:
     def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: driver.GuestLocation,
                taken: set[str],
                copies: transfer_progress.IncomingTransfer | None) -> tuple[list[xml.Disk], dict[str, str]]:
-        """Move the guest's files into its directory, grow its disks to the flavor, and return (disks, boot files).
+        """Copy the guest's files to this host, enlarge disks to the size in the flavor. Return (disks, boot files).
 
-        :param taken: letters of the names of its volumes
-        :param copies: copies of an earlier attempt
+        :param taken: last letters of the device names of its volumes
+        :param copies: files that were copied already
         """
         uuid, timeout = instance.uuid, self._conf.libvirt.qemu_img_timeout
         address, there = transferred_record.place(source, uuid)
@@ -182,17 +181,17 @@ class ColdMoves:
 
     def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk,
                          source: driver.GuestLocation) -> None:
-        """Rebase a received disk on this host's copy of its image, or on a copy fetched with it."""
+        """Rebase a copied disk on the image in the cache of this host, or on a copy of the source's image."""
         if not self._storage.cache.has(context, disk.backing_file or ''):
             name = os.path.basename(disk.backing_file or '')
             address, there = transferred_record.place(source, uuid)
             images = os.path.join(os.path.dirname(there), storage.BASE)
-            # an image copied by an earlier migration lies next to the disk
+            # if an earlier migration has copied the image, it is in the guest's directory
             disk_transfer.fetch(self._addresses.uri_of(address), there if name == BASE_IMAGE else images, [name],
                                 self._storage.path(uuid), self._conf.libvirt.qemu_img_timeout,
                                 reserve=self._storage.reserve)
             transferred_record.check_image(self._storage.path(uuid, name), disk.backing_format)
             disk.backing_file = self._storage.path(uuid, BASE_IMAGE)
             os.rename(self._storage.path(uuid, name), disk.backing_file)
-            image_cache.protect(disk.backing_file)        # QEMU reads the unchanged file, and no process writes it
+            image_cache.protect(disk.backing_file)        # so that QEMU can read but not write the file
         self._storage.backends.of(disk).rebase(disk)

@@ -1,4 +1,4 @@
-"""Diagnostics of a running guest, and the interrupt that makes its kernel dump its memory."""
+"""Diagnostics of a running guest, and the interrupt (NMI) for a crash dump."""
 from typing import Any
 
 import libvirt
@@ -12,7 +12,7 @@ from nova.virt.libvirt.platform import Platform
 
 _STATS = (libvirt.VIR_DOMAIN_STATS_VCPU | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_INTERFACE
           | libvirt.VIR_DOMAIN_STATS_BLOCK)
-# name of the compute API -> libvirt's
+# {name in the compute API: name in libvirt}
 _BLOCK = {'read_bytes': 'rd.bytes', 'read_requests': 'rd.reqs', 'write_bytes': 'wr.bytes',
           'write_requests': 'wr.reqs', 'errors_count': 'errors'}
 _NET = {f'{way}_{name}': f'{way}.{theirs}' for way in ('rx', 'tx') for name, theirs in (

@@ -1,8 +1,8 @@
 """Hot-plug of CPUs and memory: https://libvirt.org/formatdomain.html#memory-devices.
 
-At its start, a guest's definition reserves room for them (xml.py, nova/hardware/growth.py). Each resize plugs one
-memory module; the next start replaces the modules with a single piece. Memory is plugged before CPUs: if the resize
-fails, a guest can still release memory that it has not used.
+The definition of a guest has maximum numbers of CPUs and memory, set at its start (xml.py, nova/hardware/growth.py).
+Each resize plugs one memory module. The next start defines the guest without modules and with more base memory. Memory
+is plugged before CPUs, because the guest can release unused memory if the resize fails.
 """
 from collections.abc import Iterator
 import contextlib
@@ -20,16 +20,16 @@ from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import tree
 from nova.virt.libvirt.guests import Guests
 
-MEMORY_RELEASE_TIMEOUT_S = 10  # timeout in seconds for a guest to release the memory of a failed resize
+MEMORY_RELEASE_TIMEOUT_S = 10  # seconds that a guest has to release the memory of a failed resize
 POLL_S = 0.2
 OPERATION = 'plug CPUs or memory into the guest'
 NO_ROOM = 'its definition at the last start has a lower maximum of CPUs or memory'
 LIMITS = 'quota_disk_'
-LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE    # each start generates the definition
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE    # change only the running guest: the next start generates the definition
 
 
 class Growth:
-    """Hot-plug for running guests. A stopped guest gets its CPUs and memory at its next start."""
+    """Feature Growth for running guests. A stopped guest gets the CPUs and memory of the flavor at its next start."""
 
     def __init__(self, guests: Guests) -> None:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
@@ -62,7 +62,7 @@ class Growth:
 
     @contextlib.contextmanager
     def _limited(self, uuid: str, targets: list[str], old: dict[str, int], new: dict[str, int]) -> Iterator[None]:
-        """Set the disk limits of the new flavor; restore the old limits if the block fails."""
+        """Set the I/O limits of the new flavor before the block. If the block fails, restore the old limits."""
         if old == new:
             yield
             return
@@ -74,9 +74,10 @@ class Growth:
             raise
 
     def take_back(self, uuid: str, module: str | None) -> None:
-        """Unplug the memory that ``plug`` added.
+        """Unplug the memory module that ``plug`` added.
 
-        :raises VirtError: the guest keeps the memory
+        :param module: result of ``plug``
+        :raises VirtError: the guest does not release the memory
         """
         if module is None:
             return
@@ -95,7 +96,7 @@ def set_limits(domain: libvirt.virDomain, targets: list[str], limits: dict[str, 
     :param limits: {name of domain.volume_disks.LIMITS: number}, 0: no limit
     """
     if domain.isActive():
-        # libvirt refuses the length of a burst without a burst limit
+        # omit zeros of *_max_length: libvirt accepts the length of a burst only with a limit of the burst
         given = {name: value for name, value in limits.items() if value or not name.endswith('_max_length')}
         for target in targets:
             domain.setBlockIoTune(target, given, LIVE)
@@ -106,7 +107,7 @@ def _live(domain: libvirt.virDomain) -> etree.Element:
 
 
 def _modules(domain: libvirt.virDomain) -> dict[str, etree.Element]:
-    """Return {address: element} of the hot-plugged memory."""
+    """Return {address: XML element} of the hot-plugged memory modules."""
     found = {}
     for element in _live(domain).findall('./devices/memory'):
         address = element.find('address')
@@ -120,7 +121,7 @@ def _missing(root: etree.Element, memory_mb: int) -> int:
 
 
 def _refusal(domain: libvirt.virDomain, vcpus: int, memory_mb: int) -> str | None:
-    """Return why the guest cannot have these resources, before any change, or None if it can."""
+    """Return why the guest cannot get these resources, or None if it can. Called before any change."""
     if not domain.isActive():
         return None
     root = _live(domain)
@@ -133,7 +134,7 @@ def _refusal(domain: libvirt.virDomain, vcpus: int, memory_mb: int) -> str | Non
 
 
 def plug(domain: libvirt.virDomain, memory_mb: int) -> str | None:
-    """Plug the missing memory; return the module's address, or None if nothing is missing or the guest is off."""
+    """Plug the missing memory. Return the module's address, or None if the guest is off or has enough memory."""
     missing = _missing(_live(domain), memory_mb) if domain.isActive() else 0
     if missing <= 0:
         return None

@@ -1,4 +1,4 @@
-"""Validation of the network interfaces that a guest reports: untrusted, bounded data. Pure functions."""
+"""Validate the network interfaces that a guest reports, because guests are not trusted. Pure functions."""
 import ipaddress
 import itertools
 import re
@@ -7,15 +7,15 @@ from typing import Any
 
 from nova.virt.driver import GuestInterface
 
-INTERFACES, ADDRESSES = 32, 16           # maximum of interfaces, and of addresses of each
-_NAME = re.compile(r'[0-9A-Za-z._:@-]{1,15}\Z')          # Linux's maximum length
+INTERFACES, ADDRESSES = 32, 16           # maximum number of interfaces, and of addresses of each interface
+_NAME = re.compile(r'[0-9A-Za-z._:@-]{1,15}\Z')          # Linux allows 15 characters
 _MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 
 
 def described(found: object) -> list[GuestInterface]:
-    """Return the interfaces without loopback and invalid entries.
+    """Return the valid interfaces except the loopback interface.
 
-    :param found: libvirt's answer, {name: {'hwaddr', 'addrs': [{'addr', 'prefix'}] or None}}
+    :param found: result of libvirt's interfaceAddresses: {name: {'hwaddr', 'addrs': [{'addr', 'prefix'}] or None}}
     """
     pairs = itertools.islice(found.items() if isinstance(found, Mapping) else (), 4 * INTERFACES)
     shown = [_one(name, values) for name, values in pairs if isinstance(values, Mapping)]

@@ -1,4 +1,4 @@
-"""Attach ports to and detach ports from running and stopped guests."""
+"""Attach and detach ports of running and stopped guests."""
 import contextlib
 
 from nova import exception
@@ -14,9 +14,10 @@ from nova.virt.libvirt.privileged.remote import HostSteps
 
 
 def _plugged(guest: xml.Guest, vif: Vif | DeletedPort) -> list[xml.Interface]:
-    """Return the interfaces of a port in the guest. For a port that is a host device, they come from the record.
+    """Return the interfaces that a guest has for a port.
 
-    The host may not show the device's network interface, and the VIF may lack other data of the port.
+    For a port that is a host device, read them from the guest's record. The VIF does not suffice: the host may not show
+    the device's network interface, and the VIF of a deleted port has few fields.
     """
     if 'type' not in vif or vif.get('pci_slot'):
         return [known for known in guest.interfaces if known.device and known.device['address'] == vif['pci_slot']]
@@ -40,7 +41,7 @@ class Interfaces:
             self._storage.save(guest)
             if interface.port:
                 self._steps.plug(instance.uuid, interface.port)
-            with contextlib.suppress(exception.GuestNotFound):     # the next start defines the guest with all its ports
+            with contextlib.suppress(exception.GuestNotFound):     # a stopped guest gets its ports at its next start
                 self._hypervisor.guest('plug the port', instance.uuid, calls.plug, xml.interface(interface, guest),
                                        calls.interface_path(interface.mac))
 

@@ -1,7 +1,7 @@
 """Live migration of QEMU guests, with local disks or disks that both hosts share.
 
-The destination creates the guest's files and its own definition; the source migrates the running machine to it. If the
-end of a migration was missed, its result is read from both hypervisors.
+The destination creates the files and the definition of the guest. Then the source migrates the running guest with
+libvirt. If this process was not running when a migration ended, it reads the result from both hypervisors.
 """
 import contextlib
 import logging
@@ -46,7 +46,7 @@ from nova.virt.libvirt.volumes.connections import VolumeConnections
 LOG = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 0.2                    # seconds between two polls of a migration
-SETTLE_TIMEOUT_S = 60                    # timeout for libvirt to end an aborted or interrupted migration
+SETTLE_TIMEOUT_S = 60                    # timeout in seconds until libvirt has ended an aborted or failed migration
 
 
 class LiveMigration:
@@ -63,8 +63,8 @@ class LiveMigration:
         self._steps, self._platform, self._connections = steps, platform, connections
         self._clients, self._addresses = clients, addresses
         self._post_copy = post_copy.PostCopy(self._hypervisor, self._storage, host)
-        self._jobs: dict[str, outgoing.Job] = {}     # {uuid: migration from this host in progress}
-        self._unsettled: set[str] = set()            # guests whose earlier migration has an unknown result
+        self._jobs: dict[str, outgoing.Job] = {}     # {uuid: its migration from this host}
+        self._unsettled: set[str] = set()            # guests with a migration of an earlier process with unknown result
 
     # ---- checks ----
 
@@ -102,7 +102,7 @@ class LiveMigration:
         seen = shared_storage.record_fingerprint(self._storage, instance.uuid)
         shared = seen is not None and seen == facts['seen']
         pooled = not shared and shared_storage.check_pool_disks(self._storage, guest, facts.get('pool_seen'))
-        local = any(not disk.readonly for disk in guest.disks)       # otherwise it only has volumes
+        local = any(not disk.readonly for disk in guest.disks)       # False if the guest has only volumes
         if local and facts['block_migration'] is not None and facts['block_migration'] == (shared or pooled):
             raise exception.MigrationPreCheckError(reason=(
                 'the hosts share the disks of the server: migrate it without block migration' if shared or pooled
@@ -115,14 +115,14 @@ class LiveMigration:
                 'source': {'address': self._addresses.own, 'directory': self._storage.path(instance.uuid)}}
 
     def _check_cpu(self, uuid: str, facts: driver.MigrationFacts) -> None:
-        """Check the destination's processor.
+        """Check that the destination's processor has the features of the guest's processor.
 
-        :raises MigrationPreCheckError: the processor lacks features that the guest was started with
+        :raises MigrationPreCheckError: a feature is missing
         """
         cpu = migration_xml.cpu_of(self._hypervisor.guest('read the processor', uuid, outgoing.running_xml))
         needed = self._hypervisor.run('describe the processor', outgoing.cpu_features, self._platform.virt_type, cpu)
         if needed is None or facts['cpu_features'] is None:
-            return                       # the destination's libvirt compares again when it starts the guest
+            return                       # libvirt at the destination compares the features during the migration
         missing = sorted(set(needed) - set(facts['cpu_features']))
         if missing:
             raise exception.MigrationPreCheckError(reason=(
@@ -142,7 +142,7 @@ class LiveMigration:
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self._connections.disconnect(guest.volumes)               # a rollback finds only recorded volumes
+            self._connections.disconnect(guest.volumes)     # a rollback disconnects only the volumes of a stored record
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest,
@@ -151,7 +151,7 @@ class LiveMigration:
         probe.check(guest.volumes)
         self._connections.define_secrets(guest.volumes)
         with self._guests.operation(uuid):
-            self._unplug_expected(uuid)                       # left by an interrupted attempt
+            self._unplug_expected(uuid)                       # ports that an interrupted attempt has left
             self._guests.remove(uuid, keep_disks=not copied)
             if copied:
                 try:
@@ -161,13 +161,13 @@ class LiveMigration:
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
             else:
                 shared_storage.note_incoming(self._storage, guest, self._host)
-            for port in guest.ports():   # the guest is recorded, so a rollback knows the ports
+            for port in guest.ports():   # after the record is stored, so that a rollback can unplug the ports
                 self._steps.plug(uuid, port)
             text = self._guests.domain_xml(guest, keep=copied)
         return {**facts, 'domain': text, 'incremental': incremental}
 
     def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: driver.MigrationFacts) -> bool:
-        """Create files as large as the source's for the migration to fill; return whether they use cached images."""
+        """Create empty disks with the sizes of the source's disks. Return whether all images below them are cached."""
         directory = self._storage.make_directory(guest.uuid)
         sizes = transferred_record.sizes(facts['guest'])
         if any(disk.source for disk in guest.disks):
@@ -204,7 +204,7 @@ class LiveMigration:
                                            network_info: list[Vif]) -> None:
         if instance.vm_state == states.ACTIVE:
             self._hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
-        guest = self._guests.record(instance.uuid)        # with shared disks this is the source's record
+        guest = self._guests.record(instance.uuid)        # if the disks are shared, the source has written this record
         expected = shared_storage.incoming(self._storage, instance.uuid, self._host)
         if expected is not None:
             guest.volumes = expected.volumes
@@ -231,9 +231,9 @@ class LiveMigration:
             shared_storage.forget_incoming(self._storage, uuid, self._host)
 
     def _unplug_expected(self, uuid: str) -> xml.Guest | None:
-        """Unplug the ports of an arriving guest on shared disks. Return the guest, or None if none was expected.
+        """Unplug the ports of an arriving guest on shared disks. Return its record, or None if no guest was expected.
 
-        The record with the disks names the bridges of its source, which may be missing here.
+        The ports are in this host's record of the arriving guest. The record on the shared storage is the source's.
         """
         coming = shared_storage.incoming(self._storage, uuid, self._host)
         for port in coming.ports() if coming is not None else ():
@@ -299,9 +299,9 @@ class LiveMigration:
             raise job.error
 
     def _watch(self, job: outgoing.Job, uuid: str, progress: post_copy.Report) -> None:
-        """Report progress and enforce the limits until the job ends.
+        """Report the progress and enforce the timeouts until the job ends.
 
-        :raises VirtError: the migration took too long; the job continues
+        :raises VirtError: the migration exceeded a timeout; libvirt still runs the job
         """
         options = self._conf.libvirt
         limits = outgoing.Limits(options.live_migration_completion_timeout, options.live_migration_progress_timeout)
@@ -320,7 +320,7 @@ class LiveMigration:
                 raise exception.VirtError(operation=outgoing.OPERATION, reason=why)
             if why and not hurried:
                 hurried = True
-                with contextlib.suppress(exception.VirtError):       # the request is too late, or repeated
+                with contextlib.suppress(exception.VirtError):       # libvirt refuses a late or repeated request
                     self.force_complete_live_migration_of(uuid)
 
     def _finish_if_ahead(self, uuid: str, call: post_copy.Call, progress: post_copy.Report) -> None:
@@ -328,18 +328,19 @@ class LiveMigration:
             self._post_copy.finish(uuid, call, progress)
 
     def _end(self, job: outgoing.Job, uuid: str) -> None:
-        """Wait for the end of a migration without a time limit."""
+        """Abort a migration, and wait without a timeout until it has ended."""
         while not job.done.is_set():
             with contextlib.suppress(exception.VirtError):
                 self._hypervisor.guest(outgoing.OPERATION, uuid, calls.abort_job)
             job.done.wait(POLL_INTERVAL_S)
 
     def _has_left(self, uuid: str, uri: str, was: int) -> bool:
-        """Return whether the guest is at the destination after a failed call; if not, resume it as it ``was``."""
+        """After a failed call, return whether the guest is at the destination. If not, restore its former state ``was``.
+        """
         state = self._settled_state(uuid)
         if state == was:
             return False
-        if state is None:                # undefined here only after the destination has it
+        if state is None:                # libvirt undefines the guest only after it runs at the destination
             return True
         try:
             there = concurrency.blocking(outgoing.is_at, uri, uuid)
@@ -354,7 +355,7 @@ class LiveMigration:
         return bool(there)
 
     def _settled_state(self, uuid: str) -> int | None:
-        """Return the guest's power state once no migration of it is in progress; None if it has left this host."""
+        """Wait until no migration of the guest is in progress. Return its power state, or None if it is not here."""
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         try:
             while not self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
@@ -366,23 +367,23 @@ class LiveMigration:
             return None
 
     def settle_migrations(self) -> None:
-        """End migrations that a previous process began, so that each guest either runs here or has left.
+        """At startup: wait until the migrations of an earlier process have ended, and record which guests stay here.
 
-        ``await_live_migration`` handles migrations in post-copy and those whose state libvirt cannot report now.
+        ``await_live_migration`` does this later for migrations in post-copy and for migrations with unknown results.
         """
         for uuid, state in self._hypervisor.guests().items():
             if state not in outgoing.ACTIVE:
                 continue
             try:
                 self._settle(uuid)
-            except exception.VirtError as error:         # the other guests need this host
+            except exception.VirtError as error:         # log and go on: the service must start for the other guests
                 LOG.error('The result of a migration of guest %s is unknown. It is checked when the migration is '
                           'resumed, or at the next start: %s', uuid, error.message)
                 self._unsettled.add(uuid)
-                self._hypervisor.guests()                 # libvirt is reachable; otherwise startup fails
+                self._hypervisor.guests()                 # raises if libvirt is unreachable, so that the startup fails
 
     def _settle(self, uuid: str) -> None:
-        """End the earlier migration of one guest.
+        """Wait until the migration of one guest has ended. If the guest is active on this host, record that it stays.
 
         :raises VirtError: the result is unknown
         """
@@ -390,7 +391,7 @@ class LiveMigration:
             self._stays(uuid)
 
     def _stays(self, uuid: str) -> None:
-        """Record this host as the owner of the disks of a guest that has not left."""
+        """Record that this host owns the disks of a guest, because its migration failed."""
         guest = self._storage.load(uuid)
         if guest is not None and guest.ownership.host == self._host:
             self._storage.owners.promise(uuid, None)
@@ -408,9 +409,9 @@ class LiveMigration:
         with self._guests.operation(uuid):
             call = self._post_copy.kept(uuid)
             self._post_copy.finish(uuid, call, progress)
-            if self._post_copy.is_ahead(uuid):           # the destination no longer has the guest
+            if self._post_copy.is_ahead(uuid):           # the guest was lost at the destination
                 self._stays(uuid)
-            elif call is not None:                       # libvirt's remains of the guest are removed
+            elif call is not None:                       # undefine the guest here if it is at the destination
                 self._has_left(uuid, call.uri, states.NOSTATE)
 
     def abort_live_migration(self, instance: Instance) -> None:
@@ -430,9 +431,9 @@ class LiveMigration:
 
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance,
                                       network_info: driver.NetworkInfo, facts: driver.MigrationFacts) -> None:
-        """Remove the files that the source's record names, except disks shared with the destination.
+        """Remove the guest's files, except disks that are shared with the destination.
 
-        ``facts`` are missing after a restart.
+        ``facts`` is not used, because it is empty after a restart of the service.
         """
         self._post_copy.forget(instance.uuid)
         with self._guests.operation(instance.uuid):
@@ -442,9 +443,9 @@ class LiveMigration:
 
 
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
-    """Return whether disks stay in place and the destination sees the guest's writes immediately.
+    """Return whether some disks are not copied, and the destination sees all writes of the source to these disks.
 
-    QEMU writes network volumes directly without a cache of this host, so no data remains when the guest stops here.
+    This is true for network disks and without the page cache of the source (cache mode none or directsync).
     """
     stay: list[xml.Disk | volume.Volume] = [
         *guest.volumes, *(disk for disk in guest.disks if disk.source or not copied)]
@@ -453,7 +454,7 @@ def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
 
 
 def _check_room(guest: xml.Guest, facts: driver.MigrationFacts) -> None:
-    """Check the free space of the destination.
+    """Check the free space at the destination.
 
     :raises MigrationPreCheckError: the destination has no space for the disks
     """
@@ -467,9 +468,9 @@ def _check_room(guest: xml.Guest, facts: driver.MigrationFacts) -> None:
 
 
 def _check_memory(guest: xml.Guest, there: str) -> None:
-    """Check the memory backing of both hosts.
+    """Check that source and destination use the same memory backing for the guest.
 
-    :raises MigrationPreCheckError: the memory backing differs, and the hosts may account memory differently
+    :raises MigrationPreCheckError: the memory backing differs, so the hosts may count its memory differently
     """
     here = guest.resources.memory_source
     if here != there:

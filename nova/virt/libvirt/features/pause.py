@@ -1,4 +1,4 @@
-"""Pause virtual machines and containers, and suspend virtual machines to disk."""
+"""Pause and resume virtual machines and containers, and suspend virtual machines to disk."""
 from collections.abc import Callable
 
 from nova import exception
@@ -13,7 +13,7 @@ from nova.virt.libvirt.guests import Guests
 class Pause:
     """Feature Pause.
 
-    :param resumed: called with the uuid of a guest that runs again
+    :param resumed: function that is called with the uuid of a guest after the guest was resumed
     """
 
     def __init__(self, guests: GuestPower, resumed: Callable[[str], None] | None = None) -> None:

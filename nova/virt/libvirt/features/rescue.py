@@ -4,13 +4,13 @@
                        kernel.rescue, ramdisk.rescue
                        disk.configrescue     config drive with the password of the rescue
 
-* Classic: the rescue disk is the first one and the guest's root disk the second. All other disks except the config
+* Classic: the rescue disk is the first disk, and the guest's root disk is the second. All other disks except the config
   drive are detached.
-* Stable, if the image has hw_rescue_device or hw_rescue_bus: every device keeps its place. The rescue disk is added
-  behind them, and the guest boots from it.
+* Stable, if the image has hw_rescue_device or hw_rescue_bus: all devices keep their names. The rescue disk is the last
+  disk, and the guest boots from it.
 
-A rescue disk with the same origin as the root disk has file systems with the same UUIDs, so the guest OS may mount the
-wrong root. Then the guest gets its root disk after the rescue system has booted.
+If rescue disk and root disk are copies of the same image, their file systems have the same UUIDs, and the rescue system
+may mount the wrong one as its root. In this case the root disk is attached after the rescue system has booted.
 """
 from collections.abc import Sequence
 import contextlib
@@ -38,20 +38,20 @@ from nova.virt.libvirt.local_disks import records
 
 DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
 BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}
-ORIGIN = 'base_image_ref'                # property of a snapshot: the image of its server
+ORIGIN = 'base_image_ref'                # property of a snapshot image: id of the image from which its server was built
 COLD_BUSES = ('ide', 'sata', 'fdc')      # buses without hot-plug
 POLL_S = 1                               # seconds between two polls of a booting rescue system
-# guest type: seconds without a read after which the boot is complete, and the timeout; emulated guests are slow
+# {domain type: seconds}: the boot is complete if no read occurs for BOOTED_S; emulated guests (qemu) are slower
 BOOTED_S = {'kvm': 10, 'qemu': 30}
 BOOT_TIMEOUT_S = {'kvm': 60, 'qemu': 300}
 PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
-# device type: supported buses, and the default bus
+# {device type: supported buses}
 BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),
          'floppy': ('fdc',)}
 
 
 class Rescue:
-    """Features Rescue and StableRescue. The record of a guest has the state, which survives a restart."""
+    """Features Rescue and StableRescue. The record of a guest stores the state, so that it survives a restart."""
 
     def __init__(self, guests: Guests, clients: DiskClients) -> None:
         self._guests, self._storage, self._hypervisor = guests, guests.storage, guests.hypervisor
@@ -69,17 +69,17 @@ class Rescue:
                 self._guests.start(guest)
                 self._attach_late(guest)
             except Exception as error:
-                with contextlib.suppress(exception.VirtError, OSError):     # the first error is the one to report
+                with contextlib.suppress(exception.VirtError, OSError):     # raise the first error, not these
                     self._back(uuid, network_info)
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='rescue the guest', reason=error.strerror) from error
                 raise
 
     def _attach_late(self, guest: xml.Guest) -> None:
-        """Attach the disks that a rescue system must not see while it boots.
+        """Attach the disks ``hot_plugged`` after the boot of the rescue system.
 
-        The boot is complete when the system has written to its disk and has not read from it for BOOTED_S. A system
-        that writes nothing gets the disks after BOOT_TIMEOUT_S.
+        The boot counts as complete when the system has written to the rescue disk and has not read from it for
+        BOOTED_S, or after BOOT_TIMEOUT_S.
         """
         made, hypervisor = guest.rescued, self._hypervisor
         if made is None or not made.hot_plugged:
@@ -103,7 +103,7 @@ class Rescue:
             self._guests.start(self._back(instance.uuid, network_info))
 
     def _back(self, uuid: str, network_info: driver.NetworkInfo) -> xml.Guest:
-        """Stop the guest, restore its own disks, and remove the files of the rescue.
+        """End a rescue: stop the guest, restore the record of its own disks, and remove the files of the rescue.
 
         :raises GuestNotFound:
         """
@@ -120,7 +120,7 @@ class Rescue:
 
     def _make(self, context: RequestContext, instance: Instance, guest: xml.Guest, image: Image,
               config_drive: dict[str, bytes] | None) -> rescued.Rescued:
-        """Create the files of a rescue, and describe how the guest boots from them."""
+        """Create the files of a rescue. Return the Rescued, which describes the disks and the boot."""
         stored, uuid, properties = self._storage, instance.uuid, image.get('properties') or {}
         device, bus = kind(guest, image)
         boot_files = new_disks.boot_files(stored, context, uuid, image, {
@@ -150,7 +150,7 @@ class Rescue:
         return made
 
     def _with_drive(self, uuid: str, disk: xml.Disk, config_drive: dict[str, bytes] | None) -> xml.Disk:
-        """Return a copy of a guest's disk; the rescue's config drive replaces the guest's."""
+        """Return a copy of a guest's disk, or of the rescue's config drive instead of the guest's config drive."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
         return new_disks.config_drive(self._storage, uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
@@ -158,7 +158,8 @@ class Rescue:
 
 
 def has_same_origin(instance: Instance, image: Image) -> bool:
-    """Return whether the image is a copy of a server's root disk or of that server's image."""
+    """Return whether root disk and rescue image derive from the same image, or the image is a snapshot of the server.
+    """
     properties, own = image.get('properties') or {}, instance.image_properties or {}
     origins = {instance.image_id, own.get(ORIGIN)} & {image['id'], properties.get(ORIGIN)}
     return bool(origins - {None, ''}) or properties.get('instance_uuid') == instance.uuid
@@ -167,7 +168,7 @@ def has_same_origin(instance: Instance, image: Image) -> bool:
 def kind(guest: xml.Guest, image: Image) -> tuple[str, str]:
     """Return (device, bus) of the rescue disk.
 
-    :raises ImageUnacceptable: the device does not exist, or not in this machine type
+    :raises ImageUnacceptable: the image requests a device or bus that this machine type does not support
     """
     properties = image.get('properties') or {}
     device = properties.get('hw_rescue_device', 'disk')
@@ -183,10 +184,10 @@ def kind(guest: xml.Guest, image: Image) -> tuple[str, str]:
 
 
 def classic(disk: xml.Disk, own: list[xml.Disk], elsewhere: Sequence[xml.Disk] = ()) -> list[xml.Disk]:
-    """Return the disks of a classic rescue: ``disk`` first, then the guest's root disk and its config drive.
+    """Return the disks of a classic rescue: ``disk``, the guest's root disk and its config drive.
 
-    A guest with a root disk outside of this host has only the rescue disk.
-    :param elsewhere: disks of an adopted guest outside of its directory; the first one is used as the root disk
+    A root disk that is a volume is omitted.
+    :param elsewhere: disks of an adopted guest outside of its directory; the first of them is its root disk
     """
     kept = [each for each in own
             if os.path.basename(each.file) in ('disk', 'disk.config', CONFIG_DRIVE) or each in elsewhere[:1]]
@@ -198,12 +199,12 @@ def classic(disk: xml.Disk, own: list[xml.Disk], elsewhere: Sequence[xml.Disk] =
 
 
 def targets_of(guest: xml.Guest) -> set[str]:
-    """Return the target names of a guest's disks and volumes, which a stable rescue preserves."""
+    """Return the target names of a guest's disks and volumes, which must not change in a stable rescue."""
     return {disk.target for disk in guest.devices()}
 
 
 def free_target(bus: str, taken: set[str]) -> str:
-    """Return the first unused target name."""
+    """Return the first free target name, or raise VirtError if all are in use."""
     found = volume_disks.free_target(bus, taken)
     if found is None:
         raise exception.VirtError(operation='rescue the guest', reason='all letters of device names are in use')

@@ -1,8 +1,8 @@
-"""Resize of guests on their host, with a backup until the resize is confirmed or reverted.
+"""Resize of guests on one host, with a backup until the resize is confirmed or reverted.
 
-    <instances>/<uuid>_kept/            disks and record of the guest before the resize
+    <instances>/<uuid>_kept/            backup: disks and record of the guest before the resize
 
-The resized guest gets copies of the disks, so a revert finds the old disks unchanged. The record has their formats.
+The resized guest gets copies of the disks. A revert restores the unchanged old disks.
 """
 import os
 import shutil
@@ -32,7 +32,7 @@ from nova.virt.libvirt.volumes.connections import VolumeConnections
 
 
 class Resize:
-    """Resize on this host, and with ColdMoves between hosts.
+    """Feature Resize on this host, and with ColdMoves between hosts.
 
     :param host: name of this host
     """
@@ -43,13 +43,13 @@ class Resize:
         self._connections, self._cold_moves = connections, cold_moves
 
     def accept_guest(self, context: RequestContext, instance: Instance, flavor: Flavor) -> None:
-        """Check the conditions that the resource claim does not cover. The claim has checked the flavor.
+        """Check conditions of disks; the resource claim has already checked that the flavor fits.
 
-        :raises VirtError: the disks are in the pool and the record is on another host, or the disk reserve is used up
+        :raises VirtError: the guest's disks are in the pool but its record is on another host, or disk space is low
         """
         stored = self._storage
         stored.check_reach(instance.uuid)
-        if stored.load(instance.uuid) is None:               # the guest is on another host, or set aside
+        if stored.load(instance.uuid) is None:               # the guest is on another host or in a backup
             stored.check_free()
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None,
@@ -60,19 +60,19 @@ class Resize:
             raise exception.VirtError(operation='move the guest', reason=shared_storage.ELSEWHERE)
         with self._guests.operation(uuid):
             guest = stored.load(uuid)
-            if guest is not None:        # an older backup is obsolete
+            if guest is not None:        # create the backup; it replaces an older one
                 self._guests.power_off(uuid, timeout)
                 self._guests.remove(uuid, keep_disks=True)
-                self._connections.disconnect(guest.volumes)     # the host that starts the guest reconnects them
+                self._connections.disconnect(guest.volumes)     # finish_migration connects the volumes again
                 shutil.rmtree(kept, ignore_errors=True)
-                stored.backends.release(guest)           # otherwise an old snapshot would count as one of this attempt
+                stored.backends.release(guest)           # remove snapshots of earlier attempts, which must not be used
                 variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
                     self._steps.let_read(variables)
                 os.rename(stored.path(uuid), kept)
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
-        # only this host can use adopted disks, and it finds them through the backup
+        # adopted disks cannot be moved; a resize on this host finds their paths in the backup
         elsewhere = records.elsewhere(stored.load_backup(uuid))
         return {} if elsewhere else typing.cast(JsonObject, self._cold_moves.sent(uuid))
 
@@ -101,7 +101,7 @@ class Resize:
             guest = self._storage.load(instance.uuid)
             if self._cold_moves.has_come(instance.uuid):
                 self._storage.owners.give_back(instance.uuid)
-            # a guest that has no backup and did not arrive from another host was already reverted: keep it
+            # without a backup and without an arrival from another host, the guest was already reverted: keep it
             if (self._storage.load_backup(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
                     or self._cold_moves.is_arriving(instance.uuid)):
                 self._guests.remove(instance.uuid)
@@ -117,10 +117,10 @@ class Resize:
                 resize_backups.restore(stored, uuid)
                 os.rename(kept, stored.path(uuid))
             guest = self._guests.refresh(uuid, network_info)
-            # a reconnected volume may have another address
+            # the address of a volume may change when the volume is connected again
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
-            stored.backends.release(guest)        # only after the rename, so that a repeated revert finds the backup
+            stored.backends.release(guest)        # after the rename: until then a repeated call needs the backup
             stored.save(guest)
             self._bring_up(guest, power_on)
 
@@ -128,7 +128,7 @@ class Resize:
         resize_backups.forget(self._storage, instance.uuid)
         guest = self._storage.load(instance.uuid)
         if guest is None or guest.ownership.host not in (None, self._host):
-            self._guests.remove(instance.uuid)             # the guest is on another host; its TPM state is here
+            self._guests.remove(instance.uuid)             # the guest is on another host; remove its TPM state here
 
     def resize_backups(self) -> list[str]:
         return list(self._storage.backups())
@@ -138,7 +138,7 @@ class Resize:
 
 
 def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:
-    """Copy a guest's files into a new directory, grow its disks to the flavor, and return (disks, boot files)."""
+    """Copy files from the backup to a new directory, and enlarge disks to the flavor. Return (disks, boot files)."""
     uuid, source = instance.uuid, stored.backup_path(instance.uuid)
     stored.make_directory(uuid)
     sizes = new_disks.flavor_sizes(instance)
@@ -149,7 +149,7 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
         if name == 'disk.swap' and not sizes[name]:
             continue
         taken_from = os.path.join(source, name)
-        if disk.file in old.adopted:             # the copy is created in the guest's directory
+        if disk.file in old.adopted:             # copy the disk from its directory into the guest's directory
             name = f'disk.own{len(disks)}' if disks else 'disk'
             taken_from, disk.file = disk.file, stored.path(uuid, name)
         stored.backends.of(disk).renew(disk, taken_from)

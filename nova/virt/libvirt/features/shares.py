@@ -1,8 +1,8 @@
-"""Shared file systems of guests by virtiofs. They are attached and detached while the guest is off.
+"""Shared file systems of guests by virtiofs. A share can be attached and detached only while the guest is off.
 
-The record of a share has share_id, tag, directory and program. A file next to the directory has the mount source, which
-nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py). Another file has the key, if any. Only the owner
-and root can read both files.
+The guest's record has share_id, tag, directory and program of each share. The file <directory>.json has the export
+location, which nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py). Another file has the access key,
+if the share has a key. Only the owner and root can read both files.
 """
 import contextlib
 import os
@@ -34,7 +34,7 @@ FORMAT = versioned_records.RecordFormat[ShareRecord](
 class Shares:
     """Feature Shares.
 
-    :param program: path of nova-virtiofsd; None: search for it
+    :param program: path of nova-virtiofsd, or None to search for the program
     """
 
     def __init__(self, guests: Guests, program: str | None) -> None:
@@ -87,7 +87,7 @@ class Shares:
                 os.rmdir(directory)
 
     def _program(self) -> str:
-        """Return the path of nova-virtiofsd for libvirt.
+        """Return the path of nova-virtiofsd, which libvirt runs.
 
         :raises VirtError: the program is not installed
         """
@@ -99,7 +99,7 @@ class Shares:
     def _check_off(self, uuid: str) -> None:
         """Check that a guest is off.
 
-        :raises VirtError: the guest runs, so a change would only take effect at its next start
+        :raises VirtError: the guest is not off
         """
         with contextlib.suppress(exception.GuestNotFound):
             if self._hypervisor.power_state(uuid) != states.SHUTDOWN:

@@ -20,11 +20,11 @@ from nova.virt.libvirt.local_disks import base
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.privileged.remote import HostSteps
 
-COPIED = 50                              # percent of a snapshot at the end of its copy; the rest is the upload
+COPIED = 50                              # progress in percent after the copy of the disk and before the upload
 
 
 class Snapshots:
-    """Copy the root disk at one point in time, with file systems quiesced if the guest has an agent."""
+    """Feature Snapshot. The copy has the content of one point in time; a guest with an agent is quiesced."""
 
     def __init__(self, guests: Guests, steps: HostSteps, images: ImageSource, agent: Agent,
                  backups: DiskBackups) -> None:
@@ -34,12 +34,12 @@ class Snapshots:
     def snapshot(self, context: RequestContext, instance: Instance, image_id: str, step: Callable[[str], None],
                  report: progress.Report = progress.ignore) -> None:
         guest = self._guests.record(instance.uuid)
-        if guest.disks[0].secret:        # before the first write
+        if guest.disks[0].secret:
             raise exception.VirtError(operation=OPERATION, reason=local_files.NO_COPY)
         step(states.IMAGE_PENDING_UPLOAD)
         try:
             root = guest.disks[0]
-            # for a stopped guest, the space for the copy is claimed before it begins
+            # reserve space for the copy of a running guest; the copy of a stopped guest reserves it later
             sources = [] if root.source or not self._guests.is_active(guest.uuid) else [
                 path for path in (root.file, root.backing_file) if path]
             with self._storage.snapshot_path(instance.uuid, sources) as path:
@@ -51,7 +51,7 @@ class Snapshots:
             raise exception.VirtError(operation=OPERATION, reason=error.strerror) from error
 
     def _copy_root(self, instance: Instance, guest: xml.Guest, path: str, copied: progress.Report) -> None:
-        """Copy the present root disk into one qcow2 file."""
+        """Copy the root disk into one qcow2 file."""
         root = guest.disks[0]
         if self._guests.is_active(guest.uuid) and root.source:
             self._copy_in_pool(instance, guest, path, copied)
@@ -65,16 +65,16 @@ class Snapshots:
                 return
             if self._guests.is_active(guest.uuid):
                 raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
-            files.remove(path)           # the guest stopped during the copy, so its disk is copied below
-        # a disk in a pool is first copied to another file, whose progress is unknown
+            files.remove(path)           # the guest stopped during the copy: copy the disk of the stopped guest
+        # the progress of a copy from a pool is unknown, because it is first copied to another file
         sources = [each for each in (root.file, root.backing_file) if each and not root.source]
         with progress.watched(path, sources, copied):
             self._storage.backends.of(root).copy(root, path)
 
     def _copy_in_pool(self, instance: Instance, guest: xml.Guest, path: str, copied: progress.Report) -> None:
-        """Copy a disk in a pool by the pool's snapshot.
+        """Copy a disk in a pool from a snapshot of the pool instead of with QEMU.
 
-        QEMU 7.2 does not detect holes of a clone, so its copy would contain the zeros of the whole disk.
+        QEMU 7.2 does not detect the holes of a clone, so its copy would be as large as the virtual disk.
         """
         root = guest.disks[0]
         place = typing.cast('base.SharedPlace', self._storage.backends.of(root))

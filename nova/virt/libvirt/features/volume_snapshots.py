@@ -1,8 +1,8 @@
 """Snapshots of file-based volumes: add an overlay on the active file, and merge files.
 
-The block storage creates and removes the files (os-assisted-volume-snapshots). Only QEMU may write to files that a
-guest has open. For the merge of a stopped guest's volume, a paused machine opens the volume. So a QEMU confined by
-libvirt reads the files.
+Block Storage creates and removes the files and calls os-assisted-volume-snapshots, because only QEMU may write to the
+files of a running guest. To merge files of a stopped guest, the driver starts a paused machine with the volume. So the
+files are always read by a QEMU that libvirt confines.
 """
 import contextlib
 import os
@@ -54,7 +54,7 @@ class VolumeSnapshots:
             return {'name': name, 'format': chain.QCOW2}
 
     def _check_new(self, volume: disk.Volume, name: str, files: list[chain.File]) -> int:
-        """Return the bytes of the disk in a new file.
+        """Check a new file and return its virtual size in bytes.
 
         :raises VirtError: the file is not an overlay of the volume's active file
         """
@@ -77,8 +77,8 @@ class VolumeSnapshots:
         before, uuid = volume.source, guest.uuid
         if self._guests.is_active(uuid):
             with self._at_rest(instance, guest):
-                # Record the new file first. A guest that starts with the new, empty overlay has all data of the old
-                # file. A guest that starts with the old file would lose its writes to the new file.
+                # Record the new file before QEMU uses it. After a crash, a start with the empty overlay loses no data,
+                # but a start with the old file would lose the writes to the overlay.
                 volume.source = fresh
                 self._storage.save(guest)
                 try:
@@ -97,14 +97,14 @@ class VolumeSnapshots:
         self._keep(guest)
 
     def _uses(self, guest: xml.Guest, volume: disk.Volume) -> bool:
-        """Return whether the guest uses the file of its record, also if libvirt's answer was lost."""
+        """Return whether the guest uses the file in its record, because the error may hide a successful switch."""
         with contextlib.suppress(exception.VirtError, exception.GuestNotFound):
             return bool(self._hypervisor.guest(CREATE, guest.uuid, operations.uses, volume.target,
                                               xml.volume(volume, guest)))
         return False
 
     def _at_rest(self, instance: Instance, guest: xml.Guest) -> contextlib.AbstractContextManager[None]:
-        """Quiesce the guest's file systems if it has an agent; a snapshot of the whole server has already done it."""
+        """Quiesce the guest's file systems during the block, unless a snapshot of the server has already done so."""
         if os.path.exists(self._storage.path(guest.uuid, agent.MARK)):
             return contextlib.nullcontext()
         return self._agent.quiet(instance, guest)
@@ -148,7 +148,7 @@ class VolumeSnapshots:
 
     @contextlib.contextmanager
     def _machine(self, operation: str, guest: xml.Guest, volume: disk.Volume) -> Iterator[tuple[str, str]]:
-        """Yield (uuid, target) of the domain with the volume: the guest, or a paused machine."""
+        """Yield (uuid, target) of a domain that has the volume: the running guest, or a temporary paused machine."""
         if self._guests.is_active(guest.uuid):
             yield guest.uuid, volume.target
             return
@@ -165,7 +165,7 @@ class VolumeSnapshots:
         """Merge files of a volume.
 
         :param relative: see operations.begin_merge
-        :param note: called before the guest switches to the other file, once that file has all data
+        :param note: called if the active file changes: the new active file has all data, and QEMU switches afterwards
         :raises VirtError: the merge failed or timed out; the volume's content is unchanged
         """
         ask, active = self._hypervisor.guest, merge.commit and merge.top == 0
@@ -197,9 +197,9 @@ class VolumeSnapshots:
 
 
 def _chained(guest: xml.Guest, volume_id: str, operation: str) -> disk.Volume:
-    """Return the volume of a guest with its chain of files.
+    """Return a file-based volume of a guest.
 
-    :raises VirtError: the guest does not have the volume, or it has no files
+    :raises VirtError: the guest does not have the volume, or the volume does not support snapshots by files
     """
     volume = guest.volume(volume_id)
     if volume is None:

@@ -67,7 +67,7 @@ class Volumes:
             self._connections.define_secrets([volume])
             self._connections.define_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
-            self._storage.save(guest)         # first, so that a crash leaves a record of the guest's volumes
+            self._storage.save(guest)         # before the attachment, so that the record has the volume after a crash
             try:
                 with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
                     self._hypervisor.guest('attach the volume', instance.uuid, calls.plug,
@@ -79,7 +79,7 @@ class Volumes:
                 raise
 
     def _opening_volume(self, uuid: str, volume: disk.Volume) -> contextlib.AbstractContextManager[None]:
-        """Record the Ceph clients with which a running guest opens a volume in the block."""
+        """Return a context manager that records the Ceph clients of a volume, if the guest runs."""
         return self._clients.plugging(uuid, volume) if self._guests.is_active(uuid) else contextlib.nullcontext()
 
     def detach_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
@@ -102,7 +102,7 @@ class Volumes:
             volume = guest.volume(old['volume_id']) or guest.volume(new['volume_id'])
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
-            if old['volume_id'] == new['volume_id']:     # only the final step is missing in the record
+            if old['volume_id'] == new['volume_id']:     # a repeated call: the swap is complete
                 return
             if volume.volume_id == old['volume_id']:
                 fresh = self._connections.connect(instance, {**new, 'device_name': volume.target},
@@ -115,7 +115,7 @@ class Volumes:
                 self._give(guest, operation, fresh)
                 guest.volumes = [fresh if each is volume else each for each in guest.volumes]
                 self._storage.save(guest)
-            # after a crash past this record, a repeated call repeats the following steps
+            # a repeated call after a crash repeats the following calls, because the record has the new volume
             self._hypervisor.run(operation, calls.define, uuid, self._guests.domain_xml(guest))
             if old.get('connection_info'):
                 self._connectors.disconnect(old['connection_info'])
@@ -130,11 +130,11 @@ class Volumes:
                 self._hypervisor.run('rename the volume', calls.define, guest.uuid, self._guests.domain_xml(guest))
 
     def _give(self, guest: xml.Guest, operation: str, fresh: disk.Volume) -> None:
-        """Switch the guest to this Volume at its target, unless libvirt reports that it already uses it.
+        """Copy the old volume to this Volume and switch the guest, unless the guest already uses this Volume.
 
-        A second copy after a crash, or a return to the old volume, would lose later writes.
+        In that case a crash has interrupted an earlier call, and another copy would overwrite later writes.
 
-        :raises VirtError: the guest still uses the other volume
+        :raises VirtError: the guest still uses the old volume
         """
         uuid, text = guest.uuid, xml.volume(fresh, guest)
         if self._hypervisor.guest(operation, uuid, operations.uses, fresh.target, text):
@@ -173,7 +173,7 @@ class Volumes:
                 self._hypervisor.guest('extend the volume', instance.uuid, operations.resize, volume.target,
                                       device['volume_size'] * GIB)
 
-    # ---- snapshots that the block storage cannot take
+    # ---- full copies, if Block Storage cannot create a snapshot of a volume
 
     def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
                     begun: Callable[[], None] | None = None) -> None:
@@ -190,7 +190,7 @@ class Volumes:
             if self._guests.is_active(instance.uuid):
                 others = [each.target for each in guest.devices() if each.target != volume.target]
                 text = disk.copy_of(volume.target, path, others, secret)
-                self._connections.define_keys(instance.uuid, [volume])     # a restart of libvirt loses them
+                self._connections.define_keys(instance.uuid, [volume])     # libvirt loses keys when it restarts
                 if not self._backups.copy(instance.uuid, text, begun):
                     raise exception.VirtError(operation=operation, reason='the copy failed')
             elif volume.source['type'] == 'file' and not volume.source.get('format'):
@@ -200,9 +200,9 @@ class Volumes:
 
 
 def _copy(operation: str, source: str, target: str, form: str) -> None:
-    """Copy a volume into an existing file, which keeps its owner.
+    """Copy a volume into an existing file. The owner of the file does not change.
 
-    The source is raw, or encrypted and copied unchanged: qemu-img interprets no byte of it.
+    qemu-img reads the source as raw data, also if it is encrypted, so it does not interpret data of the guest.
     """
     done = subprocess.run(['qemu-img', 'convert', '-n', '-f', 'raw', '-O', form, source, target],
                           stdin=subprocess.DEVNULL, capture_output=True)
@@ -211,5 +211,5 @@ def _copy(operation: str, source: str, target: str, form: str) -> None:
 
 
 def _attachment_of(volume: disk.Volume) -> str | None:
-    """Return the attachment id of an exported volume; None for other volumes, whose source has no such id."""
+    """Return the attachment id of a volume, which is the export name of an NBD source, or None for other sources."""
     return volume.source.get('name') if volume.source.get('protocol') == 'nbd' else None
