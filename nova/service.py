@@ -167,7 +167,7 @@ class Service:
         return self._runtime.refused
 
     def rest(self) -> None:
-        """Stop starting periodic tasks."""
+        """Start no further periodic tasks."""
         self._runtime.rest()
 
     def reload(self) -> None:
@@ -175,11 +175,11 @@ class Service:
         self._runtime.reload()
 
     def alive(self) -> health.States:
-        """See nova.runtime.health."""
+        """Report failures that a restart would repair; see nova.runtime.health."""
         return self._runtime.alive()
 
     def ready(self) -> health.States:
-        """See nova.runtime.health."""
+        """Report whether the dependencies of the service are available; see nova.runtime.health."""
         return self._runtime.ready()
 
     def _tasks(self) -> list[tuple[str, float, Callable[[], None]]]:
@@ -311,7 +311,7 @@ class WSGIService:
             self._certificate.reload()
 
     def alive(self) -> health.States:
-        """See nova.runtime.health."""
+        """Report failures that a restart would repair; see nova.runtime.health."""
         return self._server.alive()
 
 

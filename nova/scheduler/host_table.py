@@ -24,8 +24,8 @@ from nova.scheduler import host_view
 LOG = logging.getLogger(__name__)
 
 FRESH_S = 0.005  # seconds after a read in which the table sends no query
-OVERLAP_US = 20_000  # each read begins so long before the previous read
-WINDOW_US = 5_000_000  # every WINDOW_S the overlap is larger: commits become visible out of order and clocks differ
+OVERLAP_US = 20_000  # microseconds by which each read overlaps the previous read
+WINDOW_US = 5_000_000  # overlap every WINDOW_S, larger because commits become visible out of order and clocks differ
 WINDOW_S = 2
 FULL_READ_S = 60  # interval of comparisons of all change numbers, which detect removed nodes
 MIN_FULL_READ_S = 1  # minimum interval of these comparisons if callers request them
@@ -49,7 +49,7 @@ class CellNodes:
 
     rows    {number of a node: its row}. A row is a dict of host_view's columns and ``cell``, the cell's uuid.
             A change replaces the row by a new dict, except a change of ``last_seen_at``.
-    :param quiet_s: time in seconds within which at least one service sends a heartbeat
+    :param quiet_s: seconds without any heartbeat in the cell after which all heartbeats count as overdue
     """
 
     def __init__(self, cell: db_cells.Cell, quiet_s: float) -> None:
@@ -124,7 +124,7 @@ class CellNodes:
         return {**found, **self._others(conn, others)}
 
     def _same(self, conn: engine.Connection, found: Rows, since: int, until: int) -> bool:
-        """Tell whether all rows with change numbers in [since, until) are known or in ``found``, by sums of numbers."""
+        """Compare sums to tell whether the rows with change numbers in [since, until) are known or in ``found``."""
         return host_changes.number_sums(conn, since, until) == self._numbers.sums(self.rows, found, since, until)
 
     def _read(self, conn: engine.Connection, numbers: Numbers) -> Rows:
@@ -265,7 +265,7 @@ class HostTable:
             return self._view
 
     def _read_other_cells(self, full: bool) -> None:
-        """Read the other cells in parallel, with the lock held.
+        """Read all cells except the default cell in parallel. The caller holds the lock.
 
         Only ``synchronize`` reads unreachable cells, because no request waits for ``synchronize``.
         """
@@ -315,7 +315,7 @@ class HostTable:
         fresh = {cell.uuid for cell in others} - self._nodes.keys()
 
         def look(cell: db_cells.Cell) -> tuple[CellNodes, Changes, Heartbeats, dict[tuple[str, str], int] | None]:
-            # self.hosts() has already read the other cells
+            # self.hosts() has already read the known cells
             nodes = self._nodes_of(cell)
             return (nodes, nodes.read_changes() if cell.uuid in fresh else ({}, set()),
                     *((nodes.heartbeats(), nodes.busy()) if hear else ({}, None)))

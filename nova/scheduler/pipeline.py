@@ -21,9 +21,9 @@ BLOCK = 64  # number of hosts in a block of ``_highest``
 MAX_AFFINITY_PLACES = 100  # maximum number of places (hosts or localities) tried for an empty group with affinity
 
 _64 = 2 ** 64 - 1
-_ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # multipliers with good bit mixing
+_ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # multipliers of the hash functions
 
-# a filter that removed hosts, the mask before the filter, the mask after it
+# (filter that removed hosts, mask before the filter, mask after the filter)
 Step = tuple[base.Filter, np.ndarray, np.ndarray]
 Ranking = np.ndarray  # positions, best first
 
@@ -45,14 +45,14 @@ SPREAD = TieBreak()
 
 def narrow(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter]
            ) -> tuple[np.ndarray, list[explain.Removal]]:
-    """Return (positions of the hosts that pass all filters, Removals of the filters that removed hosts)."""
+    """Return (positions of the hosts that pass all filters, a Removal for each filter that removed hosts)."""
     left, steps = survivors(hosts, request, filters)
     return left, _removals(hosts, request, steps)
 
 
 def survivors(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter]
               ) -> tuple[np.ndarray, list[Step]]:
-    """Return (positions of the hosts that pass all filters, steps of the filters that removed hosts)."""
+    """Return (positions of the hosts that pass all filters, a Step for each filter that removed hosts)."""
     passing, count = hosts.all_pass, len(hosts)
     steps: list[Step] = []
     for each in filters:

@@ -12,7 +12,7 @@ P = typing.ParamSpec('P')
 
 
 def measured(function: collections.abc.Callable[P, list[typing.Any]]) -> collections.abc.Callable[P, list[typing.Any]]:
-    """Decorator that measures a method. The method returns an item for each server, empty without a host."""
+    """Decorator: count results and measure the duration of a method that returns selections for each server."""
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> list[typing.Any]:
         begun = time.monotonic()

@@ -82,7 +82,7 @@ class Request:
     resources       {resource: amount}, see db.claims.resources
     zone, host, node   requested availability zone, host and node, or None for any
     cell            uuid of the cell in which the server must stay, or None for any cell
-    disabled_cells  uuids of the cells that get no new servers, sorted
+    disabled_cells  uuids of the cells that get no new servers
     forced          whether an administrator forces the host, so that only its capacity is checked
     failed_nodes    [(host, node)] on which builds of the server failed
     ignored         names of excluded hosts

@@ -1,8 +1,8 @@
 """Classes of equivalent requests in a batch: filters and weighers evaluate all hosts once for all requests of a class.
 
 After each request only the chosen host has changed, so only its weight is computed again. All hosts are evaluated again
-if the changed host may not pass the filters any more and is chosen again, or if a weigher's range of values may have
-changed.
+if a changed host is chosen, because it may no longer pass the filters. This also happens if the range of a weigher's
+values may have changed.
 """
 import collections.abc
 import typing

@@ -1,4 +1,4 @@
-"""Base classes of filters: a mask over the hosts and a sentence about the removed hosts."""
+"""Base classes of filters. A filter returns a mask (boolean array) of the hosts that pass, and explains removals."""
 import collections.abc
 import typing
 
@@ -41,7 +41,7 @@ class Filter:
         return None if mask is hosts.all_pass else mask[left]
 
     def applies(self, request: Request) -> bool:
-        """Tell whether the filter runs. For a forced host, only filters of capacity and of requested hosts run."""
+        """Tell whether the filter runs. If the host is forced, only capacity and selecting filters run."""
         return not request.forced or self.checks_capacity or self.selects_hosts
 
     @property

@@ -1,4 +1,4 @@
-"""Filters by scheduler hints: hosts near named servers or addresses, or hosts without named servers."""
+"""Filters by scheduler hints: hosts with or without certain servers, or hosts in a subnet."""
 import ipaddress
 import typing
 

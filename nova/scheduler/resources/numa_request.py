@@ -101,7 +101,7 @@ def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> NumaRequest | 
 
 def without_pinned(resources: dict[str, int],
                    special: collections.abc.Iterable[placement_request.SpecialResource]) -> dict[str, int]:
-    """Return resources without the pinned vCPUs of a request, because NumaRequest.take claims those.
+    """Return resources without the pinned vCPUs of a request, because NumaRequest.take claims the pinned vCPUs.
 
     :param resources: claims.resources() with all vCPUs of the request
     """

@@ -63,7 +63,7 @@ class FreeDevices:
         return twin
 
     def without(self, position: int, requests: Requests) -> FreeDevices:
-        """Return FreeDevices in which one host no longer has the requested devices. If it lacks some, return self."""
+        """Remove the requested devices of one host: return new FreeDevices, or self if the host lacks some devices."""
         position = int(position)
         left = pci_pools.taken(self.pools(position), requests)
         if left is None:

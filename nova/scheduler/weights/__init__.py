@@ -90,7 +90,7 @@ def soft_anti_affinity(hosts: host_view.Hosts) -> np.ndarray | None:
 def pci_devices(hosts: host_view.Hosts) -> np.ndarray | None:
     """Return the negative number of free PCI devices of each host.
 
-    Requests without devices then avoid the hosts with devices, and small requests those with many devices.
+    Requests without devices then avoid hosts with devices, and small requests avoid hosts with many devices.
     """
     counts = hosts.pci.counts
     return None if counts is None else -counts

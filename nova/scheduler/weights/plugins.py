@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class WeighedHost:
-    """Host that a plugin weighs. ``obj`` is the host_state, ``weight`` the weight until now."""
+    """Host that a plugin weighs: its host_state ``obj``, and ``weight``, which only plugins use."""
 
     obj: types.SimpleNamespace
     weight: float = 0.0

@@ -1,7 +1,8 @@
 """Bare metal driver: each node of the Bare Metal service is a node of this host and can have one server.
 
 The driver stores no state. Every method reads the node from the Bare Metal service and continues from its state, also
-after a crash. Nodes of other users are ignored: ``nova_host_id`` in instance_info is the compute host of the server.
+after a crash. The node of a server has the compute host as ``nova_host_id`` in its instance_info. Nodes of other users
+are ignored.
 """
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +31,7 @@ AVAILABLE, ACTIVE, RESCUED = 'available', nodes.ACTIVE, nodes.RESCUED
 # provision states (https://docs.openstack.org/ironic/latest/user/states.html) in which a node's server can be deleted
 DEPLOYED = {ACTIVE, RESCUED, 'deploy failed', 'error', 'rescue failed', 'unrescue failed', 'wait call-back',
             'deploy hold', 'rescue wait'}
-# transitions to or from a state of DEPLOYED; preparation for the next server; states of nodes that cannot have a server
+# CHANGING: transitions from or to DEPLOYED; CLEANED: preparation for the next server; NOT_ENROLLED: unavailable
 CHANGING = {'deploying', 'deleting', 'rebuild', 'deleted', 'rescuing', 'unrescuing'}
 CLEANED = {'cleaning', 'clean wait', 'clean hold'}
 NOT_ENROLLED = {'enroll', 'verifying', 'manageable', 'inspecting', 'inspect wait', 'inspect failed', 'adopting',

@@ -1,8 +1,8 @@
 """Find the Ceph clients of a guest's QEMU, so that an evacuation can fence them (moves/fencing.py).
 
-For each disk in Ceph, QEMU is a separate client. Its address has a random number, which only Ceph knows: librbd sets a
-watch when it opens an image. So the guest starts in the paused state, the driver reads the watches from Ceph and
-records the clients, and then the guest runs.
+For each disk in Ceph, QEMU is a separate client with a random number in its address. Only Ceph knows this address, from
+the watch that librbd sets when it opens an image. So the guest starts in the paused state, the driver reads the watches
+from Ceph and records the clients, and then the guest runs.
 
 An image that several guests may open (multiattach) has watches of several guests. The clients of a guest are then the
 clients on this host that its start has added. Starts of guests with such images are serialized on this host.

@@ -223,7 +223,7 @@ class LibvirtDriver(base.LibvirtBase):
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
-            self._guests.remove(uuid, keep_machine=request.keep_machine)         # what an interrupted attempt has left
+            self._guests.remove(uuid, keep_machine=request.keep_machine)         # remains of an interrupted attempt
             self.storage.remove(uuid, again=True,                # also disks in the pool that another host has created
                                 kept=spec.machine_files(request.keep_machine))
             try:

@@ -36,7 +36,7 @@ class DiskSource(typing.TypedDict, total=False):
     path         path of a file or a block device
     protocol     protocol of a network source, with ``name`` and the address ``hosts`` ([[host, port]]) or ``socket``
     auth         {'username', 'type', 'uuid' or 'usage'}: user of the storage and libvirt's secret with the password
-    secret       password that the driver must store in libvirt, because libvirt's secret does not exist permanently
+    secret       StorageSecret that the driver must create in libvirt before a guest uses the source
     luks         id of the libvirt secret with the LUKS passphrase
     format       'qcow2' for a chain of files (chain.py)
     backing_files  [[name, format]] of the backing files of the active file
@@ -245,7 +245,10 @@ def files_of(source: DiskSource) -> list[chain.File]:
 
 
 def with_files(source: DiskSource, files: list[chain.File]) -> DiskSource:
-    """Return the source after a change of its files: the files in the same directory, active file first."""
+    """Return a copy of the source with other files in its directory.
+
+    :param files: the files, active file first
+    """
     (name, form), *rest = files
     made = named(source, name)
     if form == chain.RAW:

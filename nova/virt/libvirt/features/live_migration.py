@@ -335,7 +335,7 @@ class LiveMigration:
             job.done.wait(POLL_INTERVAL_S)
 
     def _has_left(self, uuid: str, uri: str, was: int) -> bool:
-        """After a failed call, return whether the guest is at the destination. If not, restore its former state ``was``.
+        """After a failed call, return whether the guest is at the destination. If not, restore its power state ``was``.
         """
         state = self._settled_state(uuid)
         if state == was:

@@ -9,8 +9,8 @@
 * Stable, if the image has hw_rescue_device or hw_rescue_bus: all devices keep their names. The rescue disk is the last
   disk, and the guest boots from it.
 
-If rescue disk and root disk are copies of the same image, their file systems have the same UUIDs, and the rescue system
-may mount the wrong one as its root. In this case the root disk is attached after the rescue system has booted.
+If rescue disk and root disk are copies of one image, their file systems have equal UUIDs. The rescue system could then
+mount the guest's root file system as its own. So the root disk is attached after the boot of the rescue system.
 """
 from collections.abc import Sequence
 import contextlib
