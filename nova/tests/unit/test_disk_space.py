@@ -103,7 +103,9 @@ def test_claims_of_another_process_count_while_it_lives(reserve, tmp_path):
     process.kill()
     process.join()
     assert reserve.room(str(tmp_path)) == 60 * MIB
+    claim(reserve, tmp_path, 60 * MIB).end()                 # removes the claim of the ended process
     assert os.listdir(tmp_path / 'ledger') == ['lock']
+
 
 
 def test_without_a_reserve_nothing_is_claimed(tmp_path):
