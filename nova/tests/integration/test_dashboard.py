@@ -543,6 +543,16 @@ def test_palette_works_with_the_keyboard_only(user, modules):
     user.keys(browsers.Keys.ENTER)
     user.until(lambda: user.one("//dialog[@open]//h2[normalize-space()='Shelve · alpha']"), 'no form of the action')
     user.keys(browsers.Keys.ESCAPE)
+    user.go('/security-groups', 'Security groups')
+    user.press('default', within='//main')
+    user.heading('default')
+    user.until(lambda: user.one("//main//td[normalize-space()='egress']"), 'no rules')
+    for letters, title in (('addrule', 'Add rule'), ('removeegress', 'Remove · egress any')):      # of a card, of its row
+        user.palette(letters)
+        user.keys(browsers.Keys.ENTER)
+        form = f"//dialog[@open]//h2[starts-with(normalize-space(), '{title}')]"
+        user.until(lambda form=form: user.one(form), 'no form')
+        user.keys(browsers.Keys.ESCAPE)
 
 
 def aggregate(cloud, name):

@@ -4,12 +4,30 @@
 
 const NONE = () => /** @type {Entry[]} */ ([]);
 let own = NONE;
-let ofRows = NONE;
+let later = NONE;
+/** Tables that are shown. @type {Set<() => Entry[]>} */
+const tables = new Set();
 
-/** Offer entries of the page that is shown, and of its rows, which are found last; without arguments when it is left. */
-export const offer = (found = NONE, rows = NONE) => {
+/** Offer entries of the page that is shown, and some that are found last; without arguments when it is left. */
+export const offer = (found = NONE, last = NONE) => {
   own = found;
-  ofRows = rows;
+  later = last;
+};
+/** Offer the entries of a table's rows, until the result is called. @param {() => Entry[]} entries */
+export const offerRows = entries => {
+  tables.add(entries);
+  return () => {
+    tables.delete(entries);
+  };
 };
 export const offeredHere = () => own();
-export const offeredOfRows = () => ofRows();
+/** What is found last: the buttons of cards, and the actions of rows. */
+export const offeredLast = () => {
+  const found = later();
+  const known = new Set([...own(), ...found].map(entry => entry.label));
+  const buttons = [...document.querySelectorAll('main .card-head button')].map(button => ({
+    label: button.textContent?.trim() ?? '',
+    run: () => /** @type {HTMLElement} */ (button).click(),
+  }));
+  return [...found, ...buttons.filter(entry => !known.has(entry.label)), ...[...tables].flatMap(entries => entries())];
+};

@@ -109,13 +109,13 @@ export const rename = (one, path, rule, words, more) => ({
 
 /**
  * A card with a table.
- * @param {{title: string, rows: any[], columns: Column[], actions?: Action[], choose: (action: Action, row: any) => void,
+ * @param {{title: string, rows: any[], columns: Column[], actions?: Action[], choose: (action: Action, row: any, name?: string) => void,
  *   add?: any, icon?: string, nameOf?: (row: any) => string}} props
  */
-export const Rows = ({title, rows, columns, actions = [], choose, add, icon = 'network', nameOf}) =>
+export const Rows = ({title, rows, columns, actions = [], choose, add, icon = 'network', nameOf = row => row.name || row.id}) =>
   html`<${Card} title=${title} class="span" action=${add}>${
     rows.length
       ? html`<${Table} label=${title} ...${{rows, columns, actions}} idOf=${(/** @type {any} */ row) => row.id}
-    nameOf=${nameOf ?? ((/** @type {any} */ row) => row.name || row.id)} sort=${null} sortable=${() => false} onSort=${() => null} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => choose(action, on[0])} selected=${new Set()} onSelect=${null} />`
+    nameOf=${nameOf} sort=${null} sortable=${() => false} onSort=${() => null} onAction=${(/** @type {any} */ action, /** @type {any[]} */ on) => choose(action, on[0], nameOf(on[0]))} selected=${new Set()} onSelect=${null} />`
       : html`<${Empty} icon=${icon} text=${t('There are none.')} />`
   }</${Card}>`;

@@ -11,7 +11,7 @@
  *   sort?: import('../parts/table.js').Sort, search?: (text: string) => Record<string, any>, find?: string, filters?: Filter[],
  *   follow?: boolean, read?: () => Promise<any[]>, show?: (id: string) => Promise<any>, count?: (query: Record<string, any>) => Promise<number>,
  *   item?: string, one?: string, facts?: (row: any) => [string, any][], more?: (row: any) => Promise<any>,
- *   parts?: (row: any, more: any, reload: () => void, choose: (action: Action, row: any) => void) => any,
+ *   parts?: (row: any, more: any, reload: () => void, choose: (action: Action, row: any, name?: string) => void) => any,
  *   board?: (rows: any[], reload: () => void) => any}} Resource
  *
  * service, path, query, version   how the list is asked for; key: where it stands in the answer

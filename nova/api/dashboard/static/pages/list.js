@@ -251,15 +251,9 @@ function Rows({resource, page, query}) {
       error => failed(t('Export'), error),
     );
   useEffect(() => {
-    offer(
-      () => (create ? [{label: t(create.label), run: () => choose(create, [{}])}] : []),
-      () =>
-        rows.flatMap((/** @type {any} */ row) =>
-          allowed(resource.actions, row).map(action => ({label: `${t(action.label)} · ${nameOf(resource, row)}`, run: () => choose(action, [row])})),
-        ),
-    );
+    offer(() => (create ? [{label: t(create.label), run: () => choose(create, [{}])}] : []));
     return () => offer();
-  }, [resource, loaded.data, at]);
+  }, [resource]);
   const finder = t(resource.find ?? 'Find in this list');
   const fits = wanted || Object.values(view.filters).some(Boolean);
   const button = create && html`<button type="button" class="primary" onClick=${() => choose(create, [{}])}><${Icon} name="plus" size=${16} /> ${t(create.label)}</button>`;
@@ -357,9 +351,9 @@ function Detail({resource, page, id}) {
     [id],
   );
   const [doing, setDoing] = useState(/** @type {any} */ (null));
-  const choose = (/** @type {any} */ action, /** @type {any} */ on) => {
+  const choose = (/** @type {any} */ action, /** @type {any} */ on, name = '') => {
     if (action.go) location.hash = action.go(on);
-    else setDoing({action, rows: [on]});
+    else setDoing({action, rows: [on], name});
   };
   const doable = loaded.data ? allowed(resource.actions, loaded.data.row) : [];
   useEffect(() => {
@@ -378,7 +372,7 @@ function Detail({resource, page, id}) {
       ${resource.parts?.(row, more, loaded.reload, choose)}</div>
     ${
       doing &&
-      html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ one) => (one === row ? nameOf(resource, one) : one.name || one.id || '')} onClose=${() => setDoing(null)} onDone=${
+      html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ one) => (one === row ? nameOf(resource, one) : doing.name || one.name || one.id || '')} onClose=${() => setDoing(null)} onDone=${
         doing.action.gone
           ? () => {
               location.hash = '#/' + page.path;

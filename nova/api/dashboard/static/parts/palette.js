@@ -1,7 +1,7 @@
 // The command palette: pages, servers and what can be done, by a few letters.
 import {html, useEffect, useRef, useState} from '../core/html.js';
 import {call} from '../core/api.js';
-import {offeredHere, offeredOfRows} from '../core/here.js';
+import {offeredHere, offeredLast} from '../core/here.js';
 import {useSettled} from '../core/load.js';
 import {logout} from '../core/login.js';
 import {may} from '../core/permissions.js';
@@ -85,7 +85,7 @@ export function Palette({onClose}) {
     return () => control.abort();
   }, [wanted]);
   const fitting = (/** @type {Entry[]} */ found) => found.filter(entry => fits(entry.label, text.replace(/\s/g, '')));
-  const entries = [...fitting(fixed()), ...servers, ...fitting(here(offeredOfRows()))].slice(0, 40);
+  const entries = [...fitting(fixed()), ...servers, ...fitting(here(offeredLast()))].slice(0, 40);
   const chosen = Math.min(at, entries.length - 1);
   /** @param {KeyboardEvent} event */
   const keys = event => {

@@ -1,5 +1,6 @@
 // A table of things: columns, sorting, selection, actions. On a phone each row is a card.
 import {html, useEffect, useRef} from '../core/html.js';
+import {offerRows} from '../core/here.js';
 import {t} from '../core/text.js';
 import {ActionMenu, allowed} from './actions.js';
 import {Icon} from './icons.js';
@@ -34,6 +35,13 @@ export function Table({
   useEffect(() => {
     if (every.current) every.current.indeterminate = chosen > 0 && chosen < rows.length;
   });
+  useEffect(() =>
+    offerRows(() =>
+      rows.flatMap(row =>
+        allowed(actions, row).map(action => ({label: `${t(action.label)} · ${nameOf(row)}`, run: () => onAction(action, [row])})),
+      ),
+    ),
+  );
   const toggle = (/** @type {string} */ id) => {
     const next = new Set(selected);
     if (!next.delete(id)) next.add(id);
