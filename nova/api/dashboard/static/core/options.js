@@ -1,6 +1,6 @@
 // Choices for forms, asked of the APIs.
 import {all, call} from './api.js';
-import {bytes, mebibytes, t} from './text.js';
+import {bytes, mebibytes, t, typeName} from './text.js';
 
 /** @typedef {import('../parts/form.js').Option} Option */
 
@@ -111,7 +111,7 @@ export const snapshots = async () =>
 export const backups = async () =>
   (await call('volume', '/backups')).backups.map((/** @type {any} */ row) => option(row));
 export const volumeTypes = async () =>
-  (await call('volume', '/types')).volume_types.map((/** @type {any} */ row) => ({value: row.name, label: row.name}));
+  (await call('volume', '/types')).volume_types.map((/** @type {any} */ row) => ({value: row.name, label: typeName(row.name)}));
 /** Servers of all pages that fit a name, an address or an id. @param {any} _values @param {string} [text] */
 export const servers = async (_values, text = '') =>
   (await call('compute', '/servers', {query: {limit: 100, ...serverFilter(text.trim())}})).servers.map(

@@ -91,3 +91,6 @@ export function span(from, to) {
 
 /** The beginning of an id, enough to recognize it. @param {string | null | undefined} id */
 export const short = id => (id ? id.slice(0, 8) : '–');
+
+/** The name of a volume type: the built-in one is called by a name for programs. @param {string} name */
+export const typeName = name => (name === '__DEFAULT__' ? t('Default') : name);

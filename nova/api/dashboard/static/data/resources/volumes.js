@@ -4,7 +4,7 @@ import {call} from '../../core/api.js';
 import {openstack} from '../../core/command.js';
 import * as options from '../../core/options.js';
 import {terraform} from '../../core/terraform.js';
-import {date, number, t} from '../../core/text.js';
+import {date, number, t, typeName} from '../../core/text.js';
 import {Named} from '../../parts/named.js';
 import {CREATED, DESCRIPTION, NAME, STATUS, allProjects, given, project, remove, yes} from '../common.js';
 
@@ -57,7 +57,7 @@ export default {
     {...NAME, sort: 'name'},
     {...STATUS, sort: 'status'},
     {name: 'size', label: 'Size', number: true, sort: 'size', value: row => row.size, show: row => `${number(row.size)} GiB`},
-    {name: 'type', label: 'Type', value: row => row.volume_type || '–'},
+    {name: 'type', label: 'Type', value: row => typeName(row.volume_type) || '–'},
     {name: 'server', label: 'Server', value: row => servers(row).join(' ') || '–', show: row => (servers(row).length ? html`<span>${links(row)}</span>` : '–')},
     {name: 'bootable', label: 'Bootable', value: row => yes(row.bootable === 'true')},
     project('os-vol-tenant-attr:tenant_id'),
@@ -67,7 +67,7 @@ export default {
     ['Id', row.id],
     ['Status', row.status],
     ['Size', `${row.size} GiB`],
-    ['Type', row.volume_type],
+    ['Type', typeName(row.volume_type)],
     ['Bootable', yes(row.bootable === 'true')],
     ['Multiattach', yes(row.multiattach)],
     ['Encrypted', yes(row.encrypted)],
