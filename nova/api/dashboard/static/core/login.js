@@ -95,12 +95,21 @@ export function leaveInWindow(path, take) {
   const shown = window.open(federated(path), '_blank', 'popup,width=560,height=720');
   abandon();
   if (!shown) throw new Error(t('The browser blocked the login window. Allow pop-up windows for this page and try again.'));
-  const channel = new BroadcastChannel(name);
-  channel.onmessage = ({data}) => {
-    channel.close();
+  stopWaiting();
+  waiting = new BroadcastChannel(name);
+  waiting.onmessage = ({data}) => {
+    stopWaiting();
     take(data);
   };
 }
+
+/** @type {BroadcastChannel | null} */
+let waiting = null;
+/** Close the channel of a login window. The page cannot see that the user closed it: it has no handle of other origins' pages. */
+export const stopWaiting = () => {
+  waiting?.close();
+  waiting = null;
+};
 
 /** Hand a posted token to the tab that opened this window, and close it; whether there is one. */
 export function handOver() {

@@ -1,6 +1,6 @@
 // Logging in: password, passcode where one is asked for, the project where there are several.
 import {html, useEffect, useState} from '../core/html.js';
-import {PasscodeNeeded, arrive, choose, hasArrived, leave, leaveInWindow, login, scoped} from '../core/login.js';
+import {PasscodeNeeded, arrive, choose, hasArrived, leave, leaveInWindow, login, scoped, stopWaiting} from '../core/login.js';
 import {config} from '../core/session.js';
 import {t} from '../core/text.js';
 import {Refusal} from '../parts/basics.js';
@@ -33,6 +33,7 @@ export function Login({reason, onCancel}) {
   useEffect(() => {
     document.title = t('Log in') + ' · ' + t('Cloud dashboard');
     if (hasArrived()) accept(arrive);
+    return stopWaiting;
   }, []);
 
   /** @param {() => Promise<any>} work @param {string} [wrong]  what is said when the identity service refuses it */
