@@ -547,7 +547,7 @@ def test_palette_works_with_the_keyboard_only(user, modules):
     user.press('default', within='//main')
     user.heading('default')
     user.until(lambda: user.one("//main//td[normalize-space()='egress']"), 'no rules')
-    for letters, title in (('addrule', 'Add rule'), ('removeegress', 'Remove · egress any')):      # of a card, of its row
+    for letters, title in (('addrule', 'Add rule'), ('removeegress', 'Remove · egress any')):       # a card, its row
         user.palette(letters)
         user.keys(browsers.Keys.ENTER)
         form = f"//dialog[@open]//h2[starts-with(normalize-space(), '{title}')]"

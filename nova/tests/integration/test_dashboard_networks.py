@@ -1,6 +1,9 @@
 """Networks in the dashboard, in a real browser: from an empty project to a server with a floating address."""
 import pytest
 
+from nova.tests import long_runs
+from nova.tests import server_rows
+from nova.tests.functional import callers
 from nova.tests.integration import dashboard_cloud
 from nova.tests.integration.dashboard_cloud import admin
 from nova.tests.integration.dashboard_cloud import browser
@@ -17,7 +20,32 @@ from nova.tests.integration.dashboard_cloud import user
 __all__ = ('admin', 'browser', 'cloud', 'demo', 'modules', 'reader', 'reader_login', 'user')
 pytestmark = dashboard_cloud.NEEDS_CHROMIUM
 API = '/network/v2.0'
-MANY = 500                        # servers of the large topology
+MANY, NETWORKS = 500, 10          # servers of the large topology, and its networks
+DRAWN_S, ZOOMED_S = 3.0, 1.0      # of a busy machine: from the answers of the APIs to the picture, and of a click
+# Milliseconds that the page of a hash takes: of the requests, and to the frame with all boxes; the median of clicks.
+TIMES = '''
+const [hash, selector, count, button, done] = arguments;
+const frame = () => new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve)));
+const until = async there => { while (!there()) await frame(); };
+(async () => {
+  performance.clearResourceTimings();
+  performance.setResourceTimingBufferSize(1000);
+  const begun = performance.now();
+  location.hash = hash;
+  await until(() => document.querySelectorAll(selector).length >= count);
+  await frame();
+  const drawn = performance.now();
+  const answered = Math.max(...performance.getEntriesByType('resource').map(one => one.responseEnd));
+  const plan = document.querySelector('.plan-frame'), clicks = [];
+  for (let round = 0; round < 5; round++) {
+    const at = performance.now(), before = plan.getAttribute('viewBox');
+    [...document.querySelectorAll('button')].find(one => one.textContent.trim() === button).click();
+    await until(() => plan.getAttribute('viewBox') !== before);
+    await frame();
+    clicks.push(performance.now() - at);
+  }
+  done([answered - begun, drawn - answered, clicks.sort((one, other) => one - other)[2]]);
+})();'''
 
 
 @pytest.fixture(scope='module')
@@ -266,6 +294,35 @@ def test_topology_is_a_picture_and_a_list(user, demo, outside, modules):
     user.press('List')
     user.until(lambda: user.css('.wire'), 'no list')
     sound(user, modules)
+
+
+@long_runs.only
+def test_topology_of_500_servers_draws_and_zooms_quickly(browser, cloud, modules):
+    identity, boss = callers.Identity(cloud.admin()), cloud.admin()
+    project = identity.project('large')
+    name, password, _user = identity.user(f'/projects/{project}', 'member')
+    rows = [server_rows.row(number, project_id=project) for number in range(MANY)]
+    with cloud.cell_db.writer() as conn:
+        server_rows.insert(conn, rows)
+    quotas = {'quota': dict.fromkeys(('network', 'subnet', 'port'), -1)}
+    assert boss.put(f'{API}/quotas/{project}', quotas).status_code == 200
+    for number in range(NETWORKS):
+        network = boss.post(f'{API}/networks', {'network': {'name': f'net-{number}', 'project_id': project}}).json()[
+            'network']['id']
+        subnet = {'network_id': network, 'cidr': f'10.77.{number}.0/24', 'ip_version': 4, 'project_id': project}
+        assert boss.post(f'{API}/subnets', {'subnet': subnet}).status_code == 201
+        made = boss.post(f'{API}/ports', {'ports': [
+            {'network_id': network, 'project_id': project, 'device_id': row['uuid'], 'device_owner': 'compute:nova'}
+            for row in rows[number::NETWORKS]]})
+        assert made.status_code == 201, made.text
+    dashboard_cloud.logged_in(browser, name, password)
+    answered, drawn, zoomed = (ms / 1000 for ms in browser.driver.execute_async_script(
+        TIMES, '/topology', '.node.server', MANY, 'Zoom in'))
+    print(f'topology of {MANY} servers: answers {answered:.2f} s, picture {drawn:.2f} s, zoom {zoomed:.2f} s')
+    picture(browser, 'topology-large')
+    assert browser.complaints() == [] and not browser.css('.refusal')
+    assert drawn < DRAWN_S and zoomed < ZOOMED_S
+    sound(browser, modules)
 
 
 def test_readers_are_offered_no_change_of_networks(reader, modules):

@@ -193,6 +193,13 @@ function Picture({data}) {
   };
   const {width, height} = size();
   const node = found.nodes.find(one => one.id === chosen);
+  const drawn = useMemo( // a zoom or move changes none of them
+    () => [
+      ...found.lines.map(line => html`<path class="wire-line" d=${`M${line.x1} ${line.y1}C${line.x1} ${(line.y1 + line.y2) / 2} ${line.x2} ${(line.y1 + line.y2) / 2} ${line.x2} ${line.y2}`} />`),
+      ...found.nodes.map(one => html`<${Node} key=${one.id} node=${one} chosen=${one.id === chosen} tone=${tones.get(one.kind === 'server' ? one.row.port.network_id : one.id) ?? 0} onChoose=${() => setChosen(one.id)} />`),
+    ],
+    [found, chosen],
+  );
   return html`
     <div class="toolbar"><button type="button" class="small" onClick=${() => zoom(ZOOM.step)}>${t('Zoom in')}</button>
       <button type="button" class="small" onClick=${() => zoom(1 / ZOOM.step)}>${t('Zoom out')}</button>
@@ -203,8 +210,7 @@ function Picture({data}) {
           onPointerDown=${(/** @type {PointerEvent} */ event) => {
             drag.current = {x: event.clientX, y: event.clientY, view};
           }} onPointerMove=${move} onPointerUp=${() => (drag.current = null)} onPointerLeave=${() => (drag.current = null)}>
-        ${found.lines.map(line => html`<path class="wire-line" d=${`M${line.x1} ${line.y1}C${line.x1} ${(line.y1 + line.y2) / 2} ${line.x2} ${(line.y1 + line.y2) / 2} ${line.x2} ${line.y2}`} />`)}
-        ${found.nodes.map(one => html`<${Node} key=${one.id} node=${one} chosen=${one.id === chosen} tone=${tones.get(one.kind === 'server' ? one.row.port.network_id : one.id) ?? 0} onChoose=${() => setChosen(one.id)} />`)}
+        ${drawn}
       </svg>
       ${node && html`<${Chosen} node=${node} />`}
     </div>`;
