@@ -22,6 +22,7 @@ const QUOTAS = [
   ['volume', 'snapshots', t('Snapshots'), '--snapshots'],
   ['volume', 'backups', t('Backups'), '--backups'],
   ['image', 'image_size_total', t('Image storage (MiB)'), ''],
+  ['image', 'image_stage_total', t('Staged image data (MiB)'), ''],
   ['image', 'image_count_total', t('Images'), ''],
   ['image', 'image_count_uploading', t('Uploads at a time'), ''],
   ['network', 'network', t('Networks'), '--networks'],
@@ -39,8 +40,8 @@ const field = (/** @type {Service} */ service, /** @type {string} */ name) => `$
  * @param {string} id
  */
 async function imageQuotas(id) {
-  const service = (await call('identity', '/services', {query: {type: 'image'}})).services[0]?.id;
-  if (!service || !has('image')) return {};
+  const service = has('image') && (await call('identity', '/services', {query: {type: 'image'}})).services[0]?.id;
+  if (!service) return {};
   const [registered, own, ...images] = await Promise.all([
     call('identity', '/registered_limits', {query: {service_id: service}}).then(found => found.registered_limits),
     call('identity', '/limits', {query: {service_id: service, project_id: id}}).then(found => found.limits),
@@ -49,9 +50,11 @@ async function imageQuotas(id) {
     ),
   ]);
   const rows = images.flat();
+  const mebibytes = (/** @type {any[]} */ some) => Math.ceil(some.reduce((sum, row) => sum + (row.size ?? 0), 0) / 2 ** 20);
   /** @type {Record<string, number>} */
   const used = {
-    image_size_total: Math.ceil(rows.reduce((sum, row) => sum + (row.size ?? 0), 0) / 2 ** 20),
+    image_size_total: mebibytes(rows),
+    image_stage_total: mebibytes(rows.filter(row => row.status === 'uploading')),
     image_count_total: rows.length,
     image_count_uploading: rows.filter(row => ['saving', 'importing'].includes(row.status)).length,
   };
