@@ -107,7 +107,6 @@ def test_claims_of_another_process_count_while_it_lives(reserve, tmp_path):
     assert os.listdir(tmp_path / 'ledger') == ['lock']
 
 
-
 def test_without_a_reserve_nothing_is_claimed(tmp_path):
     with disk_space.Reserve(0, str(tmp_path / 'ledger')).claimed(str(tmp_path), 1 << 60) as held:
         held.need(1 << 61)
