@@ -214,8 +214,7 @@ class Regions(Resources):
 
     def release(self, conn: engine.Connection, row_id: str) -> None:
         self.refuse_use(conn, 'region', row_id, parent_region_id=row_id)
-        for noun in ('endpoint', 'registered_limit'):
-            self.refuse_use(conn, noun, row_id, region_id=row_id)
+        self.refuse_use(conn, 'endpoint', row_id, region_id=row_id)      # a registered limit stays, as in the reference
 
 
 class Services(Resources):
@@ -226,7 +225,6 @@ class Services(Resources):
                 for row in self.catalog()]
 
     def release(self, conn: engine.Connection, row_id: str) -> None:
-        self.refuse_use(conn, 'registered_limit', row_id, service_id=row_id)
         queries.delete_matching(conn, 'endpoint', service_id=row_id)
 
 

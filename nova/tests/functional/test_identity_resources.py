@@ -154,6 +154,19 @@ def test_limit_is_created_changed_and_deleted(cloud, admin):
     assert admin('GET', '/v3/limits/model')['model']['name'] == 'flat'
 
 
+def test_registered_limit_outlives_its_service_and_region(cloud, admin):
+    region = admin('POST', '/v3/regions', {'region': {'id': 'r9'}})['region']['id']
+    service = admin('POST', '/v3/services', {'service': {'type': 'x', 'name': 'x'}})['service']['id']
+    given = {'service_id': service, 'region_id': region, 'resource_name': 'things', 'default_limit': 10}
+    (made,) = admin('POST', '/v3/registered_limits', {'registered_limits': [given]})['registered_limits']
+    admin('DELETE', f'/v3/services/{service}')
+    admin('DELETE', f'/v3/regions/{region}')
+    path = f'/v3/registered_limits/{made["id"]}'
+    assert admin('GET', path)['registered_limit'] == made
+    admin('PATCH', path, {'registered_limit': {'default_limit': 5}}, code=400)      # for a service that there is not
+    admin('DELETE', path)
+
+
 def test_members_see_only_limits_of_their_project_and_cannot_change_them(cloud, admin):
     compute = admin('GET', '/v3/services?type=compute')['services'][0]['id']
     given = {'service_id': compute, 'resource_name': 'cores'}
