@@ -115,7 +115,7 @@ def values() -> str:
     from nova.network.rest import qos
     from nova.web import resource
     parts = [VALUES_HEAD]
-    for kind in (*app.RESOURCES.values(), floating_ips.FORWARDINGS, qos.LIMITS, qos.MARKINGS,
+    for kind in (*app.RESOURCES.values(), floating_ips.FORWARDINGS, *qos.KINDS,
                  conntrack_helpers.HELPERS):
         objects: dict[str, dict[str, str]] = {}
         types = {}

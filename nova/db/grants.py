@@ -48,7 +48,8 @@ NETWORK = (
     *(Grant(API, table, READ) for table in ('subnet_pools', 'trunks', 'trunk_subports',     # scopes, tagged networks
                                             'address_groups')),                             # rules of security groups
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
-    *(Grant(API, table, READ) for table in ('qos_rules', 'qos_markings')),       # limits of ports, DSCP marks
+    # limits and guarantees of ports, DSCP marks
+    *(Grant(API, table, READ) for table in ('qos_rules', 'qos_minimums', 'qos_markings')),
     Grant(API, 'default_security_group_rules', READ),    # rules of a project's first group
     Grant(API, 'network_hosts', WRITE),
     Grant(API, 'network_leases', WRITE),

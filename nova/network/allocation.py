@@ -9,6 +9,7 @@ from typing import Any
 
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.networks import guarantees
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
@@ -102,6 +103,8 @@ class Allocation:
         networks.insert(conn, t.ports, [{**port} for port in self._made])
         security_groups.bind(conn, self._bound)
         every = [port for of_order in given for port in of_order]
+        for order, of_order in zip(self._orders, given, strict=True):
+            host_network.claim_guarantees(conn, order.host, of_order, known)
         self._fixed.update(networks.addresses_of(conn, [port['id'] for port in every if port['id'] not in self._fixed]))
         more = host_network.overlay_addresses(
             conn, every, {port['network_id']: known[port['network_id']][0] for port in every})
@@ -130,6 +133,7 @@ class Allocation:
         if any(row['host'] != order.host for row in rows):
             _refuse_former_host(self._conn, order.instance.uuid, order.host)
             ports.move(self._conn, order.instance.uuid, order.host)
+            guarantees.claim_server(self._conn, order.instance.uuid, order.host)
         return self._network.vifs(self._conn, rows)
 
     def _allocate(self, order: AllocationRequest, existing: dict[str, PortsRow], any_network: selection.Usable,

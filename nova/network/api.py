@@ -12,6 +12,7 @@ from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
 from nova.db.engine import Database
+from nova.db.networks import guarantees as db_guarantees
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
@@ -62,7 +63,7 @@ class API:
         The build checks again, because the state may have changed by then.
 
         :param requested: as in RequestSpec: None, 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
-        :param guarantees: whether ports may request guaranteed bandwidth; ports of the embedded service never do
+        :param guarantees: whether ports may request guaranteed bandwidth or packet rates
         :param groups: names of security groups, for new ports
         :raises NetworkRequestInvalid: a network, port or address that the project cannot use, or groups other than the
             default one in a network without port security
@@ -73,7 +74,7 @@ class API:
         project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
             if not (requested is None or isinstance(requested, str)):
-                return self._check_all(conn, context, requested, count, groups)
+                return self._check_all(conn, context, requested, count, guarantees, groups)
             usable = self._usable(conn, context, project_id)
             chosen = selection.choose(usable)
             found = [usable[str(request['network_id'])][0] for request in chosen]
@@ -82,9 +83,33 @@ class API:
             if not chosen and requested == 'auto':
                 self._rules.check(conn, context, 'get_auto_allocated_topology', {'project_id': project_id})
             secured = [_are_used(network, groups) for network in found]
+            marked = self._marked(conn, chosen, {}, usable, guarantees)
+            if marked is not chosen:
+                requested = marked
         if not chosen and requested == 'auto':
             self._make_topology(project_id)
         return selection.CheckedNetworks(requested, any(secured) or not secured)
+
+    def _marked(self, conn: Connection, requests: list[PortRequest], given: dict[str, db_rows.PortsRow],
+                usable: selection.Usable, allowed: bool) -> list[PortRequest]:
+        """Mark the requests if ports need guarantees, so that schedulers read which.
+
+        :param given: {id: row} of the requested ports
+        :param usable: the requested networks
+        :param allowed: whether ports may need guarantees
+        """
+        ports = [given[str(request['port_id'])] for request in requests if request.get('port_id')]
+        nets = {ident: network for ident, (network, _subnets) in usable.items()}
+        nets |= {row['id']: row for row in networks.many(
+            conn, t.networks, {port['network_id'] for port in ports} - nets.keys())}
+        policies = [(port['network_id'], port['qos_policy_id']) for port in ports]
+        policies += [(str(request['network_id']), None) for request in requests if not request.get('port_id')]
+        if not db_guarantees.needs(conn, policies, nets):
+            return requests
+        if not allowed:
+            raise exception.NetworkRequestInvalid(
+                reason='servers with ports that request a bandwidth or packet rate need microversion 2.72 or later.')
+        return [{**request, selection.GUARANTEED: True} for request in requests]
 
     def _usable(self, conn: Connection, context: RequestContext, project_id: str,
                 idents: set[str] | None = None) -> selection.Usable:
@@ -109,7 +134,7 @@ class API:
                 reason=f'no network is available to the project, and none can be created: {error.message}') from None
 
     def _check_all(self, conn: Connection, context: RequestContext, requested: list[PortRequest], count: int,
-                   groups: Collection[str]) -> selection.CheckedNetworks:
+                   guaranteed: bool, groups: Collection[str]) -> selection.CheckedNetworks:
         project_id = nova_context.the_project(context.project_id)
         given = self._ports(conn, context, _named(requested, 'port_id'))
         named = _named(requested, 'network_id')
@@ -125,9 +150,11 @@ class API:
         secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in requested
                    if not request.get('port_id')]
         own = {ident for ident, (network, _subnets) in usable.items() if selection.is_of_project(network, project_id)}
-        return selection.CheckedNetworks([
+        checked: list[PortRequest] = [
             request if request.get('port_id') or request['network_id'] in own else {**request, selection.GRANTED: True}
-            for request in requested], any(secured), groups=tuple(security_groups.names_of_ports(conn, list(given))))
+            for request in requested]
+        return selection.CheckedNetworks(self._marked(conn, checked, given, usable, guaranteed), any(secured),
+                                         groups=tuple(security_groups.names_of_ports(conn, list(given))))
 
     def _check(self, conn: Connection, context: RequestContext, project_id: str, usable: selection.Usable,
                given: dict[str, db_rows.PortsRow], request: PortRequest, count: int,

@@ -57,12 +57,15 @@ class Attachments:
             **self._network.binding(instance, host), 'attached_by': attached_by, 'tag': request['tag'],
             'position': max((other['position'] for other in others), default=-1) + 1}
         if request['network_id'] is None:
-            return self._vif_of(conn, bind(conn, port, request, project_id, binding))
+            bound = bind(conn, port, request, project_id, binding)
+            host_network.claim_guarantees(conn, host, [bound], known)
+            return self._vif_of(conn, bound)
         network, subnets = selection.usable_network(known, request['network_id'], project_id)
         made: host_network.ServerPort = {**new_port(project_id, network, {
             **binding, 'dns_name': host_network.dns_name(instance)}), 'id': port_id}
         _claim_now(conn, self._network.conf, network, subnets, made, request['fixed_ip'])
         networks.insert(conn, t.ports, [{**made}])
+        host_network.claim_guarantees(conn, host, [made], known)
         if made['port_security_enabled']:
             security_groups.bind(conn, [(port_id, group) for group in security.resolve(conn, project_id, None)])
         return self._vif_of(conn, made)

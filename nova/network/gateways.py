@@ -21,6 +21,7 @@ from nova.db.networks import revisions
 from nova.db.networks import routers
 from nova.db.services import message_keys
 from nova.db.tables.rows import NetworkHostsRow
+from nova.network import guarantees
 from nova.runtime import release
 
 REPORT_S = 2
@@ -59,24 +60,26 @@ class Gateways:
     def report(self) -> list[int]:
         """Send the heartbeat of this host, place routers without a host, and return the revision."""
         able = self._conf.network.routers and (self._forwards or self._is_alone())
-        return self.report_host(self._host, self._address, able, release.VERSION, 0)
+        return self.report_host(self._host, self._address, able, release.VERSION, guarantees.stated(self._conf), 0)
 
     def _is_alone(self) -> bool:
         with self._api_db.reader() as conn:
             return not hosts.has_others(conn, self._host)
 
     def report_host(self, host: str, address: str, gateway: bool, version: int = release.VERSION,
+                    guaranteed: guarantees.Stated | None = None,
                     interval_s: float = RESCHEDULE_INTERVAL_S) -> list[int]:
         """Record the heartbeat of any host and return the revision.
 
         :param version: release of the host's agent or service; 0: the host reports none
+        :param guaranteed: what the host can guarantee to ports
         :param interval_s: minimum time since the last search for routers without a host
         """
         reschedule = time.monotonic() - self._rescheduled_at >= interval_s
         if reschedule:
             self._rescheduled_at = time.monotonic()
         revision, number = self._api_db.run(report, host, address, gateway, version, reschedule,
-                                            frozenset(self._conf.network.router_hosts))
+                                            frozenset(self._conf.network.router_hosts), guaranteed)
         if reschedule or host != self._host:
             self.others = number > 1 or host != self._host
         return revision
@@ -88,7 +91,8 @@ class Gateways:
 
 
 def report(conn: Connection, host: str, address: str, gateway: bool, version: int,
-           reschedule: bool = True, allowed: frozenset[str] = frozenset()) -> tuple[list[int], int]:
+           reschedule: bool = True, allowed: frozenset[str] = frozenset(),
+           guaranteed: guarantees.Stated | None = None) -> tuple[list[int], int]:
     """Record a heartbeat, and move routers of hosts that are not alive.
 
     A host with a revoked key gets no routers.
@@ -96,10 +100,11 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
     :param reschedule: False: routers are not placed
     :param allowed: hosts that may have routers, regardless of their reports; empty: all hosts that report to forward
         packets
+    :param guaranteed: what the host can guarantee to ports
     :returns: (the revision after the commit, number of hosts: 0 if ``reschedule`` is False)
     """
     trusted = gateway and (not allowed or host in allowed) and not message_keys.is_revoked(conn, host)
-    hosts.seen(conn, host, address, trusted, version)
+    hosts.seen(conn, host, address, trusted, version, guaranteed)
     number = _reschedule_routers(conn, allowed) if reschedule else 0
     return revisions.after(conn), number
 

@@ -11,7 +11,7 @@ REPORT_TIMEOUT_S = 3         # seconds; an unanswered report is not retried, bec
 NETWORK_CHANGED = {'name': 'network-changed', 'tag': None, 'status': 'completed'}
 
 INTERFACE = Interface(
-    'network', '1.4',
+    'network', '1.5',
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True,
            doc='Allocate addresses and ports for a server that is about to be built, and plug them on its host; '
                'idempotent per server. ``requested_networks`` as in RequestSpec, ``security_groups``: names. '
@@ -47,11 +47,13 @@ INTERFACE = Interface(
            doc='Unplug a server that has left its host and is on no host; its ports and addresses stay reserved.'),
     Method('refresh_ports', ('port_ids',), fanout=True,
            doc='Apply changed ports, security groups or rules on each host.'),
-    Method('report_host', ('host', 'address', 'routers', 'version'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S,
-           newer=(Newer('version', '1.4', optional=True),),
+    Method('report_host', ('host', 'address', 'routers', 'version', 'guarantees'), call=True, since='1.1',
+           timeout=REPORT_TIMEOUT_S,
+           newer=(Newer('version', '1.4', optional=True), Newer('guarantees', '1.5', optional=True)),
            doc='Heartbeat of the agent of a host: tunnel address, whether the host may have routers, release of the '
-               'agent (runtime/release.py). Return the revision of the network state (any JSON); a changed revision '
-               'means that host_state may have changed.'),
+               'agent (runtime/release.py), what the host can guarantee to ports (guarantees.Stated). Return the '
+               'revision of the network state (any JSON); a changed revision means that host_state may have '
+               'changed.'),
     Method('host_state', ('host', 'physical_networks', 'address', 'applied_state'), call=True, since='1.1',
            newer=(Newer('applied_state', '1.2', optional=True),),
            doc='Return the network state of a host (host_state.HostState) as JSON. '

@@ -15,6 +15,7 @@ from nova.objects.network_info import Vif
 from nova import utils
 from nova.db.engine import Connection
 from nova.db.engine import Database
+from nova.db.networks import guarantees
 from nova.db.networks import leases as db_leases
 from nova.db.networks import networks
 from nova.db.networks import ports
@@ -157,7 +158,7 @@ class NetworkManager:
         :param requested_networks: None or 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NoMoreFixedIps, NetworkAmbiguous,
             NetworkRequestInvalid,
-            SecurityGroupNotFound:
+            SecurityGroupNotFound, PortBindingFailed:
         :raises InstanceChanged: another host builds the server now
         """
         if requested_networks == 'none' or requested_networks == []:
@@ -195,11 +196,15 @@ class NetworkManager:
 
     def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                            host: str) -> list[Vif]:
-        """Set up the plumbing of an existing server, and return its current VIFs."""
+        """Set up the plumbing of an existing server, and return its current VIFs.
+
+        :raises PortBindingFailed: the server has moved to a host that cannot guarantee what its ports need
+        """
         def move(conn: Connection) -> list[Vif]:
             rows = ports.of_device(conn, instance.uuid)
             if any(row['host'] != host or row['migrating_to'] == host for row in rows):
                 ports.move(conn, instance.uuid, host)
+                guarantees.claim_server(conn, instance.uuid, host)
             return self._network.vifs(conn, rows)
 
         vifs = self.api_db.run(move)
@@ -209,9 +214,13 @@ class NetworkManager:
 
     def prepare_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                              host: str) -> list[Vif]:
-        """Prepare the destination host of a migrating server, and return the server's VIFs there."""
+        """Prepare the destination host of a migrating server, and return the server's VIFs there.
+
+        :raises PortBindingFailed: the host cannot guarantee what the server's ports need
+        """
         def prepare(conn: Connection) -> list[Vif]:
             ports.expect(conn, instance.uuid, host)
+            guarantees.claim_server(conn, instance.uuid, host)
             return self._network.vifs(conn, ports.of_device(conn, instance.uuid))
 
         vifs = self.api_db.run(prepare)

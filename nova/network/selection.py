@@ -8,8 +8,10 @@ from nova.db.tables.rows import SubnetsRow
 from nova.objects.network_info import PortRequest
 from nova.objects import pci
 
-# request key: True if an administrator named a network that the server's project may not use
+# request keys: True if an administrator named a network that the server's project may not use; True if ports of the
+# server need guarantees of their host
 GRANTED: Final = 'granted'
+GUARANTEED: Final = 'guaranteed'
 Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # result of networks.usable(…)
 
 

@@ -53,6 +53,7 @@ class PortRequest(TypedDict, total=False):
     fixed_ip: str | None
     tag: str | None
     granted: bool
+    guaranteed: bool
 
 
 class HostFunction(TypedDict):

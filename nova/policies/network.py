@@ -156,6 +156,7 @@ RULES = (
     Rule('get_port:binding:vif_type', _SERVICE, 'Show binding:vif_type of ports.'),
     Rule('get_port:binding:profile', _SERVICE, 'Show binding:profile of ports.'),
     Rule('get_port:binding:vif_details', _SERVICE, 'Show binding:vif_details of ports.'),
+    Rule('get_port:resource_request', _ADMIN, 'Show resource_request of ports.'),
     Rule('create_port',
          '(rule:admin_only) or (rule:service_api) or role:member and (rule:network_owner or rule:shared)',
          'Create a port.'),
@@ -283,10 +284,16 @@ RULES = (
     Rule('delete_policy_dscp_marking_rule', _PARENT_MANAGER, 'Delete a DSCP marking rule of a QoS policy.'),
     Rule('get_policy_minimum_bandwidth_rule', _PARENT_READER, 'List and show minimum bandwidth rules of a QoS policy.'),
     Rule('create_policy_minimum_bandwidth_rule', _PARENT_MANAGER, 'Create a minimum bandwidth rule of a QoS policy.'),
+    Rule('update_policy_minimum_bandwidth_rule', _PARENT_MANAGER, 'Change a minimum bandwidth rule of a QoS policy.'),
+    Rule('delete_policy_minimum_bandwidth_rule', _PARENT_MANAGER, 'Delete a minimum bandwidth rule of a QoS policy.'),
     Rule('get_policy_minimum_packet_rate_rule', _PARENT_READER,
          'List and show minimum packet rate rules of a QoS policy.'),
     Rule('create_policy_minimum_packet_rate_rule', _PARENT_MANAGER,
          'Create a minimum packet rate rule of a QoS policy.'),
+    Rule('update_policy_minimum_packet_rate_rule', _PARENT_MANAGER,
+         'Change a minimum packet rate rule of a QoS policy.'),
+    Rule('delete_policy_minimum_packet_rate_rule', _PARENT_MANAGER,
+         'Delete a minimum packet rate rule of a QoS policy.'),
     Rule('get_policy_packet_rate_limit_rule', _PARENT_READER, 'List and show packet rate limit rules of a QoS policy.'),
     Rule('create_policy_packet_rate_limit_rule', _PARENT_MANAGER, 'Create a packet rate limit rule of a QoS policy.'),
     Rule('get_trunk', _READER, 'List and show trunks.'),
@@ -329,7 +336,7 @@ ABSENT = names({
         update_network:provider:physical_network update_network:provider:segmentation_id create_network_segment_range
         create_network_segment_range:tags get_network_segment_range get_network_segment_range:tags
         update_network_segment_range update_network_segment_range:tags delete_network_segment_range
-        delete_network_segment_range:tags create_port:hints create_port:trusted get_port:resource_request get_port:hints
+        delete_network_segment_range:tags create_port:hints create_port:trusted get_port:hints
         get_port:trusted update_port:hints update_port:trusted create_router:distributed create_router:ha
         create_router:enable_default_route_bfd create_router:enable_default_route_ecmp update_router:distributed
         update_router:ha update_router:enable_default_route_bfd update_router:enable_default_route_ecmp
@@ -367,9 +374,8 @@ ABSENT = names({
         'update_port:binding:vnic_type',
     'rule:admin_only or role:data_plane_integrator': 'update_port:data_plane_status',
     '(rule:admin_only) or (role:manager and rule:ext_parent_owner)': '''
-        update_policy_packet_rate_limit_rule delete_policy_packet_rate_limit_rule update_policy_minimum_bandwidth_rule
-        delete_policy_minimum_bandwidth_rule update_policy_minimum_packet_rate_rule
-        delete_policy_minimum_packet_rate_rule update_alias_bandwidth_limit_rule delete_alias_bandwidth_limit_rule
+        update_policy_packet_rate_limit_rule delete_policy_packet_rate_limit_rule
+        update_alias_bandwidth_limit_rule delete_alias_bandwidth_limit_rule
         update_alias_dscp_marking_rule delete_alias_dscp_marking_rule update_alias_minimum_bandwidth_rule
         delete_alias_minimum_bandwidth_rule
     ''',

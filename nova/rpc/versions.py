@@ -37,7 +37,7 @@ class Release:
 
 
 RELEASES = {                 # 1 was never released
-    2: Release({'compute': '1.2', 'conductor': '1.5', 'scheduler': '1.0', 'network': '1.4', 'network_agent': '1.0',
+    2: Release({'compute': '1.2', 'conductor': '1.5', 'scheduler': '1.0', 'network': '1.5', 'network_agent': '1.0',
                 'cert': '1.1'},
                {'Instance': '1.2', 'Migration': '1.0', 'RequestSpec': '1.1', 'Selection': '1.0'}),
 }

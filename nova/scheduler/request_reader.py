@@ -70,7 +70,7 @@ class RequestReader:
             resources=resources, zone=None if forced else spec.availability_zone or self._conf.default_schedule_zone,
             host=spec.force_host or spec.requested_host, node=spec.force_node or spec.requested_node,
             forced=forced, failed_nodes=tuple((host, node) for host, node in spec.retry_hosts or ()), spec=spec,
-            facts=filters.facts(self._filters, self._cells, self._table.hosts, spec),
+            facts=filters.facts(self._filters, self._cells, self._table.hosts, spec, cell is not None),
             limiting=self._limiting(spec, forced), special=special, cell=cell.uuid if cell else None,
             disabled_cells=() if cell else self._disabled_cells(),
             requirements=categories.requirements(self._api_db, category),

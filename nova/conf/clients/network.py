@@ -6,6 +6,7 @@ from oslo_config import cfg
 from oslo_config import types
 
 GROUP = 'network'
+MAX_GUARANTEE = 2_000_000_000         # of an option; sums of guarantees fit into 32 bits
 
 
 def _range(text: str) -> str:
@@ -23,9 +24,32 @@ def _vlans(text: str) -> str:
     return text
 
 
+def _amounts(text: str, count: int) -> bool:
+    parts = text.split(':')
+    return len(parts) == count and all(
+        part.isascii() and part.isdigit() and int(part) <= MAX_GUARANTEE for part in parts)
+
+
+def _bandwidth(text: str) -> str:
+    """Option type of a list item: a guarantee of a physical network, NAME:EGRESS:INGRESS."""
+    name, _, amounts = text.partition(':')
+    if not name or len(name) > 128 or not _amounts(amounts, 2):
+        raise ValueError(f'{text!r} is not NAME:EGRESS:INGRESS with numbers up to {MAX_GUARANTEE}')
+    return text
+
+
+def _packet_rate(text: str) -> str:
+    """Option type: a packet rate for both directions together, or EGRESS:INGRESS."""
+    if text and not (_amounts(text, 1) or _amounts(text, 2)):
+        raise ValueError(f'{text!r} is neither a number nor EGRESS:INGRESS with numbers up to {MAX_GUARANTEE}')
+    return text
+
+
 # Any, because the annotations of oslo.config allow only its own type classes
 _RANGE: Any = _range
 _VLANS: Any = _vlans
+_BANDWIDTH: Any = _bandwidth
+_PACKET_RATE: Any = _packet_rate
 
 OPTIONS = [
     cfg.StrOpt('backend', default='embedded', choices=['embedded', 'neutron'],
@@ -106,6 +130,15 @@ OPTIONS = [
                 help='VLAN ids for networks of type vlan, as NAME:FIRST:LAST, where NAME is one of '
                      'physical_networks. The switch ports between the hosts must carry these VLANs tagged. '
                      'Administrators may specify other ids.'),
+    cfg.ListOpt('guaranteed_bandwidth', default=[], item_type=_BANDWIDTH,
+                help='Bandwidth that this host can guarantee to guests, as NAME:EGRESS:INGRESS in kbit/s, directions '
+                     'as the guests see them. NAME is one of physical_networks, or rp_tunnelled for all networks '
+                     'without a physical network. Servers whose ports ask for a guaranteed bandwidth get only hosts '
+                     'with enough of it. Empty: this host guarantees none, so these servers get other hosts. State '
+                     'at most the speed of the network card minus what the host itself needs.'),
+    cfg.Opt('guaranteed_packet_rate', type=_PACKET_RATE, default='',
+            help='Packet rate that this host can guarantee to guests, in thousands of packets a second: a number for '
+                 'both directions together, or EGRESS:INGRESS. Policies must ask in the same form. Empty: none.'),
     cfg.BoolOpt('flow_offload', default=True,
                 help='Whether nftables forwards packets of established connections directly between devices, '
                      'without the bridge, in networks of type vxlan. Offloading ends when the security rules '

@@ -186,6 +186,11 @@ class Cells:
         self._read_at: float | None = None
 
     @property
+    def api_db(self) -> engine.Database:
+        """The API database."""
+        return self._api_db
+
+    @property
     def default(self) -> Cell:
         """The home cell, which [database] names. A missing row is created at first use.
 

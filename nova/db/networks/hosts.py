@@ -1,4 +1,5 @@
 """Hosts of overlay networks, with their tunnel addresses and last reports."""
+from collections.abc import Mapping
 import datetime
 from typing import Any
 
@@ -17,19 +18,24 @@ from nova.runtime import release
 MAX_REPORT_AGE_S = 86400                  # age of the last report after which has_others ignores a host
 
 
-def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: int = release.VERSION) -> bool:
-    """Record a report of a host; return whether the host is new or has another address or release."""
+def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: int = release.VERSION,
+         guarantees: Mapping[str, Mapping[str, int]] | None = None) -> bool:
+    """Record a report of a host; return whether the host is new or has another address or release.
+
+    :param guarantees: {resource class: {physical network: amount}}, see guarantees.py
+    """
     c, now = t.hosts.c, utils.utcnow()
     known = conn.execute(sa.select(c.address, c.version).where(c.host == host)).first()
     if known is None:
         fresh = bool(engine.insert_ignore(conn, t.hosts, {
-            'host': host, 'address': address, 'gateway': gateway, 'last_seen_at': now, 'version': version}).rowcount)
+            'host': host, 'address': address, 'gateway': gateway, 'last_seen_at': now, 'version': version,
+            'guarantees': guarantees}).rowcount)
         # Peers need to know a new host only if it has ports, so the start of many hosts does not refresh all peers.
         if fresh and conn.execute(sa.select(t.ports.c.id).where(t.ports.c.host == host).limit(1)).first():
             revisions.changed(conn)
         return fresh
     conn.execute(sa.update(t.hosts).where(c.host == host).values(
-        address=address, gateway=gateway, last_seen_at=now, version=version))
+        address=address, gateway=gateway, last_seen_at=now, version=version, guarantees=guarantees))
     changed = tuple(known) != (address, version)
     if changed:
         revisions.changed(conn)

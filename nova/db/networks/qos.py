@@ -4,11 +4,14 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from nova.db.networks import guarantees
 from nova.db.networks import networks
 from nova.db.networks import revisions
+from nova.db.networks import trunks
 from nova.db.networks.ports import OF_SERVERS
 from nova.db.tables import network as t
 from nova.db.tables import rows as db_rows
+from nova.objects import guarantees as names
 
 
 # condition on policies that the caller may see and use: own, public and shared policies
@@ -32,6 +35,18 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
     return ''
 
 
+def without_guarantees(conn: sa.Connection, policy_id: str) -> list[str]:
+    """Return a user of a policy to which hosts cannot give guarantees, as 'router ID' or 'subport ID', or []."""
+    c = t.ports.c
+    for name, statement in (
+            ('router', sa.select(t.routers.c.id).where(t.routers.c.qos_policy_id == policy_id)),
+            ('subport', sa.select(c.id).where(c.qos_policy_id == policy_id, c.device_owner == trunks.SUBPORT))):
+        found = conn.execute(statement.limit(1)).scalar()
+        if found:
+            return [f'{name} {found}']
+    return []
+
+
 def users(conn: sa.Connection, policy_id: str) -> set[str]:
     """Return the projects with ports, networks or routers that use a policy."""
     return {project for table in (t.ports, t.networks, t.routers) for project in conn.execute(
@@ -40,6 +55,7 @@ def users(conn: sa.Connection, policy_id: str) -> set[str]:
 
 def remove(conn: sa.Connection, policy_id: str) -> None:
     revisions.execute(conn, sa.delete(t.qos_rules).where(t.qos_rules.c.policy_id == policy_id))
+    revisions.execute(conn, sa.delete(t.qos_minimums).where(t.qos_minimums.c.policy_id == policy_id))
     unmark(conn, policy_id)
     networks.end_shares(conn, policy_id)
     networks.delete(conn, t.qos_policies, policy_id)
@@ -66,10 +82,12 @@ class Qualities(NamedTuple):
 
     limits  {id: [[direction, kbit/s, burst in kbit]]}
     marks   {id: value of the DS field}
+    guaranteed  {id: kbit/s egress}
     """
 
     limits: dict[str, list[list[Any]]]
     marks: dict[str, int]
+    guaranteed: dict[str, int]
 
 
 def of_ports(conn: sa.Connection, ports: list[db_rows.PortsRow], nets: dict[str, db_rows.NetworksRow]) -> Qualities:
@@ -86,6 +104,9 @@ def of_policies(conn: sa.Connection, policies: Mapping[str, str | None]) -> Qual
     """Return the settings of ports or routers, given as {id: policy id or None}."""
     chosen = {policy for policy in policies.values() if policy}
     rules, markings = rules_of(conn, chosen), markings_of(conn, chosen)
+    egress = {policy: row['amount'] for policy, rows in guarantees.of_policies(conn, chosen).items() for row in rows
+              if (row['type'], row['direction']) == (names.BANDWIDTH, 'egress')}
     return Qualities({port: [[rule['direction'], rule['max_kbps'], rule['max_burst_kbps']] for rule in rules[policy]]
                       for port, policy in policies.items() if policy in rules},
-                     {port: markings[policy]['dscp_mark'] for port, policy in policies.items() if policy in markings})
+                     {port: markings[policy]['dscp_mark'] for port, policy in policies.items() if policy in markings},
+                     {port: egress[policy] for port, policy in policies.items() if policy in egress})

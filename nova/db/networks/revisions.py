@@ -22,7 +22,7 @@ REST, FILTERS = KINDS = ('rest', 'filters')          # counters, in the order of
 # tables that network/host/load.py reads, except ``hosts``: hosts.py counts only reports with a changed host
 PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addresses, t.port_security_groups,
                      t.security_group_rules, t.qos_rules, t.routers, t.floating_ips, t.port_forwardings,
-                     t.dns_domains, t.dns_entries, t.qos_markings, t.subnet_pools,
+                     t.dns_domains, t.dns_entries, t.qos_markings, t.qos_minimums, t.subnet_pools,
                      t.trunks, t.trunk_subports, t.address_groups, t.conntrack_helpers})
 _RULES = frozenset({t.security_group_rules, t.address_groups})
 

@@ -96,6 +96,8 @@ hosts: types.Table[rows.NetworkHostsRow] = table(
     sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('description', _text),
+    # what it can guarantee to ports: {resource class: {physical network, or '': amount}}
+    sa.Column('guarantees', types.Json),
 )
 
 # DNS domains for names of addresses that users define (os-floating-ip-dns), and the entries with these names
@@ -264,6 +266,18 @@ qos_markings: types.Table[rows.QosMarkingsRow] = table(
     sa.Column('policy_id', _id, primary_key=True),
     sa.Column('id', _id, nullable=False),                            # id of the rule
     sa.Column('dscp_mark', sa.Integer, nullable=False),
+)
+
+# guarantees of policies: minimum bandwidths (kbit/s) and packet rates (thousands of packets a second)
+qos_minimums: types.Table[rows.QosMinimumsRow] = table(
+    'qos_minimums',
+    sa.Column('id', _id, primary_key=True),
+    sa.Column('policy_id', _id, nullable=False),
+    sa.Column('type', sa.String(32), nullable=False),                # minimum_bandwidth, minimum_packet_rate
+    sa.Column('direction', sa.String(8), nullable=False),            # egress, ingress; packet rates: also any
+    sa.Column('amount', sa.Integer, nullable=False),
+    *_described(),
+    sa.UniqueConstraint('policy_id', 'type', 'direction', name='uq_qos_minimums'),
 )
 
 routers: types.Table[rows.RoutersRow] = table(

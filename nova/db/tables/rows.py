@@ -179,7 +179,7 @@ NetworkFlavorsRow = TypedDict('NetworkFlavorsRow', {
 
 NetworkHostsRow = TypedDict('NetworkHostsRow', {
     'host': str, 'address': str, 'gateway': bool, 'last_seen_at': datetime.datetime, 'version': int,
-    'admin_state_up': bool, 'description': str | None})
+    'admin_state_up': bool, 'description': str | None, 'guarantees': Any})
 
 NetworkServiceProfilesRow = TypedDict('NetworkServiceProfilesRow', {
     'id': str, 'driver': str, 'metainfo': str, 'enabled': bool, 'description': str, 'created_at': datetime.datetime,
@@ -215,6 +215,10 @@ PortsRow = TypedDict('PortsRow', {
 
 QosMarkingsRow = TypedDict('QosMarkingsRow', {
     'policy_id': str, 'id': str, 'dscp_mark': int})
+
+QosMinimumsRow = TypedDict('QosMinimumsRow', {
+    'id': str, 'policy_id': str, 'type': str, 'direction': str, 'amount': int, 'description': str,
+    'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
 
 QosPoliciesRow = TypedDict('QosPoliciesRow', {
     'id': str, 'project_id': str, 'name': str, 'shared': bool, 'description': str, 'created_at': datetime.datetime,

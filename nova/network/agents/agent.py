@@ -12,6 +12,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.json_types import JsonObject
 from nova.network import drivers
+from nova.network import guarantees
 from nova.network.agents.leases import LeaseReports
 from nova.network.host import state as host_state
 from nova.network.host.state import Lease
@@ -32,7 +33,7 @@ class Services(Protocol):
     """RPC client of the network services; see interface.py."""
 
     def report_host(self, context: nova_context.RequestContext, *, host: str, address: str, routers: bool,
-                    version: int) -> list[int]: ...
+                    version: int, guarantees: guarantees.Stated) -> list[int]: ...
 
     def host_state(self, context: nova_context.RequestContext, *, host: str, physical_networks: dict[str, str],
                    address: str, applied_state: JsonObject) -> StateAnswer: ...
@@ -81,9 +82,11 @@ class NetworkAgent:
 
     def report(self) -> None:
         """Periodic task: send the heartbeat of this host, and catch up on missed notifications."""
-        if self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
-                                      routers=self._conf.network.routers and drivers.forwards(self._driver),
-                                      version=release.VERSION) != self._revision:
+        revision = self._services.report_host(
+            nova_context.admin_context(), host=self._host, address=self._address,
+            routers=self._conf.network.routers and drivers.forwards(self._driver), version=release.VERSION,
+            guarantees=guarantees.stated(self._conf))
+        if revision != self._revision:
             self._apply()
         self._leases.report()
 

@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.conf.clients import network as network_options
 from nova.context import RequestContext
 from nova.db.engine import Database
 from nova.db.networks import leases as db_leases
@@ -16,6 +17,7 @@ from nova.network.host import load as host_load
 from nova.network.host import state as host_state
 from nova.network.interface import MAX_LEASES
 from nova.network.linux import validators
+from nova.objects import guarantees as guarantee_names
 from nova.objects import network_info
 from nova.runtime import validators as v
 
@@ -23,6 +25,17 @@ T = TypeVar('T')
 
 MAX_PHYSICAL = 64               # physical networks of one host
 _RELEASE, _LEASES = v.number(0, 1 << 16), v.items(validators.lease, MAX_LEASES)
+_AMOUNTS = v.mapping(v.text(r'[^\x00-\x1f]{0,128}', 'a physical network'), v.number(0, network_options.MAX_GUARANTEE))
+
+
+def _amounts(given: Json) -> dict[str, int]:
+    found = _AMOUNTS(given)
+    if len(found) > MAX_PHYSICAL:
+        raise ValueError(f'guarantees are for more than {MAX_PHYSICAL} physical networks')
+    return found
+
+
+_STATED = v.mapping(v.one_of(*guarantee_names.NAMES), _amounts)
 
 
 class AgentEndpoint:
@@ -37,13 +50,15 @@ class AgentEndpoint:
         self._relay_keys: dict[str, relay_keys.RelayKey] = {}
 
     def report_host(self, context: RequestContext, host: str, address: str, routers: bool,
-                    version: int = 0) -> list[int]:
+                    version: int = 0, guarantees: Json = None) -> list[int]:
         """Record a heartbeat and return the revision of the network state.
 
         :param version: release of the agent; 0: an older agent that sends none
-        :raises InvalidInput: invalid address or release
+        :param guarantees: see interface.py; None: an older agent
+        :raises InvalidInput: invalid address, release or amount
         """
-        return self._hosts.report_host(host, _checked(v.address, address), bool(routers), _checked(_RELEASE, version))
+        return self._hosts.report_host(host, _checked(v.address, address), bool(routers), _checked(_RELEASE, version),
+                                       _checked(_STATED, {} if guarantees is None else guarantees))
 
     def report_leases(self, context: RequestContext, host: str, leases: list[Json]) -> None:
         """Record DHCP leases of a host that began, ended or were renewed.

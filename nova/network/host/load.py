@@ -131,7 +131,7 @@ def _port(row: db_rows.PortsRow, host: str, device: str, bridge: str, fixed: dic
          'mac_address': pair['mac_address']} for pair in row['allowed_address_pairs'] or ()]
     return host_state.Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
                 row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident),
-                row['migrating_to'] == host, moves.get(ident, []))
+                qualities.guaranteed.get(ident, 0), row['migrating_to'] == host, moves.get(ident, []))
 
 
 def _moves(conn: Connection, host: str, rows: list[db_rows.PortsRow], key: Callable[[str], str]) -> dict[str,

@@ -1,5 +1,5 @@
 """Shared parts of the network service's managers: host, database, refresh, and VIFs of ports."""
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import re
 from typing import TypedDict
@@ -9,6 +9,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import context as nova_context
 from nova.db.engine import Connection
 from nova.db.engine import Database
+from nova.db.networks import guarantees
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import routers
@@ -32,6 +33,7 @@ class Binding(TypedDict, total=False):
     tag: str | None
     dns_name: str
     attached_by: str | None
+    qos_policy_id: str | None
 
 
 class ServerPort(Binding):
@@ -88,6 +90,18 @@ class HostNetwork:
         vlans = {parent: [(each.port_id, each.segmentation_id) for each in found[trunk['id']]]
                  for parent, trunk in parents.items()}
         return vlans, ports.of_ids(conn, [ident for carried in vlans.values() for ident, _vlan in carried])
+
+
+def claim_guarantees(conn: Connection, host: str, rows: Sequence[db_rows.PortsRow | ServerPort],
+                     known: Mapping[str, tuple[db_rows.NetworksRow, list[db_rows.SubnetsRow]]]) -> None:
+    """Claim what new ports of a server need on its host. Without QoS policies, no statement runs.
+
+    :param known: networks.usable(…) with their networks
+    :raises PortBindingFailed: the host cannot guarantee it
+    """
+    policies = [(row['network_id'], row.get('qos_policy_id')) for row in rows]
+    guarantees.claim(conn, host, guarantees.needs(
+        conn, policies, {ident: network for ident, (network, _subnets) in known.items()}))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -99,6 +99,7 @@ class Port:
     port_security: bool = True                                    # False: only VLAN tags are filtered
     limits: list[Any] = dataclasses.field(default_factory=list)  # [[direction, kbit/s, burst in kbit (0: default)]]
     dscp_mark: int | None = None                                  # DSCP value of the packets that the guest sends
+    guaranteed_kbps: int = 0                                      # guaranteed bandwidth of frames that the guest sends
     incoming: bool = False  # the guest runs on another host and migrates to this one
     # during a migration: [address of the other host, key shared by the two hosts, in hexadecimal digits]
     migration: list[str] = dataclasses.field(default_factory=list)

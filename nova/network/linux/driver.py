@@ -21,6 +21,7 @@ from nova.network.linux import dhcp
 from nova.network.linux import dnsmasq_files
 from nova.network.linux import flow_offload
 from nova.network.linux import frames
+from nova.network.linux import guarantees
 from nova.network.linux import leases
 from nova.network.linux import limits
 from nova.network.linux import metadata
@@ -66,6 +67,7 @@ class LinuxDriver:
         self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
         self.limits = limits.Limits(self.run, self.table)
+        self.guarantees = guarantees.Guarantees(conf, self.run)
         self.relay = metadata.MetadataRelay(self.run)
         self.switchover = switchover_process.SwitchoverProcess(self.run)
 
@@ -99,7 +101,7 @@ class LinuxDriver:
         served = [network for network in state.networks if network.subnets]
         # filters first, so that a guest's device is never unfiltered
         self._filter(state)
-        self.limits.apply(state.ports, self._tables)
+        self.limits.apply(state.ports, self._tables, self.guarantees.apply(state))
         for network in served:
             bridge.ensure(self.run, network)
             server = dhcp.Dnsmasq(self.run, network.bridge, self.directory / network.bridge, self._leases)
@@ -257,6 +259,7 @@ class LinuxDriver:
         self.run('nft', '-f', '-', stdin=flow_offload.remove(self.table), check=False)
         self._loaded_offload = None
         self.limits.forget()
+        self.guarantees.forget()
         self._applied.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
         self._loaded = None

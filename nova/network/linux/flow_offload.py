@@ -37,10 +37,11 @@ def is_possible(state: host_state.HostState) -> bool:
 
 
 def is_eligible(port: host_state.Port) -> bool:
-    """Return whether a port has no limits, only its own MAC and addresses, and no VLAN devices on its device."""
+    """Return whether a port has no limits or guarantees, no MAC and addresses but its own, and no VLAN devices."""
     if port.device == network_info.trunk_devname(port.id):
         return False
-    return port.port_security and not port.pairs and not port.limits and bool(port.addresses)
+    return port.port_security and not port.pairs and not port.limits and not port.guaranteed_kbps and bool(
+        port.addresses)
 
 
 def script(table: str, state: host_state.HostState, devices: Collection[str], generation: int) -> str:

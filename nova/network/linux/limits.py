@@ -1,9 +1,11 @@
-"""Bandwidth limits and DSCP marks of guests' ports in a separate nft table (ADR 0026 explains why not tc).
+"""Bandwidth limits, DSCP marks and classes of tc of guests' ports in a separate nft table.
+
+ADR 0026 explains why tc does not limit.
 
 Loading a chain resets its limits. So only changed chains are loaded, and a change of other ports or of security groups
 does not renew a guest's burst.
 """
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from nova.network.host.state import Port
 from nova.network.linux import runner
@@ -25,15 +27,18 @@ class Limits:
         self._run, self.table = run, table + '_limits'
         self._loaded: dict[str, list[str]] | None = None         # {chain: its rules}; None: unknown
 
-    def apply(self, ports: list[Port], tables: Callable[[], str]) -> None:
+    def apply(self, ports: list[Port], tables: Callable[[], str], classes: Mapping[str, str]) -> None:
         """Load the limits of these ports.
 
         :param tables: function that returns the output of ``nft list tables``
+        :param classes: {device of a port: class of tc for its frames}, see guarantees.py
         """
         wanted: dict[str, list[str]] = {}
         for port in ports:
             for direction, kbps, burst in port.limits:
                 wanted.setdefault(f'{SIDES[direction]}_{port.device}', []).append(rule(kbps, burst))
+            if port.device in classes:
+                wanted.setdefault(f'from_{port.device}', []).append(f'meta priority set {classes[port.device]}')
             if port.dscp_mark is not None:
                 wanted.setdefault(f'from_{port.device}', []).extend(marking(port.dscp_mark))
         if not wanted and self._loaded == {}:

@@ -105,7 +105,8 @@ def state(default_bridge: str, physical_bridges: Collection[str]) -> v.Validator
         host_state.Port, id=_ident, device=v.text(network_info.PREFIX + '[0-9A-Za-z-]{1,12}', 'a device of a guest'),
         mac=v.text(f'(?i:{_MAC})', 'a MAC address'), bridge=bridge, addresses=_addresses, groups=v.items(_ident),
         pairs=v.items(v.record(host_state.AddressPair, ip_address=_pair_address, mac_address=v.maybe(_mac))),
-        port_security=v.flag, limits=_limits, dscp_mark=_dscp_mark, incoming=v.flag, migration=_migration)
+        port_security=v.flag, limits=_limits, dscp_mark=_dscp_mark,
+        guaranteed_kbps=v.number(0, 80_000_000), incoming=v.flag, migration=_migration)
     trunk = v.record(host_state.Trunk, port=_ident, bridge=bridge, mtu=_mtu, subports=v.items(v.record(
         host_state.Subport, port=_ident, vlan=v.number(1, 4094), bridge=bridge, mtu=_mtu)))
     return v.record(

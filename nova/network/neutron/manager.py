@@ -231,7 +231,7 @@ class NeutronManager:
         """Do nothing: Neutron's agents apply changes."""
 
     def report_host(self, context: nova_context.RequestContext, host: str, address: str, routers: bool,
-                    version: int = 0) -> None:
+                    version: int = 0, guarantees: Document | None = None) -> None:
         """Refuse agents of this network service; raises InvalidInput (always; Neutron has its own agents)."""
         raise exception.InvalidInput(reason='[network] backend is neutron: its hosts have no agent of this network '
                                             'service. Remove [network] agent from their configuration.')

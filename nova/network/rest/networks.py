@@ -17,6 +17,7 @@ from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
 from nova.db.networks import address_scopes as db_scopes
+from nova.db.networks import guarantees as db_guarantees
 from nova.db.networks import networks as db
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db_routers
@@ -25,6 +26,7 @@ from nova.network import ipam
 from nova.network import managers
 from nova.network import ranges
 from nova.network.rest import faults
+from nova.network.rest import guarantees
 from nova.network.rest import qos
 from nova.network.rest import quotas
 from nova.network.rest import rows as r
@@ -178,6 +180,8 @@ def update_network(conn: Connection, deps: Deps, context: RequestContext, row: N
         _check_default(conn, row, values['is_default'])
         stored['is_default'] = values['is_default']
     db.update(conn, t.networks, row['id'], stored)
+    if stored.get('qos_policy_id'):
+        guarantees.claim(conn, db_guarantees.claim_policy, stored['qos_policy_id'])
     if stored.get('shared') is False and row['shared']:
         db_ports.evict(conn, row['id'], row['project_id'])
 

@@ -9,15 +9,18 @@ from nova import context as nova_context
 from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
+from nova.db.networks import guarantees as db_guarantees
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db
 from nova.db.networks import routers as db_routers
 from nova.db.networks import security_groups as db_groups
 from nova.db.networks import trunks as db_trunks
 from nova.db.tables import network as t
+from nova.network import guarantees
 from nova.network import ipam
 from nova.network import selection
 from nova.network.rest import faults
+from nova.network.rest import guarantees as rest_guarantees
 from nova.network.rest.networks import NETWORKS
 from nova.network.rest import qos
 from nova.network.rest import quotas
@@ -33,11 +36,18 @@ if TYPE_CHECKING:
     from nova.network.rest.values import PortValues
 
 
-def _load_network_policy(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    known = {row['id']: row['qos_policy_id'] for row in db_networks.many(
-        conn, t.networks, {row['network_id'] for row in rows})}
+def _load_policies(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
+    """Add the policy of the network, and what a port requests by its policy."""
+    known = {row['id']: row for row in db_networks.many(conn, t.networks, {row['network_id'] for row in rows})}
+    policies: dict[str, str] = {
+        row['id']: row['qos_policy_id'] or known[row['network_id']]['qos_policy_id'] or '' for row in rows
+        if not row['device_owner'].startswith(('network:', db_trunks.SUBPORT))}
+    rules = db_guarantees.of_policies(conn, {*policies.values()} - {''})
     for row in rows:
-        row['network_policy'] = known[row['network_id']]
+        network = known[row['network_id']]
+        row['network_policy'] = network['qos_policy_id']
+        row['resource_request'] = guarantees.resource_request(
+            row['id'], rules.get(policies.get(row['id'], ''), ()), network['physical_network'])
 
 
 def _pairs(row: Mapping[str, Any], _context: RequestContext) -> list[dict[str, str]]:
@@ -82,6 +92,8 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
     stored = PORTS.stored(values)
     if 'qos_policy_id' in values:
         stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
+        if row['device_owner'] == db_trunks.SUBPORT:
+            rest_guarantees.refuse(conn, stored['qos_policy_id'], f"subport {row['id']}")
     mac, wanted = values.get('mac_address'), values.get('fixed_ips')
     if mac and mac != row['mac_address']:
         if row['device_id']:
@@ -101,6 +113,10 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
     db_networks.update(conn, t.ports, row['id'], stored)
     if stored.keys() & {'host', 'device_id'}:
         db_trunks.follow(conn, t.ports.c.id == row['id'])
+    changed = {**row, **stored}
+    if stored.keys() & {'host', 'device_id', 'device_owner', 'qos_policy_id'} and changed['device_id']:
+        for place in sorted({changed['host'], changed['migrating_to']} - {''}):
+            rest_guarantees.claim(conn, db_guarantees.claim_server, changed['device_id'], place)
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow) -> None:
@@ -197,6 +213,9 @@ def _groups(conn: Connection, project: str, wanted: list[str] | None) -> list[st
 _PAIR = s.record('ip_address', ip_address=s.HOST_RANGE, mac_address=s.MAC_ADDRESS)
 _OPTION = s.record('opt_name', 'opt_value', opt_name=s.DHCP_OPTION, opt_value=s.DHCP_VALUE, ip_version=s.OPTION_VERSION)
 _SHOWN_OPTION = closed('opt_name', 'opt_value', opt_name=s.TEXT, opt_value=s.TEXT, ip_version=s.NUMBER)
+_REQUEST = s.nullable(s.shape(
+    request_groups=s.array(s.shape(id=s.UUID, required=s.array(s.TEXT), resources={
+        'type': 'object', 'additionalProperties': s.NUMBER})), same_subtree=s.array(s.UUID)))
 PORTS = r.Resource('port', 'ports', t.ports, (
     *r.NAMED,
     r.Field('network_id', s.UUID, 'network_id', 'Network.', write='create', accepts=s.IDENT, required=True),
@@ -228,7 +247,7 @@ PORTS = r.Resource('port', 'ports', t.ports, (
     r.Field('dns_assignment', s.EMPTY, Constant([]), 'Always empty.'),
     r.Field('qos_policy_id', s.UUID_OR_NULL, 'qos_policy_id', 'QoS policy.', write=r.BOTH, accepts=s.nullable(s.IDENT)),
     r.Field('qos_network_policy_id', s.UUID_OR_NULL, 'network_policy', 'QoS policy of the network.',
-            load=_load_network_policy, columns=('network_id',)),
+            load=_load_policies, columns=('id', 'network_id', 'qos_policy_id', 'device_owner')),
     r.Field('binding:host_id', s.TEXT, 'host', 'Host of the device.', rule='get_port:binding:host_id', write=r.BOTH,
             accepts=s.nullable(s.NAME), guarded=True),
     r.Field('binding:vif_type', s.one_of('bridge', 'unbound'),
@@ -245,7 +264,9 @@ PORTS = r.Resource('port', 'ports', t.ports, (
             load=trunks.load_details, columns=('id',), listed=False),
     r.Field('ip_allocation', s.const('immediate'), Constant('immediate'), 'Always immediate.'),
     r.Field('propagate_uplink_status', s.const(False), Constant(False), 'Always false.'),
-    r.Field('resource_request', s.NULL, Constant(None), 'Always null.'),
+    r.Field('resource_request', _REQUEST, 'resource_request', 'Guarantees that the port requests by its QoS policy.',
+            load=_load_policies, columns=('id', 'network_id', 'qos_policy_id', 'device_owner'),
+            rule='get_port:resource_request', listed=False),
     r.Field('numa_affinity_policy', s.NULL, Constant(None), 'Always null.'),
 ), visible=db.visible, of_network=True, create=create, update=update, delete=delete, server_view=_shown,
     missing=lambda ident: exception.PortNotFound(port_id=ident))

@@ -1,16 +1,19 @@
-"""QoS policies with bandwidth limits and DSCP marking. Other rule types are refused.
+"""QoS policies with bandwidth limits, DSCP marking, and guarantees of bandwidth and packet rates.
+
+Packet rate limits are refused.
 
 Administrators create policies; projects assign their own and shared ones to ports and networks.
 """
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn, TYPE_CHECKING, TypedDict
 
 from nova import exception
 from nova.context import RequestContext
 from nova.db.engine import Connection
+from nova.db.networks import guarantees as db_guarantees
 from nova.db.networks import networks as db_networks
 from nova.db.networks import qos as db
 from nova.db.tables import network as t
@@ -18,10 +21,12 @@ from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network.host import state as host_state
 from nova.network.rest import faults
+from nova.network.rest import guarantees as rest_guarantees
 from nova.network.rest import pages
 from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
 from nova.network.rest.parts import Parts
+from nova.objects import guarantees as names
 from nova.web.fields import Constant
 from nova.web.resource import Document
 from nova.web.resource import Plain
@@ -29,7 +34,7 @@ from nova.web import params
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import QosMarkingsRow, QosPoliciesRow, QosRulesRow
+    from nova.db.tables.rows import QosMarkingsRow, QosMinimumsRow, QosPoliciesRow, QosRulesRow
     from nova.network.rest.request import Deps
     from nova.network.rest.request import NetworkRequest
     from nova.network.rest.values import BandwidthLimitRuleValues
@@ -37,9 +42,10 @@ if TYPE_CHECKING:
     from nova.network.rest.values import PolicyValues
 
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
-OTHERS = ('minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
-DIRECTIONS = ('egress', 'ingress')
+OTHER = 'packet_rate_limit'
 MAX_POLICIES = 1000             # maximum of a project
+MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel computes rate and burst in nanoseconds, in 64 bits
+MAX_KPPS = 1_000_000
 
 
 class Limit(TypedDict):
@@ -50,13 +56,14 @@ class Limit(TypedDict):
     direction: str
     max_kbps: int
     max_burst_kbps: int
-MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel computes rate and burst in nanoseconds, in 64 bits
 
 
 def _rules(conn: Connection, idents: list[str]) -> dict[str, list[JsonObject]]:
     found = {ident: [LIMITS.shown(rule) for rule in rules] for ident, rules in db.rules_of(conn, idents).items()}
     for ident, marking in db.markings_of(conn, idents).items():
         found.setdefault(ident, []).append(MARKINGS.shown(marking))
+    for ident, rows in db_guarantees.of_policies(conn, idents).items():
+        found.setdefault(ident, []).extend(MINIMUMS[row['type']].shown(row) for row in rows)
     return found
 
 
@@ -117,6 +124,9 @@ def _check_single(conn: Connection, row: QosPoliciesRow, made: Mapping[str, Any]
     for rule in _limits_of(conn, row):
         if rule['direction'] == made['direction'] and rule['id'] != made['id']:
             raise faults.QosRuleExists(policy_id=row['id'], direction=made['direction'])
+    for minimum in db_guarantees.of_policies(conn, [row['id']]).get(row['id'], ()):
+        if (minimum['type'], minimum['direction']) == (names.BANDWIDTH, made['direction']):
+            _check_range(row, minimum['amount'], made['max_kbps'])
 
 
 def _create_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow,
@@ -176,6 +186,62 @@ def _delete_marking(conn: Connection, row: QosPoliciesRow, known: QosMarkingsRow
     _count_change(conn, row)
 
 
+def _check_range(row: QosPoliciesRow, minimum: int, maximum: int) -> None:
+    if minimum > maximum:
+        raise faults.QoSRuleParameterConflict(policy_id=row['id'], minimum=minimum, maximum=maximum)
+
+
+def _minimums(kind: str, parameter: str, fields: tuple[r.Field, ...]) -> Parts[QosPoliciesRow, QosMinimumsRow, Any]:
+    """Return the rules of a type of guarantees.
+
+    :param parameter: name of the amount
+    """
+    def read(conn: Connection, row: QosPoliciesRow) -> list[QosMinimumsRow]:
+        found = db_guarantees.of_policies(conn, [row['id']]).get(row['id'], [])
+        return [each for each in found if each['type'] == kind]
+
+    def check(conn: Connection, row: QosPoliciesRow, ident: str, direction: str, amount: int) -> None:
+        others = [each['direction'] for each in read(conn, row) if each['id'] != ident]
+        if direction in others:
+            raise faults.QosRuleExists(policy_id=row['id'], direction=direction)
+        if others and 'any' in (direction, *others):
+            raise faults.QosRulesConflict(policy_id=row['id'])
+        for limit in _limits_of(conn, row) if kind == names.BANDWIDTH else ():
+            if limit['direction'] == direction:
+                _check_range(row, amount, limit['max_kbps'])
+        for user in db.without_guarantees(conn, row['id']):
+            raise faults.QosRuleNotSupported(rule_type=kind, user=user)
+
+    def create(conn: Connection, context: RequestContext, row: QosPoliciesRow,
+               values: Mapping[str, Any]) -> QosMinimumsRow:
+        made: dict[str, Any] = {'id': str(uuid.uuid4()), 'policy_id': row['id'], 'type': kind,
+                                'direction': values['direction'], 'amount': values[parameter]}
+        check(conn, row, made['id'], made['direction'], made['amount'])
+        db_networks.insert(conn, t.qos_minimums, [{**made, 'description': ''}])
+        return changed(conn, row, made['id'])
+
+    def update(conn: Connection, context: RequestContext, row: QosPoliciesRow, known: QosMinimumsRow,
+               values: Mapping[str, Any]) -> QosMinimumsRow:
+        check(conn, row, known['id'], values.get('direction', known['direction']),
+              values.get(parameter, known['amount']))
+        db_networks.update(conn, t.qos_minimums, known['id'], parts.stored(values))
+        return changed(conn, row, known['id'])
+
+    def changed(conn: Connection, row: QosPoliciesRow, ident: str) -> QosMinimumsRow:
+        _count_change(conn, row)
+        rest_guarantees.claim(conn, db_guarantees.claim_policy, row['id'])
+        return next(each for each in read(conn, row) if each['id'] == ident)
+
+    def delete(conn: Connection, row: QosPoliciesRow, known: QosMinimumsRow) -> None:
+        db_networks.delete(conn, t.qos_minimums, known['id'])
+        _count_change(conn, row)
+
+    parts: Parts[QosPoliciesRow, QosMinimumsRow, Any] = Parts(
+        f'{kind}_rule', f'{kind}_rules', t.qos_minimums, (*_rule_fields(kind), *fields), read=read, lock=_lock,
+        create=create, update=update, delete=delete, missing=_missing, ignored=_OWNERS)
+    return parts
+
+
 def _rule_fields(kind: str) -> tuple[r.Field, ...]:
     return (r.Field('id', s.UUID, 'id', 'ID.'), r.Field('qos_policy_id', s.UUID, 'policy_id', 'QoS policy.'),
             r.Field('type', s.const(kind), Constant(kind), 'Type of the rule.'))
@@ -188,8 +254,8 @@ LIMITS = Parts(f'{KIND}_rule', f'{KIND}_rules', t.qos_rules, (
             required=True),
     r.Field('max_burst_kbps', s.NUMBER, 'max_burst_kbps', 'Burst in kbit; 0: computed by the host.', write=r.BOTH,
             accepts=s.integer(0, MAX_KBPS), default=0),
-    r.Field('direction', s.one_of(*DIRECTIONS), 'direction', 'Direction, as the guest sees it.', write=r.BOTH,
-            default='egress'),
+    r.Field('direction', s.one_of(*names.DIRECTIONS), 'direction', 'Direction, as the guest sees it.',
+            write=r.BOTH, default='egress'),
 ), read=_limits_of, lock=_lock, create=_create_limit, update=_update_limit, delete=_delete_limit, missing=_missing,
     ignored=_OWNERS)
 MARKINGS = Parts(f'{MARKING}_rule', f'{MARKING}_rules', t.qos_markings, (
@@ -199,21 +265,33 @@ MARKINGS = Parts(f'{MARKING}_rule', f'{MARKING}_rules', t.qos_markings, (
     missing=_missing, ignored=_OWNERS)
 
 
+MINIMUMS = {
+    names.BANDWIDTH: _minimums(names.BANDWIDTH, 'min_kbps', (
+        r.Field('min_kbps', s.NUMBER, 'amount', 'Guaranteed bandwidth in kbit/s.', write=r.BOTH,
+                accepts=s.integer(1, MAX_KBPS), required=True),
+        r.Field('direction', s.one_of(*names.DIRECTIONS), 'direction', 'Direction, as the guest sees it.',
+                write=r.BOTH, default='egress'))),
+    names.PACKET_RATE: _minimums(names.PACKET_RATE, 'min_kpps', (
+        r.Field('min_kpps', s.NUMBER, 'amount', 'Guaranteed packet rate in thousands of packets a second.',
+                write=r.BOTH, accepts=s.integer(1, MAX_KPPS), required=True),
+        r.Field('direction', s.one_of('any', *names.DIRECTIONS), 'direction',
+                'Direction, as the guest sees it; any: both together.', write=r.BOTH, default='egress')))}
+
+
 # ---- rule types -----------------------------------------------------------------
 
-def _nothing(kind: str) -> Callable[..., JsonDocument]:
-    return lambda conn, deps, context, row, body: {f'{kind}_rules': []}
+def _nothing(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None) -> JsonDocument:
+    return {f'{OTHER}_rules': []}
 
 
 def _refused(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: JsonObject) -> NoReturn:
-    raise exception.BadRequest('QoS rules of this type are not supported: only bandwidth_limit and dscp_marking can be '
-                               'enforced by the hosts.')
+    raise exception.BadRequest('QoS rules of this type are not supported: hosts do not limit packet rates.')
 
 
 def rule_types(req: NetworkRequest) -> JsonDocument:
     """List the types that hosts enforce; with all_rules also those that are refused."""
-    kinds = [KIND, MARKING, *(OTHERS if ('all_rules', 'true') in [(key, value.lower()) for key, value in req.query]
-                              else ())]
+    kinds = [KIND, MARKING, *MINIMUMS, *([OTHER] if ('all_rules', 'true') in [
+        (key, value.lower()) for key, value in req.query] else ())]
     return {'rule_types': pages.fields(req.query, [{'type': kind} for kind in kinds])}
 
 
@@ -222,14 +300,20 @@ def show_rule_type(req: NetworkRequest, kind: str) -> JsonDocument:
         marks = {'parameter_name': 'dscp_mark', 'parameter_type': 'choices', 'parameter_values': list(
             host_state.DSCP_MARKS)}
         return {'rule_type': {'type': MARKING, 'drivers': [{'name': 'nova-network', 'supported_parameters': [marks]}]}}
-    if kind != KIND:
+    if kind not in _RANGES:
         raise exception.NotFound()
-    limits: list[JsonDocument] = [
-        {'parameter_name': name, 'parameter_type': 'range', 'parameter_values': {'start': low, 'end': MAX_KBPS}}
-        for name, low in (('max_kbps', 1), ('max_burst_kbps', 0))]
-    directions = {'parameter_name': 'direction', 'parameter_type': 'choices', 'parameter_values': DIRECTIONS}
-    return {'rule_type': {'type': KIND, 'drivers': [
-        {'name': 'nova-network', 'supported_parameters': [directions, *limits]}]}}
+    numbers: list[JsonDocument] = [
+        {'parameter_name': name, 'parameter_type': 'range', 'parameter_values': {'start': low, 'end': high}}
+        for name, low, high in _RANGES[kind]]
+    directions = {'parameter_name': 'direction', 'parameter_type': 'choices', 'parameter_values': [
+        *(['any'] if kind == names.PACKET_RATE else []), *names.DIRECTIONS]}
+    return {'rule_type': {'type': kind, 'drivers': [
+        {'name': 'nova-network', 'supported_parameters': [directions, *numbers]}]}}
+
+
+# type of rules -> [(parameter, minimum, maximum)]
+_RANGES = {KIND: [('max_kbps', 1, MAX_KBPS), ('max_burst_kbps', 0, MAX_KBPS)],
+           names.BANDWIDTH: [('min_kbps', 1, MAX_KBPS)], names.PACKET_RATE: [('min_kpps', 1, MAX_KPPS)]}
 
 
 _PARAMETER = s.shape(parameter_name=s.TEXT, parameter_type=s.one_of('choices', 'range'), parameter_values={})
@@ -240,15 +324,15 @@ ROUTES = (Route('GET', '/qos/rule-types', rule_types, 'get_rule_type', answer=Do
           Route('GET', '/qos/rule-types/{kind}', show_rule_type, 'get_rule_type', answer=Document({
               'rule_type': _RULE_TYPE})))
 
+KINDS: tuple[Parts[QosPoliciesRow, Any, Any], ...] = (LIMITS, MARKINGS, *MINIMUMS.values())
 POLICIES = r.Resource('policy', 'policies', t.qos_policies, (
     *r.NAMED, r.SHARED,
     r.Field('is_default', s.const(False), Constant(False), 'Always false.', write=r.BOTH, accepts=s.one_of(False),
             default=False),
-    r.Field('rules', s.array({'anyOf': [LIMITS.view('show').schema(0), MARKINGS.view('show').schema(0)]}), 'rules',
-            'Rules.', lists=_rules),
+    r.Field('rules', s.array({'anyOf': [parts.view('show').schema(0) for parts in KINDS]}), 'rules', 'Rules.',
+            lists=_rules),
 ), at='qos/policies', visible=db.visible, create=create, delete=delete,
     missing=lambda ident: faults.QosPolicyNotFound(policy_id=ident),
-    actions=(*LIMITS.actions(), *MARKINGS.actions(), *(
-        r.Action(method, f'{kind}_rules', function, Plain(s.shape(**{f'{kind}_rules': s.EMPTY})) if method == 'GET' else
-                 None, None if method == 'GET' else {'type': 'object'}, 400 if method == 'POST' else None)
-        for kind in OTHERS for method, function in (('GET', _nothing(kind)), ('POST', _refused)))))
+    actions=(*(action for parts in KINDS for action in parts.actions()),
+             r.Action('GET', f'{OTHER}_rules', _nothing, Plain(s.shape(**{f'{OTHER}_rules': s.EMPTY}))),
+             r.Action('POST', f'{OTHER}_rules', _refused, None, {'type': 'object'}, 400)))

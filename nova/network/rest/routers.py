@@ -22,6 +22,7 @@ from nova.network import gateways
 from nova.network import ranges
 from nova.network.rest import conntrack_helpers
 from nova.network.rest import faults
+from nova.network.rest import guarantees
 from nova.network.rest import flavors
 from nova.network.rest import networks
 from nova.network.rest import permissions
@@ -135,6 +136,7 @@ def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Map
     if info:
         _check_rights(conn, context, row, info, new)
         policy = qos.chosen(conn, context, row['qos_policy_id'], info.get('qos_policy_id', row['qos_policy_id']))
+        guarantees.refuse(conn, policy, f"router {row['id']}")
     if info and info['network_id'] == row['external_network_id'] and 'external_fixed_ips' not in info:
         db_networks.update(conn, t.routers, row['id'], {
             'enable_snat': info.get('enable_snat', True), 'qos_policy_id': policy})

@@ -20,6 +20,7 @@ from nova.db.tables import network as t
 from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network.rest import faults
+from nova.network.rest import guarantees
 from nova.network.rest import quotas
 from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
@@ -168,6 +169,8 @@ def _add(conn: Connection, context: RequestContext, trunk_id: str, parent: Ports
     for ident, port in ports.items():
         if port['device_id'] or port['device_owner'] or port['host']:
             raise exception.PortInUse(port_id=ident)
+    for ident, port in ports.items():
+        guarantees.refuse(conn, port['qos_policy_id'], f'subport {ident}')
     networks = {row['id']: row for row in db_networks.many(
         conn, t.networks, {port['network_id'] for port in [parent, *ports.values()]})}
     for port in ports.values():

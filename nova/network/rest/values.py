@@ -104,5 +104,11 @@ BandwidthLimitRuleValues = TypedDict('BandwidthLimitRuleValues', {
 DscpMarkingRuleValues = TypedDict('DscpMarkingRuleValues', {
     'dscp_mark': int}, total=False)
 
+MinimumBandwidthRuleValues = TypedDict('MinimumBandwidthRuleValues', {
+    'min_kbps': int, 'direction': str}, total=False)
+
+MinimumPacketRateRuleValues = TypedDict('MinimumPacketRateRuleValues', {
+    'min_kpps': int, 'direction': str}, total=False)
+
 ConntrackHelperValues = TypedDict('ConntrackHelperValues', {
     'helper': str, 'protocol': str, 'port': int}, total=False)

@@ -9,7 +9,8 @@ A filter has these methods and attributes:
 * ``selects_hosts``: the filter selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
 * ``lacks`` and ``shortfall`` show how close a removed host was to passing; scheduler/explain.py reports both.
-* ``facts`` and ``external_facts`` read data from outside the table once for each request.
+* ``facts`` and ``external_facts`` read data from outside the table once for each request, if ``needs_facts``, and for
+  servers that have been built if ``reads_existing``.
 * ``limits(hosts, position)``, if defined, returns limits for the claim on that host (db.claims.claim).
 
 A class with the method ``host_passes`` for single hosts works too: see plugins.py.
@@ -54,7 +55,7 @@ def always() -> tuple[type[Filter], ...]:
     return (builtin.CellFilter, builtin.RequestedHostFilter, builtin.RequestedAggregateFilter, builtin.MovedGuestFilter,
             builtin.RetryFilter, *groups.FILTERS, *categories.FILTERS,
             capabilities.TraitsFilter, bare_metal.MachineFilter, numa.NUMATopologyFilter, pci.PciPassthroughFilter,
-            networks.NetworkResourcesFilter)
+            networks.NetworkResourcesFilter, networks.NetworkGuaranteesFilter)
 
 
 def builtin_filters() -> dict[str, type[Filter]]:
@@ -131,14 +132,16 @@ def _needed(conf: cfg.ConfigOpts, found: list[Filter]) -> None:
 
 
 def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
-          hosts: collections.abc.Callable[[], host_view.Hosts], spec: objects.RequestSpec) -> dict[str, typing.Any]:
+          hosts: collections.abc.Callable[[], host_view.Hosts], spec: objects.RequestSpec,
+          existing: bool = False) -> dict[str, typing.Any]:
     """Return {name of a filter: data from outside the table} for a request, without a query if no filter needs data.
 
     :param cells: db.cells.Cells; the hosts of an unreachable cell are unavailable too
     :param hosts: returns the view
+    :param existing: whether the server has been built
     :raises ServiceUnavailable: the default cell is unreachable
     """
-    reading = [each for each in filters if each.needs_facts(spec)]
+    reading = [each for each in filters if each.needs_facts(spec) or existing and each.reads_existing]
     if not reading:
         return {}
     found: dict[str, typing.Any] = {each.name: frozenset() for each in reading}

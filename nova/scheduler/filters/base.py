@@ -19,6 +19,7 @@ class Filter:
     checks_capacity: bool = False
     selects_hosts: bool = False
     run_on_rebuild: bool = True
+    reads_existing: bool = False
     why: str = ''
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:

@@ -1,4 +1,6 @@
-"""Hosts suitable for the ports of a Networking service: resource requests of ports and segments of networks."""
+"""Hosts suitable for the ports of a server: resource requests and segments of a Networking service, guarantees of the
+embedded one.
+"""
 from __future__ import annotations
 
 import typing
@@ -8,7 +10,11 @@ import numpy as np
 from oslo_config import cfg
 
 from nova import objects
+from nova.db.cells import cells as db_cells
+from nova.db.networks import guarantees
+from nova.network import selection
 from nova.conf.placement import placement as placement_options
+from nova.objects import guarantees as names
 from nova.scheduler import host_view
 from nova.scheduler.filters import base
 from nova.scheduler.placement_request import Request
@@ -57,3 +63,66 @@ class NetworkResourcesFilter(base.Filter):
                 node in each.nodes or any(aggregate['uuid'] in each.aggregates for aggregate in aggregates)
                 for each in found.segments)
         return np.array([fits(*row) for row in zip(hosts.host, hosts.node, hosts.aggregates, strict=True)], dtype=bool)
+
+
+class Needs(typing.NamedTuple):
+    """Guarantees that a server's ports need, and {host: what it has left}."""
+
+    needed: guarantees.Amounts
+    left: dict[str, guarantees.Amounts]
+
+
+class NetworkGuaranteesFilter(base.Filter):
+    """Hosts that can guarantee the bandwidth and packet rate that ports of the embedded network service need.
+
+    The rows of ports are the claims. The filter only reads them; the network service claims when it binds a port. If
+    the claim fails, the server is built on another host.
+    """
+
+    checks_capacity, run_on_rebuild = True, False
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
+        self._cells: db_cells.Cells | None = None
+
+    def start(self, cells: db_cells.Cells) -> None:
+        self._cells = cells
+        # ports may have been attached after the build
+        self.reads_existing = self.conf.network.backend == 'embedded'
+
+    def needs_facts(self, spec: objects.RequestSpec) -> bool:
+        requested = spec.requested_networks
+        return self.conf.network.backend == 'embedded' and isinstance(requested, list) and any(
+            each.get(selection.GUARANTEED) for each in requested)
+
+    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> Needs | None:
+        """Return the needs of a server, or None if it has none."""
+        assert self._cells is not None
+        requested = spec.requested_networks if isinstance(spec.requested_networks, list) else []
+        with self._cells.api_db.reader() as conn:
+            needed = guarantees.needs_of(
+                conn, spec.instance_uuid, [each['port_id'] for each in requested if each.get('port_id')],
+                [each['network_id'] for each in requested if not each.get('port_id')])
+            return Needs(needed, guarantees.free(conn, spec.instance_uuid)) if needed else None
+
+    def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
+        found = request.facts.get(self.name)
+        if not found:
+            return hosts.all_pass
+        return np.array([not guarantees.lacking(found.needed, found.left.get(host, {})) for host in hosts.host],
+                        dtype=bool)
+
+    def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
+        found = request.facts[self.name]
+        amounts = ' and '.join(sorted(
+            f'{amount} {names.NAMES[name]}' for (name, _), amount in found.needed.items()))
+        if not any(hosts.host[position] in found.left for position in removed):
+            return f'states|state no guarantees, and the ports of the server need {amounts}'
+        return f'cannot|cannot guarantee the ports of the server {amounts}'
+
+    def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
+        found = request.facts[self.name]
+        there = found.left.get(hosts.host[position])
+        if there is None:
+            return 'states no guarantees ([network] guaranteed_bandwidth, guaranteed_packet_rate)'
+        return f'has only {guarantees.lacking(found.needed, there)} left'

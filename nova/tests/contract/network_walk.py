@@ -227,7 +227,11 @@ def nested(api, things):
             {'max_kbps': None}, {'tenant_id': 'x'}, {'x': 1})),
         (f'{policy}/dscp_marking_rules', 'dscp_marking_rule', {'dscp_mark': 10}, (
             {'dscp_mark': '12'}, {'dscp_mark': 13}, {'dscp_mark': None}, {'project_id': 'x'}, {'x': 1})),
-        (f'{policy}/minimum_bandwidth_rules', 'minimum_bandwidth_rule', {'min_kbps': 1}, ()))
+        (f'{policy}/minimum_bandwidth_rules', 'minimum_bandwidth_rule', {'min_kbps': 1}, (
+            {'min_kbps': '2'}, {'direction': 'ingress'}, {'direction': 'any'}, {'min_kbps': None}, {'x': 1})),
+        (f'{policy}/minimum_packet_rate_rules', 'minimum_packet_rate_rule', {'min_kpps': 1, 'direction': 'any'}, (
+            {'min_kpps': '2'}, {'direction': 'ingress'}, {'direction': 'x'}, {'min_kpps': 0}, {'x': 1})),
+        (f'{policy}/{qos.OTHER}_rules', 'packet_rate_limit_rule', {'max_kpps': 1}, ()))
     for path, name, body, changes in parts:
         made = None
         for who in ('other', 'reader', 'member', 'admin', 'admin'):
@@ -375,9 +379,10 @@ def documents(api, things):
                      'network-ip-availabilities?ip_version=6&fields=network_name', 'quotas', 'quotas/p1', 'quotas/p2',
                      'quotas/tenant', 'quotas/project', 'quotas/p1/default', 'quotas/p1/details', 'quotas/p2/details',
                      'service-providers?fields=name', *documents_of_api.EMPTY,
-                     *(f'qos/policies/{things["policy"]}/{kind}_rules' for kind in qos.OTHERS),
-                     'qos/rule-types', 'qos/rule-types/bandwidth_limit',
-                     'qos/rule-types/dscp_marking', 'qos/rule-types/none', 'none', 'qos', '/v3', 'networks/x/y',
+                     *(f'qos/policies/{things["policy"]}/{kind.plural}' for kind in qos.KINDS),
+                     f'qos/policies/{things["policy"]}/{qos.OTHER}_rules', 'qos/rule-types',
+                     *(f'qos/rule-types/{kind.plural.removesuffix("_rules")}' for kind in qos.KINDS),
+                     'qos/rule-types/none', 'none', 'qos', '/v3', 'networks/x/y',
                      'auto-allocated-topology/null?fields=dry-run', 'auto-allocated-topology/p1',
                      'auto-allocated-topology/p2', f'routers/{things["router"]}/conntrack_helpers'):
             api.call('GET', path, who=who)

@@ -31,17 +31,23 @@ def test_openstackclient_manages_qos_policies(face):
     face.cli('network', 'qos', 'rule', 'set', '--max-kbps', '4000', 'slow', rule['id'])
     assert face.cli('network', 'qos', 'rule', 'show', 'slow', rule['id'])['max_kbps'] == 4000
     assert [row['Max Kbps'] for row in face.cli('network', 'qos', 'rule', 'list', 'slow')] == [4000]
-    assert face.cli('network', 'qos', 'rule', 'type', 'list') == [{'Type': 'bandwidth_limit'}, {'Type': 'dscp_marking'}]
-    for flag, number in (('--all-supported', 2), ('--all-rules', 5)):
+    assert [row['Type'] for row in face.cli('network', 'qos', 'rule', 'type', 'list')] == [
+        'bandwidth_limit', 'dscp_marking', 'minimum_bandwidth', 'minimum_packet_rate']
+    for flag, number in (('--all-supported', 4), ('--all-rules', 5)):
         assert len(face.cli('network', 'qos', 'rule', 'type', 'list', flag)) == number
     assert face.cli('network', 'qos', 'rule', 'type', 'show', 'bandwidth_limit')['rule_type_name'] == 'bandwidth_limit'
     marking = face.cli('network', 'qos', 'rule', 'create', '--type', 'dscp-marking', '--dscp-mark', '26', 'slow')
     face.cli('network', 'qos', 'rule', 'set', '--dscp-mark', '46', 'slow', marking['id'])
     assert [row['DSCP mark'] for row in face.cli('network', 'qos', 'rule', 'list', 'slow')] == ['', 46]
     face.cli('network', 'qos', 'rule', 'delete', 'slow', marking['id'])
-    code, text = face.cli('network', 'qos', 'rule', 'create', '--type', 'minimum-bandwidth', '--min-kbps', '1000',
-                          '--egress', 'slow', check=False)
-    assert code == 1 and 'only bandwidth_limit and dscp_marking' in text
+    for kind, flag, name in (('minimum-bandwidth', '--min-kbps', 'min_kbps'),
+                             ('minimum-packet-rate', '--min-kpps', 'min_kpps')):
+        minimum = face.cli('network', 'qos', 'rule', 'create', '--type', kind, flag, '1000', '--egress', 'slow')
+        assert (minimum['type'], minimum[name], minimum['direction']) == (kind.replace('-', '_'), 1000, 'egress')
+        face.cli('network', 'qos', 'rule', 'set', flag, '2000', '--ingress', 'slow', minimum['id'])
+        minimum = face.cli('network', 'qos', 'rule', 'show', 'slow', minimum['id'])
+        assert (minimum[name], minimum['direction']) == (2000, 'ingress')
+        face.cli('network', 'qos', 'rule', 'delete', 'slow', minimum['id'])
     code, text = face.cli('network', 'qos', 'rule', 'create', '--type', 'bandwidth-limit', '--max-kbps', '1',
                           '--egress', 'slow', check=False)
     assert code == 1 and 'already' in text
@@ -141,7 +147,7 @@ def test_a_mark_stands_beside_a_limit():
     ran = []
     applied = limits.Limits(lambda *words, stdin: ran.append(stdin), 'nova_x')
     port = host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]], dscp_mark=46)
-    applied.apply([port], lambda: '')
+    applied.apply([port], lambda: '', {})
     assert 'from_tap1 ether type ip ip dscp set 46\n' in ran[-1] and 'from_tap1 limit rate over' in ran[-1]
     assert 'from_tap1 ether type ip6 ip6 dscp set 46\n' in ran[-1] and ran[-1].count('add element') == 1
 
@@ -153,7 +159,7 @@ def test_a_limit_is_loaded_when_it_changes_and_not_before():
     applied = limits.Limits(lambda *words, stdin: ran.append(stdin), 'nova_x')
     port = host_state.Port('p', 'tap1', '', '', [], [], limits=[['egress', 1000, 0]])
     other = host_state.Port('q', 'tap2', '', '', [], [], limits=[['ingress', 8000, 16000]])
-    applied.apply([port], lambda: '')
+    applied.apply([port], lambda: '', {})
     assert 'limit rate over 125000 bytes/second burst 100000 bytes drop' in ran[-1]
     del ran[:]
     applied.apply([port, other], lambda: 'table bridge nova_x_limits\n')

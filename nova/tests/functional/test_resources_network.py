@@ -475,7 +475,8 @@ def test_filter_by_a_time_is_answered(world, made):
 
 
 RULES = {'bandwidth_limit': {'max_kbps': 1000, 'max_burst_kbps': 800, 'direction': 'egress'},
-         'dscp_marking': {'dscp_mark': 46}}
+         'dscp_marking': {'dscp_mark': 46}, 'minimum_bandwidth': {'min_kbps': 1000, 'direction': 'ingress'},
+         'minimum_packet_rate': {'min_kpps': 1000, 'direction': 'any'}}
 
 
 @pytest.mark.parametrize('kind', RULES)

@@ -141,7 +141,8 @@ class World:
         made['flavor'] = self._one(admin, f'{root}/flavors', 'flavor', service_type='L3_ROUTER_NAT')
         made['service_profile'] = self._one(admin, f'{root}/service_profiles', 'service_profile', metainfo='m')
         made['policy'] = self._one(admin, f'{root}/qos/policies', 'policy', name='q', project_id=project)
-        for kind, value in (('bandwidth_limit', {'max_kbps': 1000}), ('dscp_marking', {'dscp_mark': 10})):
+        for kind, value in (('bandwidth_limit', {'max_kbps': 1000}), ('dscp_marking', {'dscp_mark': 10}),
+                            ('minimum_bandwidth', {'min_kbps': 10}), ('minimum_packet_rate', {'min_kpps': 10})):
             made[kind] = self._one(admin, f'{root}/qos/policies/{made["policy"]}/{kind}_rules', f'{kind}_rule',
                                    **value)
         made['default_security_group_rule'] = self._one(
@@ -338,13 +339,16 @@ def _bodies(things):
                             'internal_port_id': things['port']},
         'conntrack_helper': {'helper': 'tftp', 'protocol': 'udp', 'port': 69},
         'flavor': {'service_type': 'L3_ROUTER_NAT'}, 'service_profile': {'metainfo': 'new'},
-        'bandwidth_limit_rule': {'max_kbps': 500, 'direction': 'ingress'}, 'dscp_marking_rule': {'dscp_mark': 12}}
+        'bandwidth_limit_rule': {'max_kbps': 500, 'direction': 'ingress'}, 'dscp_marking_rule': {'dscp_mark': 12},
+        'minimum_bandwidth_rule': {'min_kbps': 5, 'direction': 'ingress'},
+        'minimum_packet_rate_rule': {'min_kpps': 5, 'direction': 'ingress'}}
 
 
 _CHANGES = {'conntrack_helper': {'port': 22}, 'flavor': {'name': 'changed'}, 'service_profile': {'metainfo': 'changed'},
             'rbac_policy': {'target_tenant': 'changed'}, 'floatingip': {'description': 'changed'},
             'security_group_rule': {'description': 'changed'}, 'port_forwarding': {'external_port': 82},
-            'bandwidth_limit_rule': {'max_kbps': 900}, 'dscp_marking_rule': {'dscp_mark': 14}}
+            'bandwidth_limit_rule': {'max_kbps': 900}, 'dscp_marking_rule': {'dscp_mark': 14},
+            'minimum_bandwidth_rule': {'min_kbps': 6}, 'minimum_packet_rate_rule': {'min_kpps': 6}}
 # path of a collection: kind of the thing that {id}, or {part} below it, stands for
 _KINDS = {'networks': 'network', 'subnets': 'subnet', 'ports': 'port', 'routers': 'router',
           'floatingips': 'floatingip', 'security-groups': 'security_group', 'subnetpools': 'subnetpool',
@@ -353,7 +357,8 @@ _KINDS = {'networks': 'network', 'subnets': 'subnet', 'ports': 'port', 'routers'
           'address-groups': 'address_group', 'address-scopes': 'address_scope', 'trunks': 'trunk',
           'port_forwardings': 'port_forwarding', 'bandwidth_limit_rules': 'bandwidth_limit',
           'conntrack_helpers': 'conntrack_helper', 'flavors': 'flavor', 'service_profiles': 'service_profile',
-          'dscp_marking_rules': 'dscp_marking', 'network-ip-availabilities': 'network'}
+          'dscp_marking_rules': 'dscp_marking', 'minimum_bandwidth_rules': 'minimum_bandwidth',
+          'minimum_packet_rate_rules': 'minimum_packet_rate', 'network-ip-availabilities': 'network'}
 
 
 def of_network(rule, things):

@@ -1,0 +1,153 @@
+"""Guaranteed egress bandwidth of guests' ports: HTB classes of tc on the devices through which frames leave the host.
+
+======================  ================================================================================
+Class                   What it has
+======================  ================================================================================
+``7:fffe``              all traffic of the device
+``7:NUMBER``            a port with a guarantee: at least its rate, at most the speed of the device
+``7:ffff``              everything else, at least the rest
+======================  ================================================================================
+
+nftables sets the class of a frame at the guest's device (limits.py). The class survives VLAN tags and VXLAN, but not
+the host's own routing. So ports in networks that the host routes have no class. A device without guaranteed ports keeps
+its own qdisc.
+"""
+from collections.abc import Mapping
+import json
+import logging
+from typing import NamedTuple
+
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova.network.host import state as host_state
+from nova.network.linux import runner
+from nova.objects import guarantees as names
+
+LOG = logging.getLogger(__name__)
+
+HANDLE = '7:'
+WHOLE, OTHERS = 'fffe', 'ffff'
+MAX_PORTS = 0xfff0
+OWN = ('tap', 'nr', 'nd')                 # beginnings of the names of this cloud's devices on an operator's bridge
+BURST_MS = 2                              # burst of a class: this time at its rate
+
+
+class Class(NamedTuple):
+    """A class of a device: parent, rate and ceiling in kbit/s."""
+
+    parent: str
+    rate: int
+    ceiling: int
+
+
+Tree = dict[str, Class]                   # {number of a class: it}; the parent comes first
+
+
+class Guarantees:
+    """Guarantees of one host.
+
+    :param run: a Runner of the host
+    """
+
+    def __init__(self, conf: ConfigOpts, run: runner.Runner) -> None:
+        self._run = run
+        self._stated = {name: int(egress) for name, egress, _ingress in (
+            item.rsplit(':', 2) for item in conf.network.guaranteed_bandwidth)}
+        self._bridges = dict(conf.network.physical_networks)
+        self._loaded: dict[str, Tree] = {}
+
+    def apply(self, state: host_state.HostState) -> dict[str, str]:
+        """Load the classes of the guaranteed ports on this host and return {device of a port: its class}."""
+        ports = guaranteed(state)
+        if not ports and not self._loaded:
+            return {}
+        numbers = {port.device: f'{number:x}' for number, (port, _place) in enumerate(ports[:MAX_PORTS], 1)}
+        wanted: dict[str, Tree] = {}
+        for name, speed in self._stated.items():
+            place = '' if name == names.TUNNELLED else self._bridges.get(name)
+            here = {numbers[port.device]: port.guaranteed_kbps for port, at in ports[:MAX_PORTS] if at == place}
+            for device in self._devices(place, state.tunnel) if here and place is not None else ():
+                wanted[device] = tree(max(speed, self._speed(device)), here)
+        for device in {*self._loaded, *wanted}:
+            try:
+                self._load(device, wanted.get(device, {}))
+            except exception.NetworkPlumbingError as error:     # the claims of other ports still hold
+                LOG.error('Device %s does not guarantee bandwidth: %s', device, error)
+        return {device: HANDLE + number for device, number in numbers.items()}
+
+    def forget(self) -> None:
+        """Remove all classes."""
+        for device in list(self._loaded):
+            self._load(device, {})
+
+    def _load(self, device: str, wanted: Tree) -> None:
+        known = self._loaded.get(device, {})
+        present = any(each.get('handle') == HANDLE and each.get('root')
+                      for each in json.loads(self._run('tc', '-json', 'qdisc', 'show', 'dev', device) or '[]'))
+        if not wanted:
+            if present:
+                self._run('tc', 'qdisc', 'del', 'dev', device, 'root')
+            self._loaded.pop(device, None)
+            return
+        if present and known == wanted:
+            return
+        if present and not known:            # of an earlier run of this service
+            self._run('tc', 'qdisc', 'del', 'dev', device, 'root')
+            present = False
+        if not present:
+            known = {}
+            self._run('tc', 'qdisc', 'replace', 'dev', device, 'root', 'handle', HANDLE, 'htb', 'default', OTHERS)
+        self._loaded[device] = {}            # unknown, if a command fails
+        for number, each in wanted.items():
+            if known.get(number) != each:
+                self._run('tc', 'class', 'replace', 'dev', device, 'parent', HANDLE + each.parent, 'classid',
+                          HANDLE + number, 'htb', *parameters(each))
+        for number in known.keys() - wanted.keys():
+            self._run('tc', 'class', 'del', 'dev', device, 'classid', HANDLE + number)
+        self._loaded[device] = wanted
+
+    def _devices(self, bridge: str, tunnel: str) -> list[str]:
+        """Return the devices through which the frames of a physical network leave the host.
+
+        :param bridge: bridge of the physical network; '': the device of the tunnel address
+        """
+        if not bridge:
+            links = self._run.links('address', 'show')
+            name = next((link['ifname'] for link in links if any(
+                each.get('local') == tunnel for each in link.get('addr_info', ()))), '')
+            return self._devices(name, '') or [name] if name else []
+        return [link['ifname'] for link in self._run.links('-details', 'link', 'show', 'master', bridge)
+                if not link['ifname'].startswith(OWN)]
+
+    def _speed(self, device: str) -> int:
+        """Return the speed of a device in kbit/s, or 0 if it is unknown."""
+        text = self._run('cat', f'/sys/class/net/{device}/speed', check=False).strip()
+        return int(text) * 1000 if text.isascii() and text.isdigit() else 0
+
+
+def guaranteed(state: host_state.HostState) -> list[tuple[host_state.Port, str]]:
+    """Return (port, bridge of its physical network, or '' for a tunnel) of the guaranteed ports on this host."""
+    places = {each.bridge: '' if each.vlan is None else each.physical_bridge for each in state.overlays}
+    return [(port, place) for port in sorted(state.ports, key=lambda port: port.id)
+            if port.guaranteed_kbps and not port.incoming
+            and (place := places.get(port.bridge, state.physical_bridges.get(port.bridge))) is not None]
+
+
+def tree(speed: int, ports: Mapping[str, int]) -> Tree:
+    """Return the classes of a device.
+
+    :param speed: of the device, in kbit/s
+    :param ports: {number of a class: guarantee of its port in kbit/s}
+    """
+    rest = max(speed - sum(ports.values()), speed // 100, 1)
+    return {WHOLE: Class('', speed, speed), OTHERS: Class(WHOLE, rest, speed),
+            **{number: Class(WHOLE, rate, max(speed, rate)) for number, rate in ports.items()}}
+
+
+def parameters(each: Class) -> list[str]:
+    """Return the words of tc for a class. HTB divides what is left by the quantum: in proportion to the rates."""
+    def burst(rate: int) -> str:
+        return str(max(rate * BURST_MS // 8, 3000))
+    return ['rate', f'{each.rate}kbit', 'ceil', f'{each.ceiling}kbit', 'burst', burst(each.rate), 'cburst',
+            burst(each.ceiling), 'quantum', str(min(max(each.rate // 100, 1514), 60000))]
