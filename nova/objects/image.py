@@ -8,33 +8,40 @@ if TYPE_CHECKING:
     from typing_extensions import ReadOnly
 
 
-class Image(TypedDict):
-    """An image. min_ram is in MiB, min_disk in GiB, the other sizes in bytes; times are naive UTC.
+class StoredImage(TypedDict):
+    """The part of an image that request specs store. min_ram is in MiB, min_disk in GiB, size in bytes.
 
-    ``trusted_certs``: ids of the certificates that the user of a server trusts. Only the image of a new guest has them.
+    ``id``: None for a guest that boots from a volume. ``trusted_certs``: ids of the certificates that the user of a
+    server trusts. Only the image of a new guest has them.
     """
 
-    id: ReadOnly[str]
+    id: ReadOnly[str | None]
     name: ReadOnly[str | None]
     status: ReadOnly[str]
-    visibility: ReadOnly[str]
-    owner: ReadOnly[str | None]
-    protected: ReadOnly[bool]
-    os_hidden: ReadOnly[bool]
+    min_ram: ReadOnly[int]
+    min_disk: ReadOnly[int]
+    size: ReadOnly[int | None]
     disk_format: ReadOnly[str | None]
     container_format: ReadOnly[str | None]
-    min_disk: ReadOnly[int]
-    min_ram: ReadOnly[int]
-    size: ReadOnly[int | None]
-    virtual_size: ReadOnly[int | None]
     checksum: ReadOnly[str | None]
     os_hash_algo: ReadOnly[str | None]
     os_hash_value: ReadOnly[str | None]
+    owner: ReadOnly[str | None]
+    properties: ReadOnly[dict[str, str]]
+    trusted_certs: NotRequired[list[str] | None]
+
+
+class Image(StoredImage):
+    """An image. virtual_size is in bytes; times are naive UTC."""
+
+    id: ReadOnly[str]
+    visibility: ReadOnly[str]
+    protected: ReadOnly[bool]
+    os_hidden: ReadOnly[bool]
+    virtual_size: ReadOnly[int | None]
     created_at: ReadOnly[datetime.datetime]
     updated_at: ReadOnly[datetime.datetime]
-    properties: ReadOnly[dict[str, str]]
     tags: ReadOnly[list[str]]
-    trusted_certs: NotRequired[list[str] | None]
 
 
 class ImageValues(TypedDict, total=False):

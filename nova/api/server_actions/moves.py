@@ -27,6 +27,7 @@ from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.objects import pci
 from nova.objects.flavor import Flavor
+from nova.objects.image import StoredImage
 from nova.web import params
 
 ACTIONS = actions.ACTIONS
@@ -105,7 +106,7 @@ def _flavor(req: api_request.Request, conn: engine.Connection, row: InstancesRow
 
 
 def _check_flavor(req: api_request.Request, row: InstancesRow, flavor: Flavor,
-                  image: api_request.Document | None) -> None:
+                  image: StoredImage | None) -> None:
     """Check the new flavor against the server's disks and image.
 
     :raises CannotResizeDisk, FlavorTooSmall, Forbidden: the flavor does not fit
@@ -122,8 +123,8 @@ def _check_flavor(req: api_request.Request, row: InstancesRow, flavor: Flavor,
         raise exception.CannotResizeDisk(reason='A resize cannot encrypt or decrypt existing disks.')
     if flavor['ephemeral_gb'] < row['ephemeral_gb']:
         raise exception.CannotResizeDisk(reason='The ephemeral disk cannot shrink.')
-    for resource, have, least in (('memory', flavor['memory_mb'], 'min_ram'), ('disk', flavor['root_gb'], 'min_disk')):
-        need = int((image or {}).get(least) or 0)
+    for resource, have, need in (('memory', flavor['memory_mb'], image and image.get('min_ram') or 0),
+                                 ('disk', flavor['root_gb'], image and image.get('min_disk') or 0)):
         if have < need and (resource == 'memory' or flavor['root_gb'] and row['image_id'] is not None):
             raise exception.FlavorTooSmall(resource=resource, have=have, need=need)
 

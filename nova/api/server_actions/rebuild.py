@@ -19,7 +19,10 @@ from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.projects import quotas
 from nova.db.servers import request_specs
+from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import KeyPairsRow
 from nova.hardware import guest_options
+from nova.objects.image import StoredImage
 from nova.objects.instance import REIMAGE
 from nova.web.request import Response
 from nova.web.routes import Route
@@ -41,10 +44,10 @@ class Facts:
     other      whether the content of its root disk is replaced
     """
 
-    row: api_request.Row
-    image: api_request.Document
+    row: InstancesRow
+    image: StoredImage
     limits: dict[str, int]
-    key: api_request.Row | None
+    key: KeyPairsRow | None
     spec: Any
     backed: bool
     other: bool
@@ -86,7 +89,7 @@ def _note(conn: engine.Connection, server_id: str, plan: Plan) -> objects.Reques
     return spec
 
 
-def _read(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row, body: api_request.Document) -> Facts:
+def _read(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, body: api_request.Document) -> Facts:
     """Read the facts.
 
     :raises BadRequest: a referenced object is not visible to the caller
@@ -111,8 +114,8 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     """
     row, backed = facts.row, facts.backed
     _check_image(row, facts.image, backed)
-    image = facts.image | server_spec.trusted(
-        body.get('trusted_image_certificates', row['trusted_certs']), backed)
+    image: api_request.Document = {**facts.image, **server_spec.trusted(
+        body.get('trusted_image_certificates', row['trusted_certs']), backed)}
     server_spec.check_metadata(body.get('metadata', {}), facts.limits)
     files = server_spec.injected_files(body.get('personality'), facts.limits)
     written = not backed and inject_partition != server_spec.NOT_WRITTEN
@@ -133,11 +136,12 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
     if facts.other:
         # restored if the scheduler's filters refuse the new image
-        arguments['previous'] = {'image': facts.spec.image, 'columns': {name: row[name] for name in columns}}
+        arguments['previous'] = {'image': facts.spec.image, 'columns': {
+            name: value for name, value in row.items() if name in columns}}
     return Plan(image, files, password, {**values, **columns}, arguments)
 
 
-def _check_image(row: api_request.Row, image: api_request.Document, backed: bool) -> None:
+def _check_image(row: InstancesRow, image: StoredImage, backed: bool) -> None:
     """Check the image.
 
     :raises BadRequest: the server cannot be rebuilt with it

@@ -1,4 +1,6 @@
 """Data that a server create reads before its decision. Missing objects are refused."""
+import typing
+
 from nova import context as nova_context
 from nova import exception
 from nova.api import request as api_request
@@ -20,14 +22,14 @@ from nova.db.projects import quotas
 from nova.db.tables.rows import KeyPairsRow
 from nova.objects import pci
 from nova.objects.flavor import Flavor
+from nova.objects.image import StoredImage
 from nova.web import formats
 
 Document = create_plan.Document
 
 ZERO_DISK = 'os_compute_api:servers:create:zero_disk_flavor'
 
-_IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 'container_format',
-          'checksum', 'os_hash_algo', 'os_hash_value', 'owner', 'properties')
+_IMAGE = tuple(name for name in StoredImage.__annotations__ if name != 'trusted_certs')
 
 
 def read(req: api_request.Request, request: create_plan.Request) -> create_plan.Facts:
@@ -108,7 +110,7 @@ def find_key(conn: engine.Connection, user_id: str, name: str | None) -> KeyPair
 
 
 def find_image(req: api_request.Request, image_id: str | None, context: nova_context.RequestContext | None = None
-               ) -> Document | None:
+               ) -> StoredImage | None:
     """Return the stored fields of an image, or None if no ID is given.
 
     :param context: context of the lookup; default: the caller's
@@ -119,7 +121,7 @@ def find_image(req: api_request.Request, image_id: str | None, context: nova_con
     with exception.AsBadRequest(exception.ImageNotFound):
         image = (req.services.images.show(context, image_id) if context
                  else server_category.bootable_image(req, image_id))
-    return {name: image.get(name) for name in _IMAGE}
+    return typing.cast(StoredImage, {name: image.get(name) for name in _IMAGE})
 
 
 def check_place(req: api_request.Request, server: ServerValues, place: server_spec.Placement,

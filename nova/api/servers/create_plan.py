@@ -9,6 +9,7 @@ import typing
 
 from nova import exception
 from nova.objects.image import Image
+from nova.objects.image import StoredImage
 from nova import states
 from nova.api import request as api_request
 from nova.api.servers import device_sources
@@ -92,7 +93,7 @@ class Facts:
     zero_disk: bool
     key: api_request.Row | None
     limits: quotas.Limits
-    image: Document | None
+    image: StoredImage | None
     devices: list[Document]
     sources: list[device_sources.Source]
     references: list[Image]
@@ -144,14 +145,15 @@ def plan(request: Request, facts: Facts) -> Plan:
     check_flavor(image, facts.flavor, backed, facts.zero_disk)
     for reference in facts.references:
         disks.check_data(reference)
-    image = {**(image or {}), 'id': None if backed else typing.cast(Document, image)['id'], 'properties': properties,
-             **server_spec.trusted(server.get('trusted_image_certificates'), backed)}
+    stored: Document = {
+        **(image or {}), 'id': None if backed or image is None else image['id'], 'properties': properties,
+        **server_spec.trusted(server.get('trusted_image_certificates'), backed)}
     flavor = server_spec.with_devices(facts.flavor, properties, facts.aliases, facts.of_ports)
     guest_options.check(flavor['extra_specs'], properties)
     topology = server_spec.guest_topology(flavor, properties)
     limits = facts.limits.of(facts.user_id)
     server_spec.check_metadata(server.get('metadata', {}), limits)
-    spec = {'project_id': facts.project_id, 'user_id': facts.user_id, 'flavor': flavor, 'image': image,
+    spec = {'project_id': facts.project_id, 'user_id': facts.user_id, 'flavor': flavor, 'image': stored,
             'requested_networks': facts.networks, 'security_groups': request.groups,
             'injected_files': server_spec.injected_files(server.get('personality'), limits),
             'block_devices': devices, 'hints': facts.hints, 'retry_hosts': [], 'category': facts.category,
@@ -161,7 +163,7 @@ def plan(request: Request, facts: Facts) -> Plan:
     return Plan(request.least, request.most, facts.limits, columns, spec, server)
 
 
-def check_flavor(image: Document | None, flavor: Flavor, volume_backed: bool, zero_disk: bool) -> None:
+def check_flavor(image: StoredImage | None, flavor: Flavor, volume_backed: bool, zero_disk: bool) -> None:
     """Check image and flavor.
 
     :param zero_disk: whether the root disk may be unlimited

@@ -8,7 +8,9 @@ from nova.api.servers import category as server_category
 from nova.api.servers import devices as server_devices
 from nova.db.cells import cells as db_cells
 from nova.db.servers import block_devices
+from nova.db.tables.rows import InstancesRow
 from nova.hardware import disks
+from nova.objects.image import StoredImage
 from nova.volume.api import Volume
 
 Device = server_devices.Device
@@ -51,18 +53,18 @@ def _read(req: api_request.Request, device: Device) -> Source:
     return found
 
 
-def properties_of(devices: list[Device], sources: list[Source], image: Source) -> dict[str, typing.Any]:
+def properties_of(devices: list[Device], sources: list[Source], image: StoredImage | None) -> dict[str, str]:
     """Return the image properties of a server: from its root volume, or from the image."""
     root, source = devices[0], sources[0]
     found = None
     if root['destination_type'] == 'volume' and source is not None:
         found = source['properties'] if root['source_type'] == 'image' else source.get('image_metadata')
-    properties = found or (image or {}).get('properties') or {}
+    properties = found or image and image['properties'] or {}
     return {key: value for key, value in properties.items() if key not in _NO_PROPERTIES}
 
 
-def fitted(devices: list[Device], sources: list[Source], image: Source
-           ) -> tuple[dict[str, typing.Any], list[Device]]:
+def fitted(devices: list[Device], sources: list[Source], image: StoredImage | None
+           ) -> tuple[dict[str, str], list[Device]]:
     """Return (properties of the root disk, devices with sizes).
 
     :raises BadRequest: a device does not fit its source
@@ -115,8 +117,8 @@ def _size_of_image(device: Device, image: Mapping[str, typing.Any], root: bool) 
 _SIZES = {'volume': _size_of_volume, 'snapshot': _size_of_snapshot, 'image': _size_of_image}
 
 
-def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: api_request.Row,
-                  image: Mapping[str, typing.Any]) -> bool:
+def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: InstancesRow, image: StoredImage
+                  ) -> bool:
     """Return True if a rebuild with this image replaces the content of the root volume.
 
     :raises BadRequest: not supported at this version, or the image does not fit

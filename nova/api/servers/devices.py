@@ -2,6 +2,7 @@
 
 The functions are pure. device_sources.py looks up and reserves the sources of devices.
 """
+from collections.abc import Mapping
 import re
 import typing
 
@@ -9,10 +10,11 @@ from nova import exception
 from nova.api.servers import schemas as server_schemas
 from nova.hardware import disks
 from nova.objects.flavor import Flavor
+from nova.objects.image import StoredImage
 from nova.web import json_text
 
 Device = dict[str, typing.Any]               # row of block_device_mappings
-Image = dict[str, typing.Any] | None
+Image = StoredImage | None
 
 Invalid = exception.InvalidBlockDevice
 _SEQUENCE = 'Boot sequence for the instance and image/block device mapping combination is not valid.'
@@ -34,7 +36,7 @@ def parse(server: server_schemas.ServerValues, image: Image, flavor: Flavor, mos
     if old and new:
         raise exception.BadRequest('Using different block_device_mapping syntaxes is not allowed in the same '
                                    'request.')
-    root_name = root_device(image)
+    root_name = root_device(image and image['properties'])
     given = _old_devices(old, root_name, image) if old else [
         _device(each) for each in new or () if not each.get('no_device')]
     backed = bool(image and (image['properties'] or {}).get(disks.MAPPING))
@@ -55,9 +57,9 @@ def parse(server: server_schemas.ServerValues, image: Image, flavor: Flavor, mos
     return found
 
 
-def root_device(image: Image) -> str:
-    """Return the device name of the root disk."""
-    name = ((image or {}).get('properties') or {}).get('root_device_name') or ''
+def root_device(properties: Mapping[str, str] | None) -> str:
+    """Return the device name of the root disk of an image with these properties."""
+    name = (properties or {}).get('root_device_name') or ''
     return name if DEVICE_PATH.match(name) and name[-1].isalpha() else ROOT
 
 
@@ -212,7 +214,7 @@ def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]
 
 # ---- images of volumes -------------------------------------------------------
 
-def _with_those_of(image: dict[str, typing.Any], given: list[Device]) -> list[Device]:
+def _with_those_of(image: StoredImage, given: list[Device]) -> list[Device]:
     """Merge the block devices of an image and of the request; the request takes precedence."""
     try:
         listed = json_text.parse(image['properties'][disks.MAPPING])

@@ -23,6 +23,7 @@ from nova.image import fields as image_fields
 from nova.objects import numa
 from nova.objects import pci
 from nova.objects.flavor import Flavor
+from nova.objects.image import StoredImage
 from nova.web import sizes
 
 Document = dict[str, typing.Any]
@@ -250,17 +251,17 @@ def check_metadata(metadata: dict[str, str], limits: dict[str, int]) -> None:
 _GIB = 1024 ** 3
 
 
-def check_image(image: Document, flavor: Flavor, volume_backed: bool = False) -> None:
+def check_image(image: StoredImage, flavor: Flavor, volume_backed: bool = False) -> None:
     """Check that an image can boot with a flavor.
 
     :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: the image cannot boot with the flavor
     """
     disks.check_data(image)
-    for name, known in (('disk_format', image_fields.DISK_FORMATS),
-                        ('container_format', image_fields.CONTAINER_FORMATS)):
-        if image.get(name) and image[name] not in known:
+    for name, found, known in (('disk_format', image.get('disk_format'), image_fields.DISK_FORMATS),
+                               ('container_format', image.get('container_format'), image_fields.CONTAINER_FORMATS)):
+        if found and found not in known:
             raise exception.ImageUnacceptable(image_id=image['id'], reason=(
-                f'no host can boot the {name} {image[name]!r:.40}. Convert the image to one of: {", ".join(known)}'))
+                f'no host can boot the {name} {found!r:.40}. Convert the image to one of: {", ".join(known)}'))
     checks = [('memory', flavor['memory_mb'], int(image.get('min_ram') or 0))]
     if flavor['root_gb'] and not volume_backed:
         checks += [('disk', flavor['root_gb'], int(image.get('min_disk') or 0)),

@@ -71,7 +71,7 @@ def root_of(image: dict[str, Any]) -> str:
     for mapping in _mappings(image):
         if mapping.get('boot_index') == 0 and mapping.get('device_name'):
             return str(mapping['device_name'])[:255]
-    return devices.root_device({'properties': image})
+    return devices.root_device(image)
 
 
 def _mappings(image: dict[str, Any]) -> list[dict[str, Any]]:
