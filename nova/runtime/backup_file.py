@@ -193,12 +193,6 @@ class Reader:
                 pass
             found[name] = Entry(name, size, digest.hexdigest())
 
-    def check(self) -> dict[str, Any]:
-        """Read and check the whole file; return the manifest."""
-        for _member in self.members():
-            pass
-        return self.manifest
-
     def _finish(self, text: bytes, found: dict[str, Entry]) -> None:
         if self._payload or not self._ended or self._file.read(1):
             raise Damaged(reason='it has data after its end.')

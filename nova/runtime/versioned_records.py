@@ -77,11 +77,6 @@ class RecordFormat(Generic[Values]):
         return f'version {self.version}' if self.oldest == self.version else (
             f'versions {self.oldest} to {self.version}')
 
-    @property
-    def known(self) -> frozenset[str]:
-        """Names of the fields that this release knows."""
-        return self.fields or frozenset()
-
     # ---- values
 
     def with_header(self, values: Values) -> Values:

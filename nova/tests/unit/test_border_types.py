@@ -13,8 +13,8 @@ CONTAINERS = {'dict', 'Mapping', 'MutableMapping'}
 LIMITS = {
     'api': 15, 'cloud': 1, 'cmd': 17, 'compute': 16, 'conductor': 28, 'context': 2, 'db': 62, 'disk_files': 2,
     'ec2': 30, 'exception': 1, 'hardware': 1, 'identity': 53, 'image': 3, 'keymanager': 9, 'legacy_network': 2,
-    'manager': 2, 'network': 20, 'notify': 16, 'objects': 10, 'objectstore': 1, 'policies': 1, 'rpc': 9, 'runtime':
-    11, 'scheduler': 27, 'service': 3, 'utils': 5, 'virt': 10, 'volume': 5, 'vpn': 2, 'web': 24,
+    'manager': 2, 'network': 20, 'notify': 16, 'objects': 10, 'policies': 1, 'rpc': 9, 'runtime': 10,
+    'scheduler': 27, 'service': 3, 'utils': 5, 'virt': 10, 'volume': 4, 'vpn': 2, 'web': 24,
 }
 
 

@@ -10,6 +10,7 @@ from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volume_transfers
 from nova.db.tables.volume import volumes
 from nova.volume.rest import schemas as s
+from nova.volume.rest.listing import Identified
 from nova.volume.store import managed
 from nova.volume.store import types
 from nova.web.fields import ABSENT
@@ -37,7 +38,7 @@ NAMES: dict[str, Any] = {'write': CHANGED, 'accepts': s.NAME}
 
 
 def _links(kind: str) -> Getter:
-    def links(row: dict[str, Any], request: VolumeRequest) -> list[Json]:
+    def links(row: Identified, request: VolumeRequest) -> list[Json]:
         project_id, url = request.context.project_id, request.root_url
         path = f'{project_id}/{kind}/{row["id"]}' if project_id else f'{kind}/{row["id"]}'
         return [{'rel': 'self', 'href': f'{url}/v3/{path}'}, {'rel': 'bookmark', 'href': f'{url}/{path}'}]
