@@ -60,8 +60,8 @@ def test_requested_disks_replace_those_of_the_flavor():
 @pytest.mark.parametrize('device, words', [
     ({'guest_format': 'zfs'}, "guest_format 'zfs' is unknown; it may be swap, ext2"),
     ({'device_type': 'tape'}, "device_type 'tape' is unknown"), ({'disk_bus': 'xen'}, "disk_bus 'xen' is unknown"),
-    ({'device_type': 'lun'}, 'a local lun is supported only'),
-    ({'device_type': 'cdrom'}, 'a local cdrom is supported only'),
+    ({'device_type': 'lun'}, 'device_type lun is not supported for a local device'),
+    ({'device_type': 'cdrom'}, 'device_type cdrom is not supported for a local device'),
     ({'disk_bus': 'fdc'}, 'cannot use the bus fdc'),
     ({'destination_type': 'volume', 'disk_bus': 'fdc'}, 'a floppy needs the bus fdc'),
     ({'destination_type': 'volume', 'device_type': 'floppy', 'disk_bus': 'usb'}, 'a floppy needs the bus fdc'),
