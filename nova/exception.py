@@ -20,7 +20,7 @@ below 500; the text of any other exception is logged only.
 """
 from collections.abc import Callable, Sequence
 import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 MAX_FACT = 500        # characters of a value in a message: clients can send long values
 
@@ -90,18 +90,26 @@ class PasswordExpired(
         Unauthorized, template='The password is expired and needs to be changed for user: %(user_id)s.'): ...
 
 
+class LoginUser(TypedDict):
+    """User in the response to an incomplete login."""
+
+    id: str
+    name: str
+    domain_id: str
+    domain_name: str
+
+
 class FactorsMissing(Unauthorized):
     """Authentication with fewer methods than the user requires.
 
     :param sealed: receipt for the methods used so far, as text
     :param methods: the methods used so far
     :param issued_at, expires_at: times of the receipt
-    :param user: the user's row
     :param rules: lists of methods; each list is sufficient
     """
 
     def __init__(self, *, sealed: str, methods: Sequence[str], issued_at: datetime.datetime,
-                 expires_at: datetime.datetime, user: dict[str, Any], rules: list[list[str]]) -> None:
+                 expires_at: datetime.datetime, user: LoginUser, rules: list[list[str]]) -> None:
         super().__init__()
         self.sealed, self.methods, self.user, self.rules = sealed, methods, user, rules
         self.issued_at, self.expires_at = issued_at, expires_at

@@ -7,13 +7,16 @@ A rule allows the requests of one method to one service whose path matches a pat
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 import functools
 import re
-from typing import Any
+from typing import Any, TYPE_CHECKING
 from wsgiref.types import WSGIEnvironment
 
 from nova import exception
+
+if TYPE_CHECKING:
+    from nova.identity.tokens import BoundCredential
 
 _PARTS = re.compile(r'\*\*|\*|\{[^}]*\}')
 CACHED_PATTERNS = 1024
@@ -36,7 +39,7 @@ def matches(path: str, pattern: str) -> bool:
     return _compiled(pattern).fullmatch(path) is not None
 
 
-def check(credential: Mapping[str, Any] | None, services: Collection[str], environ: WSGIEnvironment) -> None:
+def check(credential: BoundCredential | None, services: Collection[str], environ: WSGIEnvironment) -> None:
     """Check that the access rules of a token's application credential allow a request.
 
     :param credential: of ``TokenData``

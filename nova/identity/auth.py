@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import pkgutil
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol, TYPE_CHECKING, TypedDict
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -331,7 +331,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
         each request.
         """
 
-        def __init__(self, app: WSGIApplication, settings: dict[str, Any]) -> None:
+        def __init__(self, app: WSGIApplication, settings: Mapping[str, str | cfg.ConfigOpts]) -> None:
             self._behind, app = app, self._note
             super().__init__(app, dict(settings))        # the constructor removes entries
             shared = bool(hooks.option(self, 'memcached_servers'))

@@ -44,7 +44,7 @@ class Embedded:
         if not _ID.fullmatch(project_id):
             return False
         with self._api_db.reader() as conn:
-            return directory.get(conn, 'project', id=project_id) is not None
+            return directory.get(conn, directory.PROJECT, id=project_id) is not None
 
 
 class Keystone:

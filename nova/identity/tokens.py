@@ -14,7 +14,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import orjson
 from cryptography import fernet
@@ -80,16 +80,46 @@ class Receipt:
     expires_at: datetime.datetime
 
 
+class Named(TypedDict):
+    """A role, or the reference to a resource."""
+
+    id: str
+    name: str
+
+
+class AccessRule(TypedDict):
+    """A request that an application credential allows."""
+
+    id: str
+    service: str
+    method: str
+    path: str
+
+
+class BoundCredential(Named):
+    """An application credential as tokens show it; without ``access_rules`` it allows all requests."""
+
+    restricted: bool
+    access_rules: NotRequired[list[AccessRule]]
+
+
+class Trust(TypedDict):
+    """A trust as tokens show it."""
+
+    id: str
+    impersonation: bool
+    trustor_user: dict[str, str]            # {'id'}
+    trustee_user: dict[str, str]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenData:
     """A valid token and its current rights.
 
     system_scope   'all' for a system-scoped token, else None
     roles       names of the effective roles, including implied ones
-    role_rows   the same as ({'id', 'name'}, …)
-    credential  {'id', 'name', 'restricted'} of the application credential used for the login, and its
-                'access_rules' if it is limited to some requests, or None
-    trust       {'id', 'impersonation', 'trustor_user', 'trustee_user'} of a trust, or None
+    role_rows   the same with their ids
+    credential  of the login
     """
 
     claims: Claims
@@ -105,10 +135,10 @@ class TokenData:
     domain_name: str | None = None
     system_scope: str | None = None
     roles: tuple[str, ...] = ()
-    role_rows: tuple[Any, ...] = ()
-    credential: dict[str, Any] | None = None
+    role_rows: tuple[Named, ...] = ()
+    credential: BoundCredential | None = None
     password_expires_at: datetime.datetime | None = None
-    trust: dict[str, Any] | None = None
+    trust: Trust | None = None
 
 
 def new_audit_id() -> str:

@@ -6,9 +6,9 @@ encrypted volumes. A payload is bound to the id of its secret.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING, TypedDict
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
     from nova.db.tables.rows import KeyContainersRow
     from nova.db.tables.rows import KeySecretsRow
+    from nova.json_types import JsonObject
 
 MAX_SECRETS = 100                        # of one container
 OPAQUE, SYMMETRIC, PRIVATE, PUBLIC, RSA = 'opaque', 'symmetric', 'private', 'public', 'rsa'
@@ -39,6 +40,27 @@ CONTAINERS: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {
     RSA: (frozenset({'public_key', 'private_key'}), frozenset({'private_key_passphrase'})),
     'certificate': (frozenset({'certificate'}), frozenset({'private_key', 'private_key_passphrase', 'intermediates'})),
 }
+
+
+class SecretValues(TypedDict):
+    """Columns of a new secret."""
+
+    name: str | None
+    secret_type: str
+    algorithm: str | None
+    bit_length: int | None
+    mode: str | None
+    expires_at: datetime.datetime | None
+
+
+class OrderValues(TypedDict):
+    """Columns of the secrets of an order."""
+
+    name: str | None
+    algorithm: str
+    bit_length: int
+    mode: str | None
+    expires_at: datetime.datetime | None
 
 
 class KeyStore:
@@ -53,23 +75,24 @@ class KeyStore:
 
     # ---- secrets
 
-    def create_secret(self, ctx: RequestContext, values: Mapping[str, Any], payload: Payload | None) -> str:
+    def create_secret(self, ctx: RequestContext, values: SecretValues, payload: Payload | None) -> str:
         """Store a secret and return its id.
 
-        :param values: name, secret_type, algorithm, bit_length, mode, expires_at
         :raises QuotaExceeded, Unavailable:
         """
         with self.db.writer() as conn:
             records.use(conn, _project(ctx), self.limit, {'secrets': 1})
             return self._insert(conn, ctx, values, payload, utils.utcnow())
 
-    def _insert(self, conn: Connection, ctx: RequestContext, values: Mapping[str, Any], payload: Payload | None,
+    def _insert(self, conn: Connection, ctx: RequestContext, values: SecretValues, payload: Payload | None,
                 moment: datetime.datetime) -> str:
         ident = str(uuid.uuid4())
         log.about(ident)
-        stored = self._encrypted(conn, ident, payload) if payload is not None else {}
+        columns: dict[str, Any] = {**values}
+        if payload is not None:
+            columns |= self._encrypted(conn, ident, payload)
         records.insert(conn, t.key_secrets, {'id': ident, **_owner(ctx), 'project_access': True, 'metadata': {},
-                                             **values, **stored}, moment)
+                                             **columns}, moment)
         return ident
 
     def _encrypted(self, conn: Connection, ident: str, payload: Payload) -> dict[str, str]:
@@ -172,12 +195,11 @@ class KeyStore:
 
     # ---- orders
 
-    def create_order(self, ctx: RequestContext, kind: str, meta: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    def create_order(self, ctx: RequestContext, kind: str, meta: JsonObject, values: OrderValues) -> str:
         """Generate a key or a key pair, store it, and return the id of the order.
 
         :param kind: generation.KEY or generation.ASYMMETRIC
         :param meta: of the request, as orders show it
-        :param values: name, algorithm, bit_length, mode and expires_at of the new secrets
         :raises BadRequest: the key cannot be generated
         :raises QuotaExceeded, Unavailable:
         """
@@ -198,7 +220,7 @@ class KeyStore:
                 (f'{name}_key', secret_id) for name, secret_id in ids.items()], moment) if len(made) > 1 else None
             log.about(ident)
             records.insert(conn, t.key_orders, {
-                'id': ident, **_owner(ctx), 'type': kind, 'meta': dict(meta), 'secret_id': ids.get(SYMMETRIC),
+                'id': ident, **_owner(ctx), 'type': kind, 'meta': meta, 'secret_id': ids.get(SYMMETRIC),
                 'container_id': container}, moment)
         return ident
 

@@ -34,9 +34,10 @@ def spawn(conf: cfg.ConfigOpts) -> int:
 
     Exit code 1: a VPN instance could not be created.
     """
+    from nova.db.identity import directory
     refused = 0
     with projects.api(conf, NO_PROJECT) as ask:
-        for row in sorted(projects.identity(conf).list('project'), key=lambda row: row['name']):
+        for row in sorted(projects.identity(conf).list(directory.PROJECT), key=lambda row: row['name']):
             if row['enabled']:
                 try:
                     print(f'{row["name"]}: {_run(ask, row["id"])}')

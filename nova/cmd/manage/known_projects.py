@@ -25,11 +25,11 @@ def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
     if conf.identity.backend != 'embedded':
         return _keystone_id(project)
     with api_db.reader() as conn:
-        row = directory.get(conn, 'project', id=project) or directory.get(
-            conn, 'project', domain_id=embedded.DOMAIN['id'], name=project)
+        row = directory.get(conn, directory.PROJECT, id=project) or directory.get(
+            conn, directory.PROJECT, domain_id=embedded.DOMAIN['id'], name=project)
     if row is None:
         raise exception.IdentityNotFound(noun='project', id=project)
-    return str(row['id'])
+    return row['id']
 
 
 def look_up(conf: cfg.ConfigOpts, project: str) -> str:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova.db import engine
+    from nova.db.tables.rows import IdentityProjectsRow
     from nova.identity.embedded.service import IdentityService
+    from nova.json_types import JsonDocument
 
-Row = dict[str, Any]
 Ask = Callable[..., Any]                 # the function that ``api`` yields
 PROJECT = {'metavar': 'PROJECT', 'help': 'id or name of the project'}
 DELETION_TIMEOUT_S = 120     # seconds that scrub waits for the deletion of servers
@@ -26,9 +27,10 @@ PAGE = 1000                  # servers; the API's limit of a page
 
 def list_projects(conf: cfg.ConfigOpts) -> None:
     """List the projects, with the servers that each one has."""
+    from nova.db.identity import directory
     from nova.db.projects import quotas
     service = identity(conf)
-    rows = sorted(service.list('project'), key=lambda row: row['name'])
+    rows = sorted(service.list(directory.PROJECT), key=lambda row: row['name'])
     with service.db.reader() as conn:
         servers = {row['id']: quotas.usage(conn, row['id'])['instances'] for row in rows}
     tables.print_table(('ID', 'Name', 'Enabled', 'Servers', 'Description'), [
@@ -37,19 +39,20 @@ def list_projects(conf: cfg.ConfigOpts) -> None:
 
 def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: str) -> None:
     """Create a project and print its id. If USER is given, this user gets the role "manager" in the project."""
+    from nova.db.identity import directory as queries
     from nova.identity.embedded import directory
     from nova.identity.rest import resources
     from nova.identity.rest import schemas
     service = identity(conf)
     schemas.Body(resources.PROJECT.content('create'), 'project').validate({
         'project': {'name': name, 'description': description}})
-    user = manager and (service.find('user', domain_id=directory.DOMAIN['id'], name=manager)
-                        or service.find('user', id=manager))
+    user = manager and (service.find(queries.USER, domain_id=directory.DOMAIN['id'], name=manager)
+                        or service.find(queries.USER, id=manager))
     if manager and not user:
         raise exception.IdentityNotFound(noun='user', id=manager)
     made = service.create_project(name, description=description)
     if user:
-        role, = service.list('role', name='manager', name_space='')
+        role, = service.list(queries.ROLE, name='manager', name_space='')
         service.assign_role(user['id'], role['id'], 'project', made['id'])
     print(made['id'])
 
@@ -126,9 +129,11 @@ def identity(conf: cfg.ConfigOpts) -> IdentityService:
     return assembly.identity(conf, api_db, '')
 
 
-def project_row(service: IdentityService, project: str) -> Row:
+def project_row(service: IdentityService, project: str) -> IdentityProjectsRow:
+    from nova.db.identity import directory as queries
     from nova.identity.embedded import directory
-    row = service.find('project', id=project) or service.find('project', domain_id=directory.DOMAIN['id'], name=project)
+    row = service.find(queries.PROJECT, id=project) or service.find(
+        queries.PROJECT, domain_id=directory.DOMAIN['id'], name=project)
     if row is None:
         raise exception.IdentityNotFound(noun='project', id=project)
     return row
@@ -170,7 +175,8 @@ def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
     """Yield ask(method, path, body, query, missing), which runs an operation of the API and returns the response body.
     """
     with api_calls.opened(conf) as (application, _api_db, _cells):
-        def ask(method: str, path: str, body: object = None, query: str = '', missing: bool = False) -> Any:
+        def ask(method: str, path: str, body: JsonDocument | None = None, query: str = '',
+                missing: bool = False) -> Any:
             """Run an operation.
 
             :param missing: accept that the resource is gone already

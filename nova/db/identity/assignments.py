@@ -6,15 +6,44 @@ The functions take an open connection of the API database and return plain dicts
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import sqlalchemy as sa
 
 from nova.db import engine
 from nova.db import statements
 from nova.db.tables import identity as tables
+from nova.db.tables import rows
 
 Target = tuple[str, str]
+
+
+class Role(rows.IdentityRolesRow):
+    """A role with the ids of the roles that it implies directly."""
+
+    implied: set[str]
+
+
+class Actor(TypedDict):
+    """A user or group with a role.
+
+    group_id   of the group through which a user has the role
+    """
+
+    actor: str
+    actor_id: str
+    actor_name: str
+    actor_domain_id: str
+    group_id: NotRequired[str]
+
+
+class Assignment(Actor):
+    """A role of an actor on a target."""
+
+    target_type: str
+    target_id: str
+    role_id: str
+    role_name: str
 
 # kind of actor: table of its assignments, whose first column is the actor's id
 ACTORS = {'user': tables.identity_assignments, 'group': tables.identity_group_assignments}
@@ -88,8 +117,8 @@ def held_targets(conn: sa.Connection, user_id: str) -> set[Target]:
 
 
 def listed(conn: sa.Connection, actor: str, actor_ids: Collection[str] | None = None, role_id: str | None = None,
-           targets: Collection[Target] | None = None, most: int = 0) -> list[dict[str, Any]]:
-    """Return assignments: target_type, target_id, role_id, role_name, actor, actor_id, actor_name, actor_domain_id.
+           targets: Collection[Target] | None = None, most: int = 0) -> list[Assignment]:
+    """Return assignments.
 
     :param actor: 'user' or 'group'
     :param most: maximum number of rows
@@ -112,12 +141,12 @@ def listed(conn: sa.Connection, actor: str, actor_ids: Collection[str] | None = 
 
 # ---- implied roles
 
-def roles(conn: sa.Connection) -> list[dict[str, Any]]:
-    """Return all roles, oldest first; ``implied`` is the set of ids that stored rules imply."""
+def roles(conn: sa.Connection) -> list[Role]:
+    """Return all roles, oldest first; ``implied`` has the ids that stored rules imply."""
     table, rules = tables.identity_roles, tables.identity_implied_roles
     query = (sa.select(table, rules.c.implied_role_id).outerjoin(rules, rules.c.prior_role_id == table.c.id)
              .order_by(table.c.created_at, table.c.id))
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Role] = {}
     for row in statements.dicts(conn.execute(query)):
         implied = row.pop('implied_role_id')
         entry = found.setdefault(row['id'], row | {'implied': set()})

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from collections.abc import Mapping
 import datetime
-from typing import Any, TYPE_CHECKING
+from typing import Any, Generic, TYPE_CHECKING, TypedDict, TypeVar
 import uuid
 
 import sqlalchemy as sa
@@ -19,36 +19,57 @@ from nova.db.identity import assignments
 from nova.db.tables import identity as tables
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import IdentityProjectEndpointsRow
     from nova.db.tables.rows import IdentityProjectsRow
     from nova.db.types import ColumnValues
+    from nova.db.types import Table
 
-NOUNS = {
-    'domain': tables.identity_domains,
-    'policy': tables.identity_policies,
-    'project': tables.identity_projects,
-    'user': tables.identity_users,
-    'role': tables.identity_roles,
-    'application_credential': tables.identity_application_credentials,
-    'credential': tables.identity_credentials,
-    'access_rule': tables.identity_access_rules,
-    'trust': tables.identity_trusts,
-    'group': tables.identity_groups,
-    'region': tables.identity_regions,
-    'service': tables.identity_services,
-    'endpoint': tables.identity_endpoints,
-    'endpoint_group': tables.identity_endpoint_groups,
-    'registered_limit': tables.identity_registered_limits,
-    'limit': tables.identity_limits,
-}
+NOUNS: dict[str, Table[Any]] = {}
 
 
-def get(conn: sa.Connection, noun: str, **match: object) -> dict[str, Any] | None:
+class Row(TypedDict):
+    """Columns of each resource type."""
+
+    id: str
+    created_at: datetime.datetime
+
+
+RowT = TypeVar('RowT', bound=Row)
+
+
+class Noun(str, Generic[RowT]):
+    """Name of a resource type, with the type of its rows."""
+
+
+def _noun(name: str, table: Table[RowT]) -> Noun[RowT]:
+    NOUNS[name] = table
+    return Noun(name)
+
+
+DOMAIN = _noun('domain', tables.identity_domains)
+POLICY = _noun('policy', tables.identity_policies)
+PROJECT = _noun('project', tables.identity_projects)
+USER = _noun('user', tables.identity_users)
+ROLE = _noun('role', tables.identity_roles)
+APPLICATION_CREDENTIAL = _noun('application_credential', tables.identity_application_credentials)
+CREDENTIAL = _noun('credential', tables.identity_credentials)
+ACCESS_RULE = _noun('access_rule', tables.identity_access_rules)
+TRUST = _noun('trust', tables.identity_trusts)
+GROUP = _noun('group', tables.identity_groups)
+REGION = _noun('region', tables.identity_regions)
+SERVICE = _noun('service', tables.identity_services)
+ENDPOINT = _noun('endpoint', tables.identity_endpoints)
+ENDPOINT_GROUP = _noun('endpoint_group', tables.identity_endpoint_groups)
+REGISTERED_LIMIT = _noun('registered_limit', tables.identity_registered_limits)
+LIMIT = _noun('limit', tables.identity_limits)
+
+
+def get(conn: sa.Connection, noun: Noun[RowT], **match: object) -> RowT | None:
     """Return the only row of a resource type whose columns equal ``match``, or None."""
     return statements.first(conn, NOUNS[noun], **match)
 
 
-def rows(conn: sa.Connection, noun: str, ids: Collection[str] | None = None,
-         **match: object) -> list[dict[str, Any]]:
+def rows(conn: sa.Connection, noun: Noun[RowT], ids: Collection[str] | None = None, **match: object) -> list[RowT]:
     """Return the rows of a resource type, oldest first, with these ``ids`` and with columns equal to ``match``."""
     table = NOUNS[noun]
     query = sa.select(table).filter_by(**match).order_by(table.c.created_at, table.c.id)
@@ -57,7 +78,7 @@ def rows(conn: sa.Connection, noun: str, ids: Collection[str] | None = None,
     return statements.dicts(conn.execute(query))
 
 
-def create(conn: sa.Connection, noun: str, values: ColumnValues) -> None:
+def create(conn: sa.Connection, noun: str, values: Row | ColumnValues) -> None:
     conn.execute(NOUNS[noun].insert().values(**values))
 
 
@@ -85,7 +106,7 @@ def delete_domain(conn: sa.Connection, domain_id: str) -> bool:
     """Remove a domain with its users, groups, projects and roles; return False if it does not exist."""
     for noun, remove in (('project', delete_project), ('user', delete_user), ('group', delete_group),
                          ('role', delete_role)):
-        for row in rows(conn, noun, domain_id=domain_id):
+        for row in rows(conn, Noun[Row](noun), domain_id=domain_id):
             remove(conn, row['id'])
     for kind in ('domain', 'below_domain'):
         assignments.delete_of(conn, target_type=kind, target_id=domain_id)
@@ -138,7 +159,7 @@ def delete_project_limit(conn: sa.Connection, project_id: str, registered_id: st
     statements.delete(conn, tables.identity_limits, project_id=project_id, registered_limit_id=registered_id)
 
 
-def project_endpoints(conn: sa.Connection, **match: str) -> list[dict[str, Any]]:
+def project_endpoints(conn: sa.Connection, **match: str) -> list[IdentityProjectEndpointsRow]:
     """Return what projects have of endpoints and endpoint groups, whose columns equal ``match``."""
     return statements.rows(conn, tables.identity_project_endpoints, (), **match)
 
@@ -243,7 +264,7 @@ def below(conn: sa.Connection, project_ids: Collection[str]) -> list[IdentityPro
     return found
 
 
-def above(conn: sa.Connection, project: Mapping[str, Any]) -> list[IdentityProjectsRow]:
+def above(conn: sa.Connection, project: IdentityProjectsRow) -> list[IdentityProjectsRow]:
     """Return the parent of a project, its parent, and so on."""
     found: list[IdentityProjectsRow] = []
     parent_id = project['parent_id']
@@ -275,13 +296,21 @@ def revoke(conn: sa.Connection, audit_id: str, expires_at: datetime.datetime, no
     engine.insert_ignore(conn, table, {'audit_id': audit_id, 'expires_at': expires_at, 'revoked_at': now})
 
 
-def revocations(conn: sa.Connection, since: datetime.datetime | None, most: int) -> list[dict[str, Any]]:
-    """Return revoked tokens (audit_id, revoked_at) and users (user_id, revoked_at), newest first."""
+class Revocation(TypedDict, total=False):
+    """A revoked token (audit_id), or a user whose tokens are revoked."""
+
+    audit_id: str
+    user_id: str
+    revoked_at: datetime.datetime
+
+
+def revocations(conn: sa.Connection, since: datetime.datetime | None, most: int) -> list[Revocation]:
+    """Return the newest revocations, newest first."""
     table, users = tables.identity_revoked_tokens, tables.identity_users
     queries = [(sa.select(table.c.audit_id, table.c.revoked_at), table.c.revoked_at),
                (sa.select(users.c.id.label('user_id'), users.c.tokens_revoked_until.label('revoked_at')),
                 users.c.tokens_revoked_until)]
-    found: list[dict[str, Any]] = []
+    found: list[Revocation] = []
     for query, at in queries:
         after = at.is_not(None) if since is None else at >= since
         found += statements.dicts(conn.execute(query.where(after).order_by(at.desc()).limit(most)))

@@ -21,6 +21,7 @@ from nova.db.tables import key_manager as t
 if TYPE_CHECKING:
     import datetime
 
+    from nova.db.tables.rows import KeyConsumersRow
     from nova.db.tables.rows import KeyContainersRow
     from nova.db.tables.rows import KeySecretsRow
     from nova.db.types import ColumnValues, Table
@@ -235,10 +236,10 @@ def set_acl(conn: sa.Connection, table: sa.Table, row: Listed, user_ids: Collect
 
 # ---- consumers
 
-def consumers(conn: sa.Connection, target_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+def consumers(conn: sa.Connection, target_ids: Collection[str]) -> dict[str, list[KeyConsumersRow]]:
     """Return {secret or container: [row]}, oldest first."""
     table = t.key_consumers
-    found: dict[str, list[dict[str, Any]]] = {ident: [] for ident in target_ids}
+    found: dict[str, list[KeyConsumersRow]] = {ident: [] for ident in target_ids}
     for row in statements.dicts(conn.execute(sa.select(table).where(table.c.target_id.in_(target_ids)).order_by(
             table.c.created_at, table.c.digest))):
         found[row['target_id']].append(row)

@@ -1,12 +1,14 @@
 """Tables of the embedded identity service, in the API database."""
+from __future__ import annotations
+
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
-from nova.db.tables.rows import IdentityProjectsRow
+from nova.db.tables import rows
 
 # domains that clients created; the default domain has no row
-identity_domains = table(
+identity_domains: types.Table[rows.IdentityDomainsRow] = table(
     'identity_domains',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('name', sa.String(64), nullable=False, unique=True),
@@ -17,7 +19,7 @@ identity_domains = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-identity_projects: types.Table[IdentityProjectsRow] = table(
+identity_projects: types.Table[rows.IdentityProjectsRow] = table(
     'identity_projects',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('domain_id', sa.String(64), nullable=False),
@@ -31,7 +33,7 @@ identity_projects: types.Table[IdentityProjectsRow] = table(
     sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_projects_name'),
 )
 
-identity_users = table(
+identity_users: types.Table[rows.IdentityUsersRow] = table(
     'identity_users',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('domain_id', sa.String(64), nullable=False),
@@ -60,7 +62,7 @@ identity_passwords = table(
     sa.Column('password_hash', sa.String(255), nullable=False),
 )
 
-identity_roles = table(
+identity_roles: types.Table[rows.IdentityRolesRow] = table(
     'identity_roles',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('name', sa.String(255), nullable=False),
@@ -81,7 +83,7 @@ identity_implied_roles = table(
     sa.Column('implied_role_id', sa.String(64), primary_key=True, index=True),
 )
 
-identity_groups = table(
+identity_groups: types.Table[rows.IdentityGroupsRow] = table(
     'identity_groups',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('domain_id', sa.String(64), nullable=False),
@@ -118,7 +120,7 @@ identity_group_assignments = table(
     sa.Index('ix_identity_group_assignments_target', 'target_type', 'target_id'),
 )
 
-identity_application_credentials = table(
+identity_application_credentials: types.Table[rows.IdentityApplicationCredentialsRow] = table(
     'identity_application_credentials',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('user_id', sa.String(64), nullable=False),
@@ -135,7 +137,7 @@ identity_application_credentials = table(
 )
 
 # access rules: requests to which an application credential can be limited
-identity_access_rules = table(
+identity_access_rules: types.Table[rows.IdentityAccessRulesRow] = table(
     'identity_access_rules',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('user_id', sa.String(64), nullable=False, index=True),
@@ -146,7 +148,7 @@ identity_access_rules = table(
 )
 
 # delegations of roles from one user, the trustor, to another, the trustee
-identity_trusts = table(
+identity_trusts: types.Table[rows.IdentityTrustsRow] = table(
     'identity_trusts',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('trustor_user_id', sa.String(64), nullable=False, index=True),
@@ -160,7 +162,7 @@ identity_trusts = table(
 )
 
 # TOTP secrets and EC2 key pairs of users
-identity_credentials = table(
+identity_credentials: types.Table[rows.IdentityCredentialsRow] = table(
     'identity_credentials',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('user_id', sa.String(64), nullable=False, index=True),
@@ -178,7 +180,7 @@ identity_revoked_tokens = table(
 )
 
 # regions, services and endpoints that clients created, in addition to those in the configuration
-identity_regions = table(
+identity_regions: types.Table[rows.IdentityRegionsRow] = table(
     'identity_regions',
     sa.Column('id', sa.String(255), primary_key=True),
     sa.Column('parent_region_id', sa.String(255), index=True),
@@ -187,7 +189,7 @@ identity_regions = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-identity_services = table(
+identity_services: types.Table[rows.IdentityServicesRow] = table(
     'identity_services',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('type', sa.String(255), nullable=False),
@@ -198,7 +200,7 @@ identity_services = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-identity_endpoints = table(
+identity_endpoints: types.Table[rows.IdentityEndpointsRow] = table(
     'identity_endpoints',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('service_id', sa.String(64), nullable=False, index=True),
@@ -211,7 +213,7 @@ identity_endpoints = table(
 )
 
 # endpoint groups: filters that select endpoints for the catalogs of projects
-identity_endpoint_groups = table(
+identity_endpoint_groups: types.Table[rows.IdentityEndpointGroupsRow] = table(
     'identity_endpoint_groups',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('name', sa.String(255), nullable=False),
@@ -221,7 +223,7 @@ identity_endpoint_groups = table(
 )
 
 # if a project has rows in this table, its catalog contains only these endpoints
-identity_project_endpoints = table(
+identity_project_endpoints: types.Table[rows.IdentityProjectEndpointsRow] = table(
     'identity_project_endpoints',
     sa.Column('project_id', sa.String(64), primary_key=True),
     sa.Column('kind', sa.String(16), primary_key=True),          # endpoint, endpoint_group
@@ -230,7 +232,7 @@ identity_project_endpoints = table(
 )
 
 # Unified limits. The service of a limit reads and enforces the limit.
-identity_registered_limits = table(
+identity_registered_limits: types.Table[rows.IdentityRegisteredLimitsRow] = table(
     'identity_registered_limits',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('service_id', sa.String(64), nullable=False),
@@ -243,7 +245,7 @@ identity_registered_limits = table(
 )
 
 # values that replace the default of a registered limit for a project or domain
-identity_limits = table(
+identity_limits: types.Table[rows.IdentityLimitsRow] = table(
     'identity_limits',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('registered_limit_id', sa.String(64), nullable=False),
@@ -256,7 +258,7 @@ identity_limits = table(
 )
 
 # policy documents that clients store for other services; the identity service does not evaluate them
-identity_policies = table(
+identity_policies: types.Table[rows.IdentityPoliciesRow] = table(
     'identity_policies',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('type', sa.String(255), nullable=False),

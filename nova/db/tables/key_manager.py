@@ -3,7 +3,7 @@ import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
-from nova.db.tables.rows import KeyContainersRow, KeyOrdersRow, KeySecretsRow
+from nova.db.tables.rows import KeyConsumersRow, KeyContainersRow, KeyOrdersRow, KeySecretsRow
 
 
 def _acl_columns() -> tuple[sa.Column[object], ...]:
@@ -67,7 +67,7 @@ key_acl_users = table(
 )
 
 # consumers: resources that use a secret or container, registered by the services of the resources
-key_consumers = table(
+key_consumers: types.Table[KeyConsumersRow] = table(
     'key_consumers',
     sa.Column('target_id', sa.String(36), primary_key=True),     # secret or container
     sa.Column('digest', sa.String(64), primary_key=True),        # SHA-256 of the document

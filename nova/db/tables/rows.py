@@ -82,9 +82,71 @@ HostMaintenancesRow = TypedDict('HostMaintenancesRow', {
     'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'stopped_at': datetime.datetime | None,
     'next_check_at': datetime.datetime | None, 'project_id': str | None, 'user_id': str | None})
 
+IdentityAccessRulesRow = TypedDict('IdentityAccessRulesRow', {
+    'id': str, 'user_id': str, 'service': str, 'method': str, 'path': str, 'created_at': datetime.datetime})
+
+IdentityApplicationCredentialsRow = TypedDict('IdentityApplicationCredentialsRow', {
+    'id': str, 'user_id': str, 'project_id': str, 'name': str, 'description': str | None, 'secret_hash': str,
+    'role_ids': Any, 'unrestricted': bool, 'access_rule_ids': Any, 'expires_at': datetime.datetime | None,
+    'created_at': datetime.datetime})
+
+IdentityCredentialsRow = TypedDict('IdentityCredentialsRow', {
+    'id': str, 'user_id': str, 'type': str, 'encrypted_blob': str, 'project_id': str | None,
+    'created_at': datetime.datetime})
+
+IdentityDomainsRow = TypedDict('IdentityDomainsRow', {
+    'id': str, 'name': str, 'description': str, 'enabled': bool, 'tags': Any, 'extra': Any,
+    'created_at': datetime.datetime})
+
+IdentityEndpointGroupsRow = TypedDict('IdentityEndpointGroupsRow', {
+    'id': str, 'name': str, 'description': str | None, 'filters': Any, 'created_at': datetime.datetime})
+
+IdentityEndpointsRow = TypedDict('IdentityEndpointsRow', {
+    'id': str, 'service_id': str, 'region_id': str | None, 'interface': str, 'url': str, 'enabled': bool, 'extra': Any,
+    'created_at': datetime.datetime})
+
+IdentityGroupsRow = TypedDict('IdentityGroupsRow', {
+    'id': str, 'domain_id': str, 'name': str, 'description': str, 'extra': Any, 'created_at': datetime.datetime})
+
+IdentityLimitsRow = TypedDict('IdentityLimitsRow', {
+    'id': str, 'registered_limit_id': str, 'project_id': str, 'domain_id': str, 'resource_limit': int,
+    'description': str | None, 'created_at': datetime.datetime})
+
+IdentityPoliciesRow = TypedDict('IdentityPoliciesRow', {
+    'id': str, 'type': str, 'blob': str, 'extra': Any, 'created_at': datetime.datetime})
+
+IdentityProjectEndpointsRow = TypedDict('IdentityProjectEndpointsRow', {
+    'project_id': str, 'kind': str, 'target_id': str})
+
 IdentityProjectsRow = TypedDict('IdentityProjectsRow', {
     'id': str, 'domain_id': str, 'name': str, 'description': str, 'enabled': bool, 'tags': Any, 'parent_id': str | None,
     'extra': Any, 'created_at': datetime.datetime})
+
+IdentityRegionsRow = TypedDict('IdentityRegionsRow', {
+    'id': str, 'parent_region_id': str | None, 'description': str, 'extra': Any, 'created_at': datetime.datetime})
+
+IdentityRegisteredLimitsRow = TypedDict('IdentityRegisteredLimitsRow', {
+    'id': str, 'service_id': str, 'region_id': str, 'resource_name': str, 'default_limit': int,
+    'description': str | None, 'created_at': datetime.datetime})
+
+IdentityRolesRow = TypedDict('IdentityRolesRow', {
+    'id': str, 'name': str, 'description': str | None, 'domain_id': str | None, 'name_space': str, 'extra': Any,
+    'created_at': datetime.datetime})
+
+IdentityServicesRow = TypedDict('IdentityServicesRow', {
+    'id': str, 'type': str, 'name': str | None, 'description': str | None, 'enabled': bool, 'extra': Any,
+    'created_at': datetime.datetime})
+
+IdentityTrustsRow = TypedDict('IdentityTrustsRow', {
+    'id': str, 'trustor_user_id': str, 'trustee_user_id': str, 'project_id': str, 'role_ids': Any,
+    'impersonation': bool, 'expires_at': datetime.datetime | None, 'remaining_uses': int | None,
+    'created_at': datetime.datetime})
+
+IdentityUsersRow = TypedDict('IdentityUsersRow', {
+    'id': str, 'domain_id': str, 'name': str, 'description': str | None, 'email': str | None, 'enabled': bool,
+    'default_project_id': str | None, 'password_hash': str | None, 'password_expires_at': datetime.datetime | None,
+    'tokens_revoked_until': datetime.datetime | None, 'options': Any, 'totp_step': int | None, 'extra': Any,
+    'created_at': datetime.datetime})
 
 ImageCacheTasksRow = TypedDict('ImageCacheTasksRow', {
     'id': int, 'host': str, 'image_id': str, 'request_id': str, 'project_id': str | None, 'user_id': str | None,
@@ -134,6 +196,9 @@ InstancesRow = TypedDict('InstancesRow', {
 
 JoinTokensRow = TypedDict('JoinTokensRow', {
     'id': str, 'secret': str, 'expires_at': datetime.datetime})
+
+KeyConsumersRow = TypedDict('KeyConsumersRow', {
+    'target_id': str, 'digest': str, 'project_id': str, 'document': Any, 'created_at': datetime.datetime})
 
 KeyContainersRow = TypedDict('KeyContainersRow', {
     'id': str, 'project_id': str, 'creator_id': str, 'name': str | None, 'type': str, 'project_access': bool,

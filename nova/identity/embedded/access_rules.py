@@ -1,27 +1,29 @@
 """Access rules of users: the requests that their application credentials may be limited to."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 import uuid
 
 from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db.identity import directory as queries
+from nova.db.tables.rows import IdentityAccessRulesRow
+from nova.identity import tokens
 
 MAX_ACCESS_RULES = 500                   # access rules of a user
-FIELDS = ('service', 'method', 'path')
+FIELDS: Final = ('service', 'method', 'path')
 
 
-def ids_of(conn: engine.Connection, user_id: str, given: Sequence[dict[str, Any]]) -> list[str]:
+def ids_of(conn: engine.Connection, user_id: str, given: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the ids of a user's access rules, and create those that do not exist. The caller has locked the user.
 
     :param given: rows of {'id'} or {'service', 'method', 'path'}
     :raises Forbidden: the user has too many rules
     :raises IdentityNotFound: unknown id
     """
-    known = queries.rows(conn, 'access_rule', user_id=user_id)
+    known = queries.rows(conn, queries.ACCESS_RULE, user_id=user_id)
     ids = {tuple(row[name] for name in FIELDS): row['id'] for row in known}
     own = set(ids.values())
     found = []
@@ -42,14 +44,14 @@ def ids_of(conn: engine.Connection, user_id: str, given: Sequence[dict[str, Any]
     return found
 
 
-def shown(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def shown(rows: Iterable[IdentityAccessRulesRow]) -> list[tokens.AccessRule]:
     """Return access rules as the API shows them in a credential or token."""
-    return [{name: row[name] for name in ('id', *FIELDS)} for row in rows]
+    return [{'id': row['id'], 'service': row['service'], 'method': row['method'], 'path': row['path']} for row in rows]
 
 
-def of(conn: engine.Connection, ids: Sequence[str] | None) -> list[dict[str, Any]] | None:
+def of(conn: engine.Connection, ids: Sequence[str] | None) -> list[tokens.AccessRule] | None:
     """Return the access rules of a credential, or None if all requests are allowed."""
-    return None if ids is None else shown(queries.rows(conn, 'access_rule', ids))
+    return None if ids is None else shown(queries.rows(conn, queries.ACCESS_RULE, ids))
 
 
 def delete(conn: engine.Connection, user_id: str, rule_id: str) -> bool:
@@ -59,6 +61,6 @@ def delete(conn: engine.Connection, user_id: str, rule_id: str) -> bool:
     """
     queries.lock(conn, 'user', user_id)
     if any(rule_id in (row['access_rule_ids'] or ()) for row in queries.rows(
-            conn, 'application_credential', user_id=user_id)):
+            conn, queries.APPLICATION_CREDENTIAL, user_id=user_id)):
         raise exception.Forbidden(f'Cannot delete access rule {rule_id}: an application credential uses it.')
     return queries.delete(conn, 'access_rule', rule_id)

@@ -46,14 +46,14 @@ def bootstrap(service: embedded_service.IdentityService,
 def _bootstrap(conn: engine.Connection, rounds: int, store: Callable[[dict[str, str]], None] | None) -> dict[str, str]:
     now = utils.utcnow()
     domain_id = directory.DOMAIN['id']
-    roles = {row['name']: row['id'] for row in queries.rows(conn, 'role', name_space='')}
+    roles = {row['name']: row['id'] for row in queries.rows(conn, queries.ROLE, name_space='')}
     for name in directory.ROLES:
         if name not in roles:
             roles[name] = uuid.uuid4().hex
             queries.create(conn, 'role', {'id': roles[name], 'name': name, 'created_at': now})
     if queries.count(conn, 'user'):
         return {}
-    known = {row['name']: row['id'] for row in queries.rows(conn, 'project')}
+    known = {row['name']: row['id'] for row in queries.rows(conn, queries.PROJECT)}
     made = {}
     for name, (project, role, wide_role, _cloud) in USERS.items():
         if project not in known:
@@ -84,7 +84,7 @@ def recover(service: embedded_service.IdentityService, name: str) -> str:
     :returns: the password
     :raises IdentityNotFound: unknown user
     """
-    user = service.find('user', domain_id=directory.DOMAIN['id'], name=name)
+    user = service.find(queries.USER, domain_id=directory.DOMAIN['id'], name=name)
     if user is None:
         raise exception.IdentityNotFound(noun='user', id=name)
     for credential in service.credentials.list(user_id=user['id'], type=credentials.TOTP):

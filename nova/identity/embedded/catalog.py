@@ -1,12 +1,33 @@
 """The service catalog of an all-in-one."""
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TypedDict
 
 from oslo_config import cfg
 
 Service = tuple[str, str, str]               # type, name, path or URL
-Catalog = list[dict[str, Any]]
+
+
+class Endpoint(TypedDict):
+    """Row of a catalog."""
+
+    id: str
+    interface: str
+    region: str | None
+    region_id: str | None
+    url: str
+
+
+class CatalogService(TypedDict):
+    """Service with its endpoints in a catalog."""
+
+    id: str
+    type: str
+    name: str
+    endpoints: list[Endpoint]
+
+
+Catalog = list[CatalogService]
 
 REGION = 'RegionOne'
 INTERFACES = ('public', 'internal', 'admin')

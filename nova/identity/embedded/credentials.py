@@ -8,7 +8,7 @@ import logging
 import secrets
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import TypedDict
 
 import orjson
 
@@ -17,6 +17,7 @@ from nova import utils
 from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
+from nova.db.tables.rows import IdentityCredentialsRow
 from nova.identity import tokens
 from nova.identity import totp
 
@@ -27,8 +28,28 @@ KEY_LENGTH = 128             # characters of an access key or its secret
 MIN_LENGTHS = {'access': 1, 'secret': 8}       # characters
 
 
+class Credential(IdentityCredentialsRow):
+    """A credential with its decrypted secret, which is None without the key."""
+
+    blob: str | None
+
+
+class Pair(TypedDict, total=False):
+    """An EC2 key pair; empty if the blob of the credential is malformed."""
+
+    access: str
+    secret: str
+
+
+class Changes(TypedDict, total=False):
+    """Changed values of a credential."""
+
+    blob: str
+    project_id: str | None
+
+
 class Credentials:
-    """Rows with their decrypted secret as ``blob``.
+    """Rows with their decrypted secret.
 
     :param db: the API database
     :param keys: encrypt the secrets
@@ -38,7 +59,7 @@ class Credentials:
     def __init__(self, db: engine.Database, keys: tokens.KeyRing) -> None:
         self._db, self._keys, self.changes = db, keys, 0
 
-    def create(self, user_id: str, kind: str, blob: str, project_id: str | None = None) -> dict[str, Any]:
+    def create(self, user_id: str, kind: str, blob: str, project_id: str | None = None) -> Credential:
         """Create a credential.
 
         :param kind: of KINDS
@@ -50,14 +71,14 @@ class Credentials:
         id_of = KINDS[kind].check(blob)
         if kind == EC2 and project_id is None:
             raise exception.BadRequest('A credential of type ec2 must have a project_id.')
-        row: dict[str, Any] = {'id': id_of, 'user_id': user_id, 'type': kind, 'project_id': project_id,
-                               'created_at': utils.utcnow()}
-        row['encrypted_blob'] = self._keys.encrypt_secret(row['id'], blob)
-        log.about(row['id'])
+        row: IdentityCredentialsRow = {
+            'id': id_of, 'user_id': user_id, 'type': kind, 'project_id': project_id, 'created_at': utils.utcnow(),
+            'encrypted_blob': self._keys.encrypt_secret(id_of, blob)}
+        log.about(id_of)
         self._db.run(self._insert, row)
-        return row | {'blob': blob}
+        return {**row, 'blob': blob}
 
-    def create_ec2(self, user_id: str, project_id: str | None) -> dict[str, Any]:
+    def create_ec2(self, user_id: str, project_id: str | None) -> Credential:
         """Create a new EC2 key pair.
 
         :raises IdentityNotFound, Forbidden: see ``create``
@@ -66,51 +87,47 @@ class Credentials:
         return self.create(user_id, EC2, orjson.dumps(pair).decode(), project_id)
 
     @staticmethod
-    def _insert(conn: engine.Connection, row: dict[str, Any]) -> None:
+    def _insert(conn: engine.Connection, row: IdentityCredentialsRow) -> None:
         if not queries.lock(conn, 'user', row['user_id']):          # concurrent requests cannot exceed the limit
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
         most = KINDS[row['type']].most
-        if len(queries.rows(conn, 'credential', user_id=row['user_id'], type=row['type'])) >= most:
+        if len(queries.rows(conn, queries.CREDENTIAL, user_id=row['user_id'], type=row['type'])) >= most:
             raise exception.Forbidden(f'A user can have {most} credentials of this kind.')
-        if queries.get(conn, 'credential', id=row['id']):
+        if queries.get(conn, queries.CREDENTIAL, id=row['id']):
             raise exception.Conflict('A credential with this access key already exists.')
         queries.create(conn, 'credential', row)
 
-    def get(self, credential_id: str) -> dict[str, Any]:
+    def get(self, credential_id: str) -> Credential:
         with self._db.reader() as conn:
-            row = queries.get(conn, 'credential', id=credential_id)
+            row = queries.get(conn, queries.CREDENTIAL, id=credential_id)
         if row is None:
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
         return self._with_blob(row)
 
-    def find(self, credential_id: str, kind: str) -> dict[str, Any] | None:
+    def find(self, credential_id: str, kind: str) -> Credential | None:
         """Return a credential of a kind, or None."""
         with self._db.reader() as conn:
-            row = queries.get(conn, 'credential', id=credential_id, type=kind)
+            row = queries.get(conn, queries.CREDENTIAL, id=credential_id, type=kind)
         return None if row is None else self._with_blob(row)
 
-    def list(self, **match: str) -> list[dict[str, Any]]:
+    def list(self, **match: str) -> list[Credential]:
         with self._db.reader() as conn:
-            rows = queries.rows(conn, 'credential', **match)
+            rows = queries.rows(conn, queries.CREDENTIAL, **match)
         return [self._with_blob(row) for row in rows]
 
-    def _with_blob(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _with_blob(self, row: IdentityCredentialsRow) -> Credential:
         blob = self._keys.decrypt_secret(row['id'], row['encrypted_blob'])
         if blob is None:
             LOG.error('Cannot decrypt credential %s of user %s: its token key is missing.', row['id'], row['user_id'])
-        return row | {'blob': blob}
+        return {**row, 'blob': blob}
 
-    def update(self, credential_id: str, values: dict[str, Any]) -> None:
-        """Update a credential.
-
-        :param values: ``blob`` or ``project_id``, or both
-        """
-        values = dict(values)
-        if 'blob' in values:
+    def update(self, credential_id: str, changes: Changes) -> None:
+        values: dict[str, str | None] = {'project_id': changes['project_id']} if 'project_id' in changes else {}
+        if 'blob' in changes:
             kind = self.get(credential_id)['type']
-            if KINDS[kind].check(values['blob']) != credential_id and kind == EC2:
+            if KINDS[kind].check(changes['blob']) != credential_id and kind == EC2:
                 raise exception.BadRequest('The access key of a credential cannot be changed.')
-            values['encrypted_blob'] = self._keys.encrypt_secret(credential_id, values.pop('blob'))
+            values['encrypted_blob'] = self._keys.encrypt_secret(credential_id, changes['blob'])
         if values and not self._db.run(queries.update, 'credential', credential_id, values):
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
         self.changes += 1
@@ -160,8 +177,8 @@ def _check_ec2(blob: str) -> str:
     return id_of_access(pair['access'])
 
 
-def pair_of(blob: str | None) -> dict[str, str]:
-    """Return {'access', 'secret'} of a blob; empty if it is malformed."""
+def pair_of(blob: str | None) -> Pair:
+    """Parse a blob."""
     try:
         found = orjson.loads(blob or '')
     except ValueError:
@@ -169,7 +186,7 @@ def pair_of(blob: str | None) -> dict[str, str]:
     fits = isinstance(found, dict) and all(
         isinstance(found.get(name), str) and least <= len(found[name]) <= KEY_LENGTH
         for name, least in MIN_LENGTHS.items())
-    return {name: found[name] for name in MIN_LENGTHS} if fits else {}
+    return {'access': found['access'], 'secret': found['secret']} if fits else {}
 
 
 def id_of_access(access: str) -> str:

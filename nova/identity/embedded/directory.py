@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TYPE_CHECKING, TypedDict, TypeVar, TypeVarTuple, Unpack
 
 from oslo_db import exception as db_exc
@@ -14,7 +15,14 @@ from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import assignments
 from nova.db.identity import directory as queries
+from nova.db.identity.directory import Noun
+from nova.db.identity.directory import Row
+from nova.db.identity.directory import RowT
+from nova.db.tables.rows import IdentityApplicationCredentialsRow
+from nova.db.tables.rows import IdentityDomainsRow
 from nova.db.tables.rows import IdentityProjectsRow
+from nova.db.tables.rows import IdentityRolesRow
+from nova.db.tables.rows import IdentityUsersRow
 from nova.identity import hashing as hash_pool
 from nova.identity import passwords
 from nova.identity import tokens
@@ -22,14 +30,16 @@ from nova.identity.embedded import access_rules
 from nova.identity.embedded import domains
 from nova.identity.embedded import effective_roles
 from nova.identity.embedded import password_rules
+from nova.identity.embedded.effective_roles import Reference
 
 if TYPE_CHECKING:
+    from nova.db.types import ColumnValue
+    from nova.db.types import ColumnValues
     from nova.json_types import Json
     from nova.json_types import JsonObject
 
-Row = dict[str, Any]                     # of any kind of object (noun): user, project, role, …
-Rows = list[Row]
 Tags = list[str]
+Rows = list[RowT]
 _Args = TypeVarTuple('_Args')
 _Result = TypeVar('_Result')
 Projects = list[IdentityProjectsRow]
@@ -92,50 +102,49 @@ class Directory:
 
     # ---- all nouns
 
-    def find(self, noun: str, **match: str) -> Row | None:
+    def find(self, noun: Noun[RowT], **match: ColumnValue) -> RowT | None:
         """Return the row that matches, or None."""
         with self.db.reader() as conn:
             return queries.get(conn, noun, **match)
 
-    def get(self, noun: str, row_id: str) -> dict[str, Any]:
+    def get(self, noun: Noun[RowT], row_id: str) -> RowT:
         row = self.find(noun, id=row_id)
         if row is None:
             raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
         return row
 
-    def list(self, noun: str, **match: str | bool) -> Rows:
+    def list(self, noun: Noun[RowT], **match: str | bool | None) -> Rows[RowT]:
         with self.db.reader() as conn:
             return queries.rows(conn, noun, None, **match)
 
-    def create_row(self, noun: str, values: dict[str, Any],
-                   insert: Callable[[engine.Connection, str, dict[str, Any]], None] = queries.create) -> dict[str, Any]:
+    def create_row(self, noun: Noun[RowT], values: ColumnValues,
+                   insert: Callable[[engine.Connection, str, RowT], None] = queries.create) -> RowT:
         """Create a row with a new id, unless the values have one."""
-        row: dict[str, Any] = {'id': uuid.uuid4().hex, 'created_at': utils.utcnow()}
+        row: Any = {'id': uuid.uuid4().hex, 'created_at': utils.utcnow()}
         row |= {name: value for name, value in values.items() if name != 'id' or value}
-        if 'extra' in row:
-            row['extra'] = merged_extra(None, row['extra'])
         log.about(row['id'])
         self.write(insert, noun, row, noun=noun, name=row.get('name') or row['id'])
         return row
 
-    def update_row(self, noun: str, row_id: str, values: dict[str, Any],
-                   prepare: Callable[[engine.Connection, dict[str, Any]], None] | None = None) -> dict[str, Any]:
+    def update_row(self, noun: Noun[RowT], row_id: str, values: ColumnValues,
+                   prepare: Callable[[engine.Connection, RowT], None] | None = None) -> RowT:
         """Update a row.
 
         :param prepare: function(conn, previous row), called in the same transaction
         """
-        def change(conn: engine.Connection) -> dict[str, Any]:
-            row = queries.get(conn, noun, id=row_id)
+        def change(conn: engine.Connection) -> RowT:
+            row: Any = queries.get(conn, noun, id=row_id)
             if row is None:
                 raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
             if prepare is not None:
                 prepare(conn, row)
-            if 'extra' in values:
-                values['extra'] = merged_extra(row['extra'], values['extra'])
-            if values:
-                queries.update(conn, noun, row_id, values)
-            return row | values
-        return self.write(change, noun=noun, name=values.get('name', ''))
+            changed: dict[str, Any] = {**values}
+            if 'extra' in changed:
+                changed['extra'] = merged_extra(row['extra'], changed['extra'])
+            if changed:
+                queries.update(conn, noun, row_id, changed)
+            return row | changed
+        return self.write(change, noun=noun, name=str(values.get('name', '')))
 
     def delete_with(self, noun: str, function: Callable[[engine.Connection, str], bool], row_id: str) -> None:
         """Run a function that deletes a row and returns False if it does not exist."""
@@ -146,36 +155,36 @@ class Directory:
 
     def create_project(self, name: str, *, description: str = '', enabled: bool = True, tags: Sequence[str] = (),
                        project_id: str | None = None, parent_id: str | None = None,
-                       domain_id: str = DOMAIN['id'], extra: JsonObject | None = None) -> dict[str, Any]:
+                       domain_id: str = DOMAIN['id'], extra: JsonObject | None = None) -> IdentityProjectsRow:
         """Create a project.
 
         :param parent_id: None or the domain: a top-level project
         :raises BadRequest: unknown parent, or of another domain
         :raises Forbidden: the parent is disabled, or the new project would be too deep
         """
-        return self.create_row('project', {
+        return self.create_row(queries.PROJECT, {
             'id': project_id, 'domain_id': domain_id, 'name': name, 'description': description,
-            'enabled': enabled, 'tags': list(tags), 'extra': extra,
+            'enabled': enabled, 'tags': list(tags), 'extra': merged_extra(None, extra),
             'parent_id': None if parent_id == domain_id else parent_id}, _insert_project)
 
-    def update_project(self, project_id: str, **values: Json) -> dict[str, Any]:
+    def update_project(self, project_id: str, **values: Json) -> IdentityProjectsRow:
         """Update a project.
 
         :raises Forbidden: it would be disabled above an enabled project, or enabled below a disabled one
         """
-        def prepare(conn: engine.Connection, row: dict[str, Any]) -> None:
+        def prepare(conn: engine.Connection, row: IdentityProjectsRow) -> None:
             queries.lock(conn, 'project', project_id)
             if values.get('enabled') is False and any(child['enabled'] for child in queries.below(conn, [project_id])):
                 raise exception.Forbidden(f'Cannot disable project {project_id}: a project below it is enabled.')
             if values.get('enabled') and not all(parent['enabled'] for parent in queries.above(conn, row)):
                 raise exception.Forbidden(f'Cannot enable project {project_id}: a project above it is disabled.')
-        return self.update_row('project', project_id, values, prepare)
+        return self.update_row(queries.PROJECT, project_id, values, prepare)
 
     def change_tags(self, project_id: str, change: Callable[[Tags], Tags]) -> Tags:
         """Replace the tags of a project by ``change(tags)`` and return them."""
         def apply(conn: engine.Connection) -> Tags:
             queries.lock(conn, 'project', project_id)
-            row = queries.get(conn, 'project', id=project_id)
+            row = queries.get(conn, queries.PROJECT, id=project_id)
             if row is None:
                 raise exception.IdentityNotFound(noun='project', id=project_id)
             tags: Tags = change(row['tags'])
@@ -192,7 +201,7 @@ class Directory:
 
     def tree(self, project_id: str) -> tuple[Projects, Projects]:
         """Return (projects above a project, nearest first; projects below it, nearest first)."""
-        row = self.get('project', project_id)
+        row = self.get(queries.PROJECT, project_id)
         with self.db.reader() as conn:
             return queries.above(conn, row), queries.below(conn, [project_id])
 
@@ -201,7 +210,7 @@ class Directory:
         with self.db.reader() as conn:
             return queries.projects_of(conn, user_id)
 
-    def domains_of(self, user_id: str) -> Rows:
+    def domains_of(self, user_id: str) -> Rows[IdentityDomainsRow]:
         """Return the enabled domains on which the user has a role."""
         with self.db.reader() as conn:
             held = sorted(assignments.held_targets(conn, user_id))
@@ -213,22 +222,22 @@ class Directory:
 
     def create_user(self, name: str, password: str | None = None, *, description: str | None = None,
                     email: str | None = None, enabled: bool = True, default_project_id: str | None = None,
-                    options: dict[str, Any] | None = None, user_id: str | None = None,
-                    domain_id: str = DOMAIN['id'], extra: JsonObject | None = None) -> dict[str, Any]:
+                    options: JsonObject | None = None, user_id: str | None = None,
+                    domain_id: str = DOMAIN['id'], extra: JsonObject | None = None) -> IdentityUsersRow:
         """Create a user. Without a password the user cannot log in.
 
         :raises PasswordRefused: the password violates the rules
         """
         if password is not None:
             self.rules.check(password)
-        return self.create_row('user', {
+        return self.create_row(queries.USER, {
             'id': user_id, 'domain_id': domain_id, 'name': name, 'description': description,
             'email': email, 'enabled': enabled, 'default_project_id': default_project_id,
-            'options': _merged({}, options or {}), 'extra': extra,
+            'options': _merged({}, options or {}), 'extra': merged_extra(None, extra),
             'password_hash': None if password is None else self._hashed('', password),
             'password_expires_at': None if password is None else self.rules.expires_at()}, _insert_in_domain)
 
-    def update_user(self, user_id: str, by_rules: bool = True, **given: Unpack[UserValues]) -> dict[str, Any]:
+    def update_user(self, user_id: str, by_rules: bool = True, **given: Unpack[UserValues]) -> IdentityUsersRow:
         """Update a user; a new password, or disabling, invalidates tokens.
 
         :param by_rules: False for a generated password
@@ -246,18 +255,19 @@ class Directory:
             values['tokens_revoked_until'] = utils.utcnow()
         options = values.get('options', {})
 
-        def prepare(conn: engine.Connection, user: dict[str, Any]) -> None:
+        def prepare(conn: engine.Connection, user: IdentityUsersRow) -> None:
             if 'password_hash' in values:
                 self._remember_password(conn, user)
             if options:                  # another request may change other options
-                if not queries.lock(conn, 'user', user_id) or (row := queries.get(conn, 'user', id=user_id)) is None:
+                row = queries.get(conn, queries.USER, id=user_id) if queries.lock(conn, queries.USER, user_id) else None
+                if row is None:
                     raise exception.IdentityNotFound(noun='user', id=user_id)
                 values['options'] = _merged(row['options'] or {}, options)
         if not options:
             values.pop('options', None)
-        return self.update_row('user', user_id, values, prepare)
+        return self.update_row(queries.USER, user_id, values, prepare)
 
-    def _remember_password(self, conn: engine.Connection, user: dict[str, Any]) -> None:
+    def _remember_password(self, conn: engine.Connection, user: IdentityUsersRow) -> None:
         if self.rules.history > 1 and user['password_hash'] is not None:
             queries.remember_password(conn, user['id'], user['password_hash'], self.rules.history - 1)
 
@@ -267,24 +277,25 @@ class Directory:
     # ---- roles
 
     def create_role(self, name: str, *, description: str | None = None, role_id: str | None = None,
-                    domain_id: str | None = None, extra: JsonObject | None = None) -> dict[str, Any]:
+                    domain_id: str | None = None, extra: JsonObject | None = None) -> IdentityRolesRow:
         """Create a role.
 
         :param domain_id: of a domain-specific role, which tokens do not have, but the roles that it implies
         """
-        return self.create_row('role', {'id': role_id, 'name': name, 'description': description, 'domain_id': domain_id,
-                                     'name_space': domain_id or '', 'extra': extra}, _insert_in_domain)
+        return self.create_row(queries.ROLE, {
+            'id': role_id, 'name': name, 'description': description, 'domain_id': domain_id,
+            'name_space': domain_id or '', 'extra': merged_extra(None, extra)}, _insert_in_domain)
 
-    def update_role(self, role_id: str, **values: Json) -> dict[str, Any]:
+    def update_role(self, role_id: str, **values: Json) -> IdentityRolesRow:
         self._refuse_default(role_id)
-        return self.update_row('role', role_id, values)
+        return self.update_row(queries.ROLE, role_id, values)
 
     def delete_role(self, role_id: str) -> None:
         self._refuse_default(role_id)
         self.delete_with('role', queries.delete_role, role_id)
 
     def _refuse_default(self, role_id: str) -> None:
-        role = self.get('role', role_id)
+        role = self.get(queries.ROLE, role_id)
         if effective_roles.is_default(role):
             raise exception.Forbidden(f'The default role {role["name"]} cannot be changed.')
 
@@ -306,34 +317,35 @@ class Directory:
             raise exception.IdentityNotFound(noun='role assignment', id=role_id)
 
     def _check_assignment(self, actor: str, actor_id: str, role_id: str, target_type: str, target_id: str) -> None:
-        self.get(actor, actor_id)
+        self.get(Noun[Row](actor), actor_id)
         self.check_target(target_type, target_id)
-        role = self.get('role', role_id)
+        role = self.get(queries.ROLE, role_id)
         if role['domain_id'] is not None and target_type == 'system':
             raise exception.Forbidden(f'Role {role["name"]} is domain-specific: it cannot be assigned on the system.')
 
     def check_target(self, target_type: str, target_id: str) -> None:
         if target_type in ('project', effective_roles.BELOW['project']):
-            self.get('project', target_id)
+            self.get(queries.PROJECT, target_id)
         elif target_type != 'system':
             self.domain(target_id)
 
-    def domain(self, domain_id: str) -> Row:
+    def domain(self, domain_id: str) -> IdentityDomainsRow:
         with self.db.reader() as conn:
             row = domains.find(conn, {'id': domain_id})
         if row is None:
             raise exception.IdentityNotFound(noun='domain', id=domain_id)
         return row
 
-    def held_roles(self, actor_id: str, target_type: str, target_id: str, actor: str = 'user') -> Rows:
+    def held_roles(self, actor_id: str, target_type: str, target_id: str,
+                   actor: str = 'user') -> Rows[IdentityRolesRow]:
         """Return the roles assigned to a user or group itself, without implied ones."""
-        self.get(actor, actor_id)
+        self.get(Noun[Row](actor), actor_id)
         self.check_target(target_type, target_id)
         with self.db.reader() as conn:
             held = assignments.assigned_role_ids(conn, actor, actor_id, (target_type, target_id))
-            return queries.rows(conn, 'role', ids=held)
+            return queries.rows(conn, queries.ROLE, ids=held)
 
-    def effective_roles(self, user_id: str, target_type: str, target_id: str) -> Rows:
+    def effective_roles(self, user_id: str, target_type: str, target_id: str) -> effective_roles.Roles:
         """Return the roles that a token of a user for a target has; see ``effective_roles.effective``."""
         with self.db.reader() as conn:
             return effective_roles.effective(conn, user_id, target_type, target_id)
@@ -341,14 +353,15 @@ class Directory:
     # ---- application credentials
 
     def create_application_credential(self, data: tokens.TokenData, name: str, *, secret: str | None = None,
-                                      description: str | None = None, roles: Rows | None = None,
+                                      description: str | None = None,
+                                      roles: Sequence[Reference] | None = None,
                                       expires_at: datetime.datetime | None = None, unrestricted: bool = False,
-                                      rules: Rows | None = None) -> tuple[dict[str, Any], str]:
+                                      rules: Sequence[Mapping[str, str]] | None = None,
+                                      ) -> tuple[IdentityApplicationCredentialsRow, str]:
         """Create a credential for the project of a token, with all or some of its roles.
 
         :param data: TokenData of the creator
         :param secret: None: generate one
-        :param roles: rows of {'id'} or {'name'}
         :param rules: access rules, rows of {'id'} or {'service', 'method', 'path'}; None: all requests are allowed
         :returns: (row, secret)
         :raises Forbidden: the user has too many credentials or access rules
@@ -358,12 +371,12 @@ class Directory:
         if expires_at is not None and expires_at <= utils.utcnow():
             raise exception.BadRequest('expires_at must be in the future.')
         secret = secret or passwords.generate()
-        row = self.create_row('application_credential', {
+        row = self.create_row(queries.APPLICATION_CREDENTIAL, {
             'user_id': data.user_id, 'project_id': data.project_id, 'name': name, 'description': description,
             'secret_hash': self._hashed(data.user_id, secret), 'role_ids': effective_roles.chosen(
                 data.role_rows, roles or data.role_rows, lambda key: exception.BadRequest(
                     'A role of the application credential is not one of your roles.')),
-            'unrestricted': unrestricted, 'expires_at': expires_at, 'access_rules': rules}, _insert_credential)
+            'unrestricted': unrestricted, 'expires_at': expires_at}, functools.partial(_insert_credential, rules or ()))
         return row, secret
 
     def delete_row(self, noun: str, row_id: str) -> None:
@@ -371,15 +384,17 @@ class Directory:
         self.delete_with(noun, lambda conn, found: queries.delete(conn, noun, found), row_id)
 
 
-def _insert_in_domain(conn: engine.Connection, noun: str, row: dict[str, Any]) -> None:
+def _insert_in_domain(conn: engine.Connection, noun: str,
+                      row: IdentityProjectsRow | IdentityUsersRow | IdentityRolesRow) -> None:
     if row['domain_id'] is not None:
         domains.expect(conn, row['domain_id'])
     queries.create(conn, noun, row)
 
 
-def _insert_project(conn: engine.Connection, noun: str, row: dict[str, Any]) -> None:
+def _insert_project(conn: engine.Connection, noun: str, row: IdentityProjectsRow) -> None:
     if row['parent_id'] is not None:
-        parent = queries.get(conn, noun, id=row['parent_id']) if queries.lock(conn, noun, row['parent_id']) else None
+        parent = (queries.get(conn, queries.PROJECT, id=row['parent_id'])
+                  if queries.lock(conn, noun, row['parent_id']) else None)
         if parent is None:
             raise exception.BadRequest(f'Could not find the parent project: {row["parent_id"]}.')
         if parent['domain_id'] != row['domain_id']:
@@ -399,12 +414,12 @@ def _delete_leaf(conn: engine.Connection, project_id: str) -> bool:
     return queries.delete_project(conn, project_id)
 
 
-def _insert_credential(conn: engine.Connection, noun: str, row: dict[str, Any]) -> None:
+def _insert_credential(rules: Sequence[Mapping[str, str]], conn: engine.Connection, noun: str,
+                       row: IdentityApplicationCredentialsRow) -> None:
     if not queries.lock(conn, 'user', row['user_id']):          # concurrent requests cannot exceed the limit
         raise exception.IdentityNotFound(noun='user', id=row['user_id'])
     if queries.count(conn, noun, user_id=row['user_id']) >= MAX_CREDENTIALS:
         raise exception.Forbidden(f'A user can have {MAX_CREDENTIALS} application credentials.')
-    rules = row.pop('access_rules')
     row['access_rule_ids'] = access_rules.ids_of(conn, row['user_id'], rules) if rules else None
     queries.create(conn, noun, row)
 
@@ -420,5 +435,5 @@ def merged_extra(present: JsonObject | None, changes: JsonObject | None) -> Json
     return extra or None
 
 
-def _merged(options: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _merged(options: JsonObject, changes: JsonObject) -> JsonObject:
     return {name: value for name, value in (options | changes).items() if value is not None}

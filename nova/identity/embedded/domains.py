@@ -2,17 +2,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from nova import exception
 from nova.db import engine
 from nova.db.identity import directory as queries
+from nova.db.tables.rows import IdentityDomainsRow
 from nova.identity.embedded import effective_roles
 
-DEFAULT: dict[str, Any] = effective_roles.DOMAIN
+DEFAULT = effective_roles.DOMAIN
 
 
-def find(conn: engine.Connection, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+def find(conn: engine.Connection, wanted: Mapping[str, str]) -> IdentityDomainsRow | None:
     """Return a domain, or None.
 
     :param wanted: has the ``id`` or the ``name``; the name of the default domain is case-insensitive
@@ -21,7 +21,7 @@ def find(conn: engine.Connection, wanted: Mapping[str, Any]) -> dict[str, Any] |
     value = wanted.get(key)
     if value == DEFAULT['id'] or key == 'name' and str(value or '').lower() == DEFAULT['name'].lower():
         return DEFAULT
-    return queries.get(conn, 'domain', **{key: value}) if value else None
+    return queries.get(conn, queries.DOMAIN, **{key: value}) if value else None
 
 
 def expect(conn: engine.Connection, domain_id: str) -> None:
@@ -47,5 +47,5 @@ def enabled(conn: engine.Connection, ids: Collection[str]) -> dict[str, str]:
 def names(conn: engine.Connection, ids: Collection[str], **match: bool) -> dict[str, str]:
     """Return {id: name} of the domains with these ids."""
     others = {domain_id for domain_id in ids if domain_id != DEFAULT['id']}
-    found = {row['id']: row['name'] for row in queries.rows(conn, 'domain', others, **match)} if others else {}
+    found = {row['id']: row['name'] for row in queries.rows(conn, queries.DOMAIN, others, **match)} if others else {}
     return found | ({DEFAULT['id']: DEFAULT['name']} if DEFAULT['id'] in ids else {})

@@ -1,18 +1,22 @@
 """Effective roles of users: the default roles, implied and inherited roles."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+import datetime
+from typing import Literal, TypedDict
 
 from nova.db import engine
 from nova.db.identity import assignments as queries
 from nova.db.identity import directory as rows
 from nova.db.identity.assignments import Target
+from nova.db.tables.rows import IdentityDomainsRow
+from nova.db.tables.rows import IdentityRolesRow
+from nova.identity import tokens
 
-Row = dict[str, Any]
-Rows = list[Row]
+Roles = list[queries.Role]
 
-DOMAIN: dict[str, Any] = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True}
+DOMAIN: IdentityDomainsRow = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True,
+                              'tags': [], 'extra': None, 'created_at': datetime.datetime(1970, 1, 1)}
 SYSTEM = 'all'            # the system as target of a role and as scope of a token
 
 # kind of target: kind of the assignments that the projects below it inherit
@@ -23,23 +27,30 @@ LADDER = ('admin', 'manager', 'member', 'reader')
 ROLES = (*LADDER, 'service')
 
 
-def is_default(role: Mapping[str, str | None]) -> bool:
+class Reference(TypedDict, total=False):
+    """A role in a request, with its id or its name."""
+
+    id: str
+    name: str
+
+
+def is_default(role: IdentityRolesRow) -> bool:
     """Return whether a row is a default role, and not a domain-specific role of this name."""
     return role['name'] in ROLES and role['domain_id'] is None
 
 
-def known_roles(conn: engine.Connection) -> Rows:
-    """Return all roles, oldest first; ``implied`` is the set of ids that a role implies directly."""
+def known_roles(conn: engine.Connection) -> Roles:
+    """Return all roles, oldest first."""
     found = queries.roles(conn)
     ids = {role['name']: role['id'] for role in found if role['domain_id'] is None}
     for role in found:
         if is_default(role) and role['name'] in LADDER[:-1]:
             implied = ids.get(LADDER[LADDER.index(role['name']) + 1])
-            role['implied'] |= {implied} - {None}
+            role['implied'].update([implied] if implied else ())
     return found
 
 
-def expand(held_ids: Collection[str], roles: Rows) -> Rows:
+def expand(held_ids: Collection[str], roles: Roles) -> Roles:
     """Return the rows of ``known_roles`` with these ids, and those that they imply."""
     implied = {role['id']: role['implied'] for role in roles}
     found: set[str] = set()
@@ -52,16 +63,16 @@ def expand(held_ids: Collection[str], roles: Rows) -> Rows:
     return [role for role in roles if role['id'] in found]
 
 
-def chosen(held: Sequence[Row], wanted: Sequence[Row], refusal: Callable[[str], Exception]) -> list[str]:
+def chosen(held: Sequence[tokens.Named], wanted: Sequence[Reference | tokens.Named],
+           refusal: Callable[[str], Exception]) -> list[str]:
     """Return the ids of the wanted roles.
 
     :param held: roles to choose from
-    :param wanted: rows of {'id'} or {'name'}
     :param refusal: function(id or name) -> error about a role that is not held
     """
     found: list[str] = []
     for role in wanted:
-        key = 'id' if 'id' in role else 'name'
+        key: Literal['id', 'name'] = 'id' if 'id' in role else 'name'
         row = next((row for row in held if row[key] == role[key]), None)
         if row is None:
             raise refusal(role[key])
@@ -73,14 +84,14 @@ def targets_of(conn: engine.Connection, kind: str, target_id: str) -> list[Targe
     """Return the targets whose assignments give roles on a project, a domain or the system."""
     found = [(kind, target_id)]
     if kind == 'project':
-        project = rows.get(conn, 'project', id=target_id)
+        project = rows.get(conn, rows.PROJECT, id=target_id)
         if project is not None:
             found += [(BELOW['project'], parent['id']) for parent in rows.above(conn, project)]
             found.append((BELOW['domain'], project['domain_id']))
     return found
 
 
-def effective(conn: engine.Connection, user_id: str, kind: str, target_id: str, known: Rows | None = None) -> Rows:
+def effective(conn: engine.Connection, user_id: str, kind: str, target_id: str, known: Roles | None = None) -> Roles:
     """Return the roles that a token of a user for a target has, including implied ones.
 
     Domain-specific roles are left out: they only imply other roles.

@@ -3,9 +3,9 @@
 The options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules`` of a user define the required methods.
 """
 import datetime
-from typing import Any
 
 from nova import exception
+from nova.db.tables.rows import IdentityUsersRow
 from nova.identity import tokens
 
 LIFETIME = datetime.timedelta(minutes=5)         # lifetime of a receipt: time to find the device and type the code
@@ -13,13 +13,19 @@ LIFETIME = datetime.timedelta(minutes=5)         # lifetime of a receipt: time t
 RECEIPT_METHODS = frozenset(('password', 'totp'))
 
 
-def rules_of(user: dict[str, Any]) -> list[list[str]]:
+class User(IdentityUsersRow):
+    """A user with the name of the domain."""
+
+    domain_name: str
+
+
+def rules_of(user: IdentityUsersRow) -> list[list[str]]:
     """Return the active rules, each a list of methods; []: any single method."""
     options = user['options'] or {}
     return options.get('multi_factor_auth_rules') or [] if options.get('multi_factor_auth_enabled') else []
 
 
-def check(keys: tokens.KeyRing, user: dict[str, Any], methods: tuple[str, ...], before: tokens.Receipt | None,
+def check(keys: tokens.KeyRing, user: User, methods: tuple[str, ...], before: tokens.Receipt | None,
           now: datetime.datetime) -> None:
     """Check that the methods satisfy a rule.
 

@@ -1,16 +1,20 @@
 """Inference rules, groups, and lists of role assignments."""
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 import dataclasses
 import functools
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.db import engine
 from nova.db.identity import assignments as queries
 from nova.db.identity import directory as rows
 from nova.db.identity.assignments import Target
+from nova.db.tables.rows import IdentityGroupsRow
+from nova.db.tables.rows import IdentityProjectsRow
+from nova.db.tables.rows import IdentityUsersRow
+from nova.identity import tokens
 from nova.identity.embedded import domains
 from nova.identity.embedded import effective_roles
 
@@ -19,13 +23,21 @@ if TYPE_CHECKING:
 
 BELOW = effective_roles.BELOW
 OF_DOMAIN = ('domain', BELOW['domain'])
-Row = dict[str, Any]
-Rows = list[Row]
+Roles = effective_roles.Roles
+Projects = Collection[IdentityProjectsRow]
 
 MAX_INFERENCE_RULES = 1000         # inference rules
 MAX_MEMBERS = 10000      # users of a group
 MAX_GROUPS_OF_USER = 200
 MAX_LISTED = 10000       # role assignments in one list
+
+
+class NamedAssignment(queries.Assignment):
+    """An assignment with the names of what it refers to; domains are None for kinds of actors and targets without."""
+
+    actor_domain: tokens.Named | None
+    project_domain: tokens.Named | None
+    target_name: str | None
 
 
 @dataclasses.dataclass
@@ -57,7 +69,7 @@ class Grants:
 
     # ---- inference rules
 
-    def roles(self) -> Rows:
+    def roles(self) -> Roles:
         """Return ``effective_roles.known_roles``."""
         with self._db.reader() as conn:
             return effective_roles.known_roles(conn)
@@ -67,7 +79,7 @@ class Grants:
 
         :raises Forbidden: the implied role is admin, or there are too many rules
         """
-        prior, implied = self._directory.get('role', prior_id), self._directory.get('role', implied_id)
+        prior, implied = self._directory.get(rows.ROLE, prior_id), self._directory.get(rows.ROLE, implied_id)
         if implied['name'] == 'admin' or prior_id == implied_id or implied['domain_id'] is not None:
             raise exception.Forbidden(f'Role {implied["name"]} cannot be implied by role {prior["name"]}.')
         known = self.roles()
@@ -77,7 +89,7 @@ class Grants:
             raise exception.Forbidden(f'There can be {MAX_INFERENCE_RULES} inference rules.')
         self._directory.write(queries.imply, prior_id, implied_id)
 
-    def check_implied(self, prior_id: str, implied_id: str) -> tuple[Row, Row]:
+    def check_implied(self, prior_id: str, implied_id: str) -> tuple[queries.Role, queries.Role]:
         """Return the roles of an inference rule.
 
         :raises IdentityNotFound: there is no such rule
@@ -99,25 +111,25 @@ class Grants:
 
     def add_member(self, group_id: str, user_id: str) -> None:
         """Add a user to a group; repeating it has no effect."""
-        self._directory.get('user', user_id)
-        self._directory.get('group', group_id)
+        self._directory.get(rows.USER, user_id)
+        self._directory.get(rows.GROUP, group_id)
         self._directory.write(_add_member, group_id, user_id)
 
     def remove_member(self, group_id: str, user_id: str) -> None:
         if not self._directory.write(queries.remove_member, group_id, user_id):
             raise exception.IdentityNotFound(noun=f'user in group {group_id}', id=user_id)
 
-    def members(self, group_id: str) -> Rows:
+    def members(self, group_id: str) -> list[IdentityUsersRow]:
         """Return the users of a group."""
-        self._directory.get('group', group_id)
+        self._directory.get(rows.GROUP, group_id)
         with self._db.reader() as conn:
-            return rows.rows(conn, 'user', [member[1] for member in queries.memberships(conn, [group_id])])
+            return rows.rows(conn, rows.USER, [member[1] for member in queries.memberships(conn, [group_id])])
 
-    def groups_of(self, user_id: str) -> Rows:
-        self._directory.get('user', user_id)
+    def groups_of(self, user_id: str) -> list[IdentityGroupsRow]:
+        self._directory.get(rows.USER, user_id)
         with self._db.reader() as conn:
             found = queries.memberships(conn, user_id=user_id)
-            return rows.rows(conn, 'group', [member[0] for member in found])
+            return rows.rows(conn, rows.GROUP, [member[0] for member in found])
 
     def role_ids_of(self, group_id: str) -> set[str]:
         """Return the ids of the roles that a group has on any target, and of those that they imply."""
@@ -129,7 +141,7 @@ class Grants:
         """Return the ids of the roles that a user has on any target, by groups and trusts too, and of implied ones."""
         with self._db.reader() as conn:
             found = queries.held_role_ids(conn, user_id)
-            found.update(*(trust['role_ids'] for trust in rows.rows(conn, 'trust', trustee_user_id=user_id)))
+            found.update(*(trust['role_ids'] for trust in rows.rows(conn, rows.TRUST, trustee_user_id=user_id)))
             return {role['id'] for role in effective_roles.expand(found, effective_roles.known_roles(conn))}
 
     def is_member(self, group_id: str, user_id: str) -> bool:
@@ -138,7 +150,7 @@ class Grants:
 
     # ---- lists of assignments
 
-    def listed(self, wanted: Wanted) -> Rows:
+    def listed(self, wanted: Wanted) -> list[NamedAssignment]:
         """Return the stored assignments that match, at most ``MAX_LISTED``: see ``queries.listed`` and ``_named``."""
         with self._db.reader() as conn:
             targets = self._targets(conn, wanted)
@@ -148,16 +160,16 @@ class Grants:
                     found += queries.listed(conn, actor, None if actor_id is None else [actor_id], wanted.role_id,
                                             targets, MAX_LISTED)
             return _named(conn, [row for row in found if not wanted.inherited or row['target_type'] in BELOW.values()
-                                 ][:MAX_LISTED], rows.rows(conn, 'project'))
+                                 ][:MAX_LISTED], rows.rows(conn, rows.PROJECT))
 
-    def effective(self, wanted: Wanted) -> Rows:
+    def effective(self, wanted: Wanted) -> list[NamedAssignment]:
         """Return the assignments of users that result from groups, inheritance and implied roles.
 
         Each has the names of ``_named``, and ``group_id`` if the role is that of a group.
         """
         with self._db.reader() as conn:
             known = effective_roles.known_roles(conn)
-            on, projects = self._direct(conn, wanted), rows.rows(conn, 'project')
+            on, projects = self._direct(conn, wanted), rows.rows(conn, rows.PROJECT)
             targets = None if on is None else _sources(on, projects)
             users = None if wanted.user_id is None else [wanted.user_id]
             found = queries.listed(conn, 'user', users, None, targets, MAX_LISTED)
@@ -177,7 +189,8 @@ class Grants:
             return None
         found = [(wanted.kind, wanted.target_id)]
         if wanted.subtree and domains.find(conn, {'id': wanted.target_id}) is not None:
-            found = [('project', project['id']) for project in rows.rows(conn, 'project', domain_id=wanted.target_id)]
+            found = [('project', project['id'])
+                     for project in rows.rows(conn, rows.PROJECT, domain_id=wanted.target_id)]
         elif wanted.subtree:
             found += [('project', project['id']) for project in rows.below(conn, [wanted.target_id])]
         return found
@@ -197,25 +210,22 @@ def _add_member(conn: engine.Connection, group_id: str, user_id: str) -> None:
     queries.add_member(conn, group_id, user_id)
 
 
-def _named(conn: engine.Connection, found: Rows, projects: Collection[Any]) -> Rows:
-    """Add to assignments ``target_name``, and the domains of actor and project: ``actor_domain``, ``project_domain``.
-
-    A domain has ``id`` and ``name``.
-    """
+def _named(conn: engine.Connection, found: Sequence[queries.Assignment], projects: Projects) -> list[NamedAssignment]:
+    """Add to assignments the names of their targets and domains."""
     of_project = {project['id']: project for project in projects}
     ids = {row['actor_domain_id'] for row in found} | {project['domain_id'] for project in projects}
     names = domains.names(conn, ids | {row['target_id'] for row in found if row['target_type'] in OF_DOMAIN})
-    refs = {domain_id: {'id': domain_id, 'name': name} for domain_id, name in names.items()}
-    named = []
+    refs: dict[str, tokens.Named] = {domain_id: {'id': domain_id, 'name': name} for domain_id, name in names.items()}
+    named: list[NamedAssignment] = []
     for row in found:
         project = None if row['target_type'] in OF_DOMAIN else of_project.get(row['target_id'])
-        named.append(row | {'actor_domain': refs.get(row['actor_domain_id']),
-                            'project_domain': refs.get(project['domain_id']) if project else None,
-                            'target_name': project['name'] if project else names.get(row['target_id'])})
+        named.append({**row, 'actor_domain': refs.get(row['actor_domain_id']),
+                      'project_domain': refs.get(project['domain_id']) if project else None,
+                      'target_name': project['name'] if project else names.get(row['target_id'])})
     return named
 
 
-def _sources(on: Collection[Target], projects: Collection[Any]) -> set[Target]:
+def _sources(on: Collection[Target], projects: Projects) -> set[Target]:
     """Return the targets whose assignments give roles on these, as ``effective_roles.targets_of``."""
     parents: dict[str, str | None] = {project['id']: project['parent_id'] for project in projects}
     domain_ids: dict[str, str] = {project['id']: project['domain_id'] for project in projects}
@@ -230,8 +240,8 @@ def _sources(on: Collection[Target], projects: Collection[Any]) -> set[Target]:
     return found
 
 
-def _expanded(found: Rows, members: Collection[tuple[str, str, str, str]], known: Rows, projects: Collection[Any],
-              on: Collection[Target] | None, role_id: str | None) -> Rows:
+def _expanded(found: Sequence[queries.Assignment], members: Collection[tuple[str, str, str, str]], known: Roles,
+              projects: Projects, on: Collection[Target] | None, role_id: str | None) -> list[queries.Assignment]:
     """Return the assignments of users that result from stored ones, at most ``MAX_LISTED``.
 
     Inherited assignments become those on projects, and those of groups become those of the members. Implied roles are
@@ -245,7 +255,7 @@ def _expanded(found: Rows, members: Collection[tuple[str, str, str, str]], known
     for project in projects:
         children.setdefault(project['parent_id'], []).append(project['id'])
         of_domain.setdefault(project['domain_id'], []).append(project['id'])
-    users: dict[str, list[Row]] = {}
+    users: dict[str, list[queries.Actor]] = {}
     for group_id, user_id, name, domain_id in members:
         users.setdefault(group_id, []).append({'actor': 'user', 'actor_id': user_id, 'actor_name': name,
                                                'actor_domain_id': domain_id, 'group_id': group_id})
@@ -266,17 +276,17 @@ def _expanded(found: Rows, members: Collection[tuple[str, str, str, str]], known
         return reached if wanted is None else [target for target in reached if target in wanted]
 
     @functools.cache
-    def roles(assigned_id: str) -> Rows:
+    def roles(assigned_id: str) -> Roles:
         return [role for role in effective_roles.expand([assigned_id], known)
                 if role_id in (None, role['id']) and role['domain_id'] is None]
-    result: dict[tuple[str, str, str, str], Row] = {}
+    result: dict[tuple[str, str, str, str], queries.Assignment] = {}
     for row in found:
         for kind, target_id in targets(row['target_type'], row['target_id']):
             for role in roles(row['role_id']):
-                for actor in [{}] if row['actor'] == 'user' else users.get(row['actor_id'], ()):
-                    made = row | actor
-                    result.setdefault((made['actor_id'], kind, target_id, role['id']), made | {
-                        'target_type': kind, 'target_id': target_id,
+                actors: Sequence[queries.Actor] = [row] if row['actor'] == 'user' else users.get(row['actor_id'], ())
+                for actor in actors:
+                    result.setdefault((actor['actor_id'], kind, target_id, role['id']), {
+                        **row, **actor, 'target_type': kind, 'target_id': target_id,
                         'role_id': role['id'], 'role_name': role['name']})
                 if len(result) >= MAX_LISTED:
                     return list(result.values())[:MAX_LISTED]

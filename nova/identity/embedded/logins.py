@@ -10,6 +10,9 @@ from nova import utils
 from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
+from nova.db.tables.rows import IdentityApplicationCredentialsRow
+from nova.db.tables.rows import IdentityTrustsRow
+from nova.db.tables.rows import IdentityUsersRow
 from nova.identity import tokens
 from nova.identity.embedded import checks as secret_checks
 from nova.identity.embedded import credentials as user_credentials
@@ -94,8 +97,9 @@ class Logins:
         methods = tuple(dict.fromkeys((*identity['methods'], *(earlier.methods if earlier else ()),
                                        *(before.methods if before else ()))))
         with self._directory.db.reader() as conn:
-            user = _usable(queries.get(conn, 'user', id=user_id), earlier)
-            user |= {'domain_name': domains.enabled(conn, {user['domain_id']})[user['domain_id']]}
+            found = _usable(queries.get(conn, queries.USER, id=user_id), earlier)
+            user: factors.User = {
+                **found, 'domain_name': domains.enabled(conn, {found['domain_id']})[found['domain_id']]}
             factors.check(self._keys, user, methods, earlier, now)
             ends = [now + self._lifetime] + [proof.expires_at for proof in proofs if proof.expires_at]
             scope, scope_id = _scope(conn, auth.get('scope'), user_id, bound)
@@ -140,11 +144,11 @@ class Logins:
 
     def _by_credential(self, given: dict[str, Any], address: str) -> Proof:
         credentials = given.get('user') or {}
-        row: directory.Row | None = None
+        row: IdentityApplicationCredentialsRow | None = None
         if 'id' in given:
-            row = self._directory.find('application_credential', id=given['id'])
+            row = self._directory.find(queries.APPLICATION_CREDENTIAL, id=given['id'])
         elif (user := self._user_of(credentials)) is not None:
-            row = self._directory.find('application_credential', user_id=user['id'], name=given.get('name') or '')
+            row = self._directory.find(queries.APPLICATION_CREDENTIAL, user_id=user['id'], name=given.get('name') or '')
         self._checks.secret(given.get('secret'), row['secret_hash'] if row else None,
                            (row['id'] if row else given.get('id') or _name(credentials), address),
                            row['user_id'] if row else None)
@@ -161,19 +165,20 @@ class Logins:
         return Proof(data.user_id, data.claims.expires_at, data.project_id if credential_id else None,
                      credential_id, data.claims)
 
-    def _user_of(self, credentials: dict[str, Any]) -> directory.Row | None:
+    def _user_of(self, credentials: dict[str, Any]) -> IdentityUsersRow | None:
         if 'id' in credentials:
-            return self._directory.find('user', id=credentials['id'])
+            return self._directory.find(queries.USER, id=credentials['id'])
         with self._directory.db.reader() as conn:
             domain = domains.find(conn, credentials.get('domain') or {})
-            return domain and queries.get(conn, 'user', domain_id=domain['id'], name=credentials.get('name') or '')
+            return domain and queries.get(
+                conn, queries.USER, domain_id=domain['id'], name=credentials.get('name') or '')
 
     def change_password(self, user_id: str, original: str, new: str, address: str = '') -> None:
         """Change the password of a user who knows the present one; tokens become invalid.
 
         :raises PasswordRefused: the password violates the rules or was used before
         """
-        user = self._directory.find('user', id=user_id)
+        user = self._directory.find(queries.USER, id=user_id)
         self._checks.secret(original, user['password_hash'] if user else None, (user_id, address),
                            user_id if user else None)
         if user is None or not user['enabled']:
@@ -182,7 +187,7 @@ class Logins:
         self._refuse_past(user, new, address)
         self._directory.update_user(user_id, password=new)
 
-    def _refuse_past(self, user: dict[str, Any], new: str, address: str) -> None:
+    def _refuse_past(self, user: IdentityUsersRow, new: str, address: str) -> None:
         """Check the password history. Administrators who set a password do not know it, so they are exempt."""
         if not self._directory.rules.history:
             return
@@ -193,12 +198,12 @@ class Logins:
                 self._directory.rules.refuse_past()
 
 
-def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> dict[str, Any]:
+def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> IdentityTrustsRow:
     """Return a trust for a login of its trustee.
 
     :raises Unauthorized: there is none for this user
     """
-    trust = queries.get(conn, 'trust', id=trust_id, trustee_user_id=trustee_id)
+    trust = queries.get(conn, queries.TRUST, id=trust_id, trustee_user_id=trustee_id)
     if trust is None or trusts.is_expired(trust):
         raise exception.Unauthorized()
     return trust
@@ -250,20 +255,20 @@ def _project_id(conn: engine.Connection, wanted: dict[str, Any]) -> str | None:
     if 'id' in wanted:
         return wanted['id']
     domain = domains.find(conn, wanted.get('domain') or {})
-    project = domain and queries.get(conn, 'project', domain_id=domain['id'], name=wanted.get('name'))
+    project = domain and queries.get(conn, queries.PROJECT, domain_id=domain['id'], name=wanted.get('name'))
     return project['id'] if project else None
 
 
 def _default_scope(conn: engine.Connection, user_id: str) -> tuple[str | None, str | None]:
     """Return the user's default project, if usable."""
-    user = queries.get(conn, 'user', id=user_id)
+    user = queries.get(conn, queries.USER, id=user_id)
     wanted = user and user['default_project_id']
     if wanted and any(project['id'] == wanted for project in queries.projects_of(conn, user_id)):
         return 'project', wanted
     return None, None
 
 
-def _usable(user: dict[str, Any] | None, receipt: tokens.Receipt | None) -> dict[str, Any]:
+def _usable(user: IdentityUsersRow | None, receipt: tokens.Receipt | None) -> IdentityUsersRow:
     """Check that a user may log in, and return the row.
 
     :raises Unauthorized: deleted or disabled, or the password changed after the receipt

@@ -1,11 +1,11 @@
 """Rules and lifetime of passwords."""
 import datetime
-from typing import Any
 
 import re2
 
 from nova import exception
 from nova import utils
+from nova.db.tables.rows import IdentityUsersRow
 
 IGNORE_EXPIRY = 'ignore_password_expiry'     # option of a user
 
@@ -45,6 +45,6 @@ class PasswordRules:
         return utils.utcnow() + datetime.timedelta(days=self._days) if self._days else None
 
 
-def end_of(user: dict[str, Any]) -> datetime.datetime | None:
+def end_of(user: IdentityUsersRow) -> datetime.datetime | None:
     """Return the expiry of a user's password; None: never."""
     return None if (user['options'] or {}).get(IGNORE_EXPIRY) else user['password_expires_at']

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 import re
-from typing import Any, TYPE_CHECKING
+from typing import Any, cast, Generic, Literal, TYPE_CHECKING
 import uuid
 
 from nova import exception
@@ -17,24 +17,36 @@ from nova import utils
 from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
+from nova.db.identity.directory import Noun
+from nova.db.identity.directory import RowT
 from nova.db.projects import storage_quotas
+from nova.db.tables.rows import IdentityDomainsRow
+from nova.db.tables.rows import IdentityEndpointsRow
+from nova.db.tables.rows import IdentityGroupsRow
+from nova.db.tables.rows import IdentityLimitsRow
+from nova.db.tables.rows import IdentityPoliciesRow
+from nova.db.tables.rows import IdentityRegionsRow
+from nova.db.tables.rows import IdentityRegisteredLimitsRow
+from nova.db.tables.rows import IdentityServicesRow
 from nova.identity.embedded import catalog as catalogs
 from nova.identity.embedded import domains
+from nova.identity.embedded import effective_roles
 
 if TYPE_CHECKING:
+    from nova.db.types import ColumnValues
     from nova.identity.embedded.directory import Directory
 
-Row = dict[str, Any]
-Rows = list[Row]
 BuiltIn = Callable[[], catalogs.Catalog]
 ImageLimits = Callable[[], Mapping[str, int]]
 
 _PLACEHOLDER = re.compile(r'[$%]\(([^)]*)\)s')
 PLACEHOLDERS = frozenset(('project_id', 'tenant_id', 'user_id'))
-LIMIT_KEY = ('service_id', 'region_id', 'resource_name')         # identify a registered limit
+LimitKey = Literal['service_id', 'region_id', 'resource_name']
+LIMIT_KEY: tuple[LimitKey, ...] = ('service_id', 'region_id', 'resource_name')         # identify a registered limit
+NEVER = effective_roles.DOMAIN['created_at']                     # time of rows of the configuration
 
 
-class Resources:
+class Resources(Generic[RowT]):
     """The resources of one noun.
 
     :param directory: has the database
@@ -42,30 +54,30 @@ class Resources:
     :cvar most: maximum number of stored rows
     """
 
-    noun: str
+    noun: Noun[RowT]
     most = 1000
 
     def __init__(self, directory: Directory, built_in: BuiltIn) -> None:
         self.directory, self.catalog = directory, built_in
 
-    def built_in(self) -> Rows:
+    def built_in(self) -> Sequence[RowT]:
         """Return the rows that the configuration defines."""
         return []
 
-    def list(self, **match: Any) -> Rows:
+    def list(self, **match: str | bool | None) -> Sequence[RowT]:
         own = [row for row in self.built_in() if all(row.get(name) == value for name, value in match.items())]
         return own + self.directory.list(self.noun, **match)
 
-    def get(self, row_id: str) -> Row:
+    def get(self, row_id: str) -> RowT:
         return next((row for row in self.built_in() if row['id'] == row_id), None) or self.directory.get(
             self.noun, row_id)
 
-    def create(self, given: Sequence[Row]) -> Rows:
+    def create(self, given: Sequence[ColumnValues]) -> Sequence[RowT]:
         """Create rows in one transaction.
 
         :raises Forbidden: there would be too many
         """
-        found = [{'id': uuid.uuid4().hex, **values, 'created_at': utils.utcnow()} for values in given]
+        found: Any = [{'id': uuid.uuid4().hex, **values, 'created_at': utils.utcnow()} for values in given]
         known = {row['id'] for row in self.built_in()}
 
         def insert(conn: engine.Connection) -> None:
@@ -80,10 +92,10 @@ class Resources:
         self.directory.write(insert, noun=self.noun, name=str(found[0].get('name') or found[0]['id']))
         return found
 
-    def update(self, row_id: str, values: Row) -> Row:
+    def update(self, row_id: str, values: ColumnValues) -> RowT:
         self._refuse_built_in(row_id)
         return self.directory.update_row(self.noun, row_id, values, lambda conn, row: self.check(
-            conn, row | values, row))
+            conn, cast('RowT', {**row, **values}), row))
 
     def delete(self, row_id: str) -> None:
         self._refuse_built_in(row_id)
@@ -108,7 +120,7 @@ class Resources:
         if self.is_built_in(row_id):
             raise exception.Forbidden(f'The {self.noun} {row_id} is part of the configuration and cannot be changed.')
 
-    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+    def check(self, conn: engine.Connection, row: RowT, before: RowT | None) -> None:
         """Check a row before it is stored.
 
         :param row: complete row
@@ -124,41 +136,41 @@ class Resources:
                                       f'a {noun.replace("_", " ")} belongs to it.')
 
 
-class Managed(Resources):
+class Managed(Resources[RowT]):
     """Resources that the directory itself changes.
 
     :param create, update, delete: its methods
     """
 
-    def __init__(self, directory: Directory, noun: str, create: Callable[..., Row], update: Callable[..., Row],
+    def __init__(self, directory: Directory, noun: Noun[RowT], create: Callable[..., RowT], update: Callable[..., RowT],
                  delete: Callable[[str], None]) -> None:
         super().__init__(directory, list)
         self.noun, self._create, self._update, self._delete = noun, create, update, delete
 
-    def create(self, given: Sequence[Row]) -> Rows:
+    def create(self, given: Sequence[ColumnValues]) -> Sequence[RowT]:
         return [self._create(**values) for values in given]
 
-    def update(self, row_id: str, values: Row) -> Row:
+    def update(self, row_id: str, values: ColumnValues) -> RowT:
         return self._update(row_id, **values)
 
     def delete(self, row_id: str) -> None:
         self._delete(row_id)
 
 
-class Domains(Resources):
+class Domains(Resources[IdentityDomainsRow]):
     """The default domain is part of the configuration. Names are unique."""
 
-    noun = 'domain'
+    noun = queries.DOMAIN
 
-    def built_in(self) -> Rows:
+    def built_in(self) -> Sequence[IdentityDomainsRow]:
         return [domains.DEFAULT]
 
-    def list(self, **match: Any) -> Rows:
+    def list(self, **match: str | bool | None) -> Sequence[IdentityDomainsRow]:
         if str(match.get('name')).lower() == domains.DEFAULT['name'].lower():
             match['name'] = domains.DEFAULT['name']
         return super().list(**match)
 
-    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+    def check(self, conn: engine.Connection, row: IdentityDomainsRow, before: IdentityDomainsRow | None) -> None:
         if row['name'].lower() == domains.DEFAULT['name'].lower():
             raise exception.IdentityExists(noun=self.noun, name=row['name'])
         if before is not None and before['enabled'] and not row['enabled']:
@@ -179,29 +191,30 @@ class Domains(Resources):
         self.directory.delete_with(self.noun, remove, row_id)
 
 
-class Policies(Resources):
-    noun = 'policy'
+class Policies(Resources[IdentityPoliciesRow]):
+    noun = queries.POLICY
 
 
-class Groups(Resources):
-    noun = 'group'
+class Groups(Resources[IdentityGroupsRow]):
+    noun = queries.GROUP
 
-    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+    def check(self, conn: engine.Connection, row: IdentityGroupsRow, before: IdentityGroupsRow | None) -> None:
         domains.expect(conn, row['domain_id'])
 
     def delete(self, row_id: str) -> None:
         self.directory.delete_with(self.noun, queries.delete_group, row_id)
 
 
-class Regions(Resources):
-    noun = 'region'
+class Regions(Resources[IdentityRegionsRow]):
+    noun = queries.REGION
 
-    def built_in(self) -> Rows:
-        names = {endpoint['region_id'] for service in self.catalog() for endpoint in service['endpoints']}
-        return [{'id': name, 'description': '', 'parent_region_id': None} for name in sorted(
-            names or {catalogs.REGION})]
+    def built_in(self) -> Sequence[IdentityRegionsRow]:
+        names = {name for service in self.catalog() for endpoint in service['endpoints']
+                 if (name := endpoint['region_id'])}
+        return [{'id': name, 'description': '', 'parent_region_id': None, 'extra': None, 'created_at': NEVER}
+                for name in sorted(names or {catalogs.REGION})]
 
-    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+    def check(self, conn: engine.Connection, row: IdentityRegionsRow, before: IdentityRegionsRow | None) -> None:
         """Check the parent, which must not be below the region itself."""
         parent_id, seen = row['parent_region_id'], {row['id']}
         while parent_id is not None:
@@ -209,7 +222,7 @@ class Regions(Resources):
                 raise exception.BadRequest(f'Region {parent_id} cannot be its own parent.')
             seen.add(parent_id)
             self.expect(conn, parent_id)
-            parent = queries.get(conn, 'region', id=parent_id)
+            parent = queries.get(conn, queries.REGION, id=parent_id)
             parent_id = parent['parent_region_id'] if parent else None
 
     def release(self, conn: engine.Connection, row_id: str) -> None:
@@ -217,18 +230,19 @@ class Regions(Resources):
         self.refuse_use(conn, 'endpoint', row_id, region_id=row_id)      # a registered limit stays, as in the reference
 
 
-class Services(Resources):
-    noun = 'service'
+class Services(Resources[IdentityServicesRow]):
+    noun = queries.SERVICE
 
-    def built_in(self) -> Rows:
-        return [{'id': row['id'], 'type': row['type'], 'name': row['name'], 'enabled': True, 'description': ''}
+    def built_in(self) -> Sequence[IdentityServicesRow]:
+        return [{'id': row['id'], 'type': row['type'], 'name': row['name'], 'enabled': True, 'description': '',
+                 'extra': None, 'created_at': NEVER}
                 for row in self.catalog()]
 
     def release(self, conn: engine.Connection, row_id: str) -> None:
         queries.delete_matching(conn, 'endpoint', service_id=row_id)
 
 
-class OfService(Resources):
+class OfService(Resources[RowT]):
     """Resources that belong to a service, and maybe to a region."""
 
     def __init__(self, directory: Directory, built_in: BuiltIn) -> None:
@@ -236,14 +250,16 @@ class OfService(Resources):
         self.services, self.regions = Services(directory, built_in), Regions(directory, built_in)
 
 
-class Endpoints(OfService):
-    noun = 'endpoint'
+class Endpoints(OfService[IdentityEndpointsRow]):
+    noun = queries.ENDPOINT
 
-    def built_in(self) -> Rows:
-        return [{**endpoint, 'service_id': row['id'], 'enabled': True}
+    def built_in(self) -> Sequence[IdentityEndpointsRow]:
+        return [{'id': endpoint['id'], 'service_id': row['id'], 'region_id': endpoint['region_id'],
+                 'interface': endpoint['interface'], 'url': endpoint['url'], 'enabled': True, 'extra': None,
+                 'created_at': NEVER}
                 for row in self.catalog() for endpoint in row['endpoints']]
 
-    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+    def check(self, conn: engine.Connection, row: IdentityEndpointsRow, before: IdentityEndpointsRow | None) -> None:
         self.services.expect(conn, row['service_id'])
         if row['region_id'] is not None:
             self.regions.expect(conn, row['region_id'])
@@ -256,24 +272,24 @@ class Endpoints(OfService):
         queries.delete_project_endpoints(conn, kind=self.noun, target_id=row_id)
 
 
-class RegisteredLimits(OfService):
+class RegisteredLimits(OfService[IdentityRegisteredLimitsRow]):
     """The defaults of the embedded image service are part of the configuration; their ids are names of resources.
 
     :param image_limits: function() -> {resource: limit} of the embedded image service; None: images are elsewhere
     """
 
-    noun = 'registered_limit'
+    noun = queries.REGISTERED_LIMIT
 
     def __init__(self, directory: Directory, built_in: BuiltIn, image_limits: ImageLimits | None = None) -> None:
         super().__init__(directory, built_in)
         self._image_limits = image_limits
 
-    def built_in(self) -> Rows:
+    def built_in(self) -> Sequence[IdentityRegisteredLimitsRow]:
         service_id = self._images()
         if service_id is None or self._image_limits is None:
             return []
         return [{'id': name, 'service_id': service_id, 'region_id': '', 'resource_name': name, 'default_limit': limit,
-                 'description': ''} for name, limit in self._image_limits().items()]
+                 'description': '', 'created_at': NEVER} for name, limit in self._image_limits().items()]
 
     def is_built_in(self, row_id: str) -> bool:
         return row_id in storage_quotas.IMAGES and self._images() is not None
@@ -283,7 +299,8 @@ class RegisteredLimits(OfService):
         found = [row['id'] for row in self.catalog() if row['type'] == 'image']
         return found[0] if found and self._image_limits is not None else None
 
-    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+    def check(self, conn: engine.Connection, row: IdentityRegisteredLimitsRow,
+              before: IdentityRegisteredLimitsRow | None) -> None:
         if row['service_id'] == self._images():
             raise exception.Forbidden('The registered limits of the image service are part of the configuration. '
                                       'Create a limit without a region for a project.')
@@ -292,7 +309,7 @@ class RegisteredLimits(OfService):
             self.regions.expect(conn, row['region_id'])
         if before is not None and any(row[name] != before[name] for name in LIMIT_KEY):
             self._refuse_change(conn, row['id'])
-        same = queries.get(conn, 'registered_limit', **{name: row[name] for name in LIMIT_KEY})
+        same = queries.get(conn, queries.REGISTERED_LIMIT, **{name: row[name] for name in LIMIT_KEY})
         if same is not None and same['id'] != row['id']:
             raise exception.IdentityExists(noun='registered limit', name=row['resource_name'])
 
@@ -305,30 +322,36 @@ class RegisteredLimits(OfService):
         self.refuse_use(conn, 'limit', row_id, registered_limit_id=row_id)
 
 
-class Limits(Resources):
-    """Rows also have the fields LIMIT_KEY of the registered limit."""
+class Limit(IdentityLimitsRow):
+    """A limit with the identity of its registered limit."""
 
-    noun = 'limit'
+    service_id: str
+    region_id: str
+    resource_name: str
+
+
+class Limits(Resources[IdentityLimitsRow]):
+    noun = queries.LIMIT
     most = 10000
 
     def __init__(self, directory: Directory, built_in: BuiltIn, registered: RegisteredLimits) -> None:
         super().__init__(directory, built_in)
         self._registered = registered
 
-    def list(self, **match: Any) -> Rows:
+    def list(self, **match: str | bool | None) -> Sequence[Limit]:
         registered = {row['id']: row for row in self._registered.list()}
         return [row for row in (_with_names(row, registered) for row in self.directory.list(self.noun)
                                 if row['registered_limit_id'] in registered)     # else of images that are elsewhere now
-                if all(row[name] == value for name, value in match.items())]
+                if all(row.get(name) == value for name, value in match.items())]
 
-    def get(self, row_id: str) -> Row:
+    def get(self, row_id: str) -> Limit:
         row = self.directory.get(self.noun, row_id)
         return _with_names(row, {row['registered_limit_id']: self._registered.get(row['registered_limit_id'])})
 
-    def create(self, given: Sequence[Row]) -> Rows:
+    def create(self, given: Sequence[ColumnValues]) -> Sequence[Limit]:
         rows = []
         for values in given:
-            wanted = {name: values[name] for name in LIMIT_KEY}
+            wanted = {name: str(values[name]) for name in LIMIT_KEY}
             registered = self._registered.list(**wanted)
             if not registered:
                 raise exception.BadRequest('There is no registered limit for this service, region and resource: '
@@ -337,11 +360,11 @@ class Limits(Resources):
                          'registered_limit_id': registered[0]['id']})
         return [self.get(row['id']) for row in super().create(rows)]
 
-    def update(self, row_id: str, values: Row) -> Row:
+    def update(self, row_id: str, values: ColumnValues) -> Limit:
         super().update(row_id, values)
         return self.get(row_id)
 
-    def check(self, conn: engine.Connection, row: Row, before: Row | None) -> None:
+    def check(self, conn: engine.Connection, row: IdentityLimitsRow, before: IdentityLimitsRow | None) -> None:
         if before is not None:
             return
         if bool(row['project_id']) == bool(row['domain_id']):
@@ -356,25 +379,26 @@ class Limits(Resources):
                 raise exception.BadRequest('A limit of the image service is for a project, not for a domain.')
         elif not queries.lock(conn, 'registered_limit', row['registered_limit_id']):
             raise exception.BadRequest('The registered limit was deleted.')
-        if queries.get(conn, 'limit', **{name: row[name] for name in (
+        if queries.get(conn, queries.LIMIT, **{name: row[name] for name in (
                 'registered_limit_id', 'project_id', 'domain_id')}):
             raise exception.IdentityExists(noun='limit', name=row['project_id'] or row['domain_id'])
 
 
-def _with_names(row: Row, registered: Mapping[str, Row]) -> Row:
+def _with_names(row: IdentityLimitsRow, registered: Mapping[str, IdentityRegisteredLimitsRow]) -> Limit:
     found = registered[row['registered_limit_id']]
-    return row | {name: found[name] for name in LIMIT_KEY}
+    return {**row, 'service_id': found['service_id'], 'region_id': found['region_id'],
+            'resource_name': found['resource_name']}
 
 
 KINDS = (Domains, Policies, Groups, Regions, Services, Endpoints)
 
 
-def of(directory: Directory, built_in: BuiltIn, image_limits: ImageLimits | None = None) -> dict[str, Resources]:
+def of(directory: Directory, built_in: BuiltIn, image_limits: ImageLimits | None = None) -> dict[str, Resources[Any]]:
     """Return {noun: Resources}; the parameters are those of RegisteredLimits."""
     d, registered = directory, RegisteredLimits(directory, built_in, image_limits)
-    managed = (Managed(d, 'project', d.create_project, d.update_project, d.delete_project),
-               Managed(d, 'user', d.create_user, d.update_user, d.delete_user),
-               Managed(d, 'role', d.create_role, d.update_role, d.delete_role))
+    managed = (Managed(d, queries.PROJECT, d.create_project, d.update_project, d.delete_project),
+               Managed(d, queries.USER, d.create_user, d.update_user, d.delete_user),
+               Managed(d, queries.ROLE, d.create_role, d.update_role, d.delete_role))
     return {kind.noun: kind for kind in (*managed, *(kind(d, built_in) for kind in KINDS), registered,
                                          Limits(d, built_in, registered))}
 
@@ -387,10 +411,12 @@ def catalog(conn: engine.Connection, built_in: catalogs.Catalog, values: Mapping
 
     :param values: {name of PLACEHOLDERS: value}
     """
-    endpoints, services = (queries.rows(conn, noun, enabled=True) for noun in ('endpoint', 'service'))
+    endpoints, services = (queries.rows(conn, queries.ENDPOINT, enabled=True),
+                           queries.rows(conn, queries.SERVICE, enabled=True))
     if not endpoints and not services:
         return built_in
-    found = {row['id']: row | {'endpoints': [*row['endpoints']]} for row in built_in}
+    found: dict[str, catalogs.CatalogService] = {
+        row['id']: {**row, 'endpoints': [*row['endpoints']]} for row in built_in}
     found |= {row['id']: {'id': row['id'], 'type': row['type'], 'name': row['name'] or '', 'endpoints': []}
               for row in services}
     for row in endpoints:

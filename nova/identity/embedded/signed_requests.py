@@ -6,7 +6,6 @@ from collections.abc import Callable
 import datetime
 import threading
 import time
-from typing import Any
 
 from nova import exception
 from nova import utils
@@ -38,9 +37,10 @@ class SignedRequests:
         self._lifetime = min(lifetime, signatures.VALID)
         self._shared_for = min(SHARED, self._lifetime / 4)
         # (credential, user, project): (token, reused until)
-        self._last: collections.OrderedDict[tuple[str, ...], tuple[str, datetime.datetime]] = collections.OrderedDict()
+        self._last: collections.OrderedDict[
+            tuple[str, str, str | None], tuple[str, datetime.datetime]] = collections.OrderedDict()
         # access key: (row, secret, change counter of the credentials, cached until)
-        self._read: collections.OrderedDict[str, tuple[dict[str, Any], str, int, float]] = collections.OrderedDict()
+        self._read: collections.OrderedDict[str, tuple[pairs.Credential, str, int, float]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def authenticate(self, signed: signatures.SignedRequest, address: str = '', shared: bool = False,
@@ -75,7 +75,7 @@ class SignedRequests:
         _owner, secret = self._pair(access)
         return signatures.key_of_scope(secret, scope) if secret else None
 
-    def _pair(self, access: str) -> tuple[dict[str, Any] | None, str | None]:
+    def _pair(self, access: str) -> tuple[pairs.Credential | None, str | None]:
         """Return (row of the credential, its secret), cached for some seconds unless a credential changed in this
         process.
         """
@@ -101,12 +101,12 @@ class SignedRequests:
         assert row is not None           # otherwise the check has failed
         return self._again(row, now) if shared else self._issue(row, now)
 
-    def _issue(self, row: dict[str, Any], now: datetime.datetime) -> tuple[str, tokens.TokenData]:
+    def _issue(self, row: pairs.Credential, now: datetime.datetime) -> tuple[str, tokens.TokenData]:
         return self._tokens.issue(tokens.Claims(
             row['user_id'], 'project', row['project_id'], ('ec2credential',), now, now + self._lifetime,
             (tokens.new_audit_id(),), None))
 
-    def _again(self, row: dict[str, Any], now: datetime.datetime) -> tuple[str, tokens.TokenData]:
+    def _again(self, row: pairs.Credential, now: datetime.datetime) -> tuple[str, tokens.TokenData]:
         """Return the recent token of the key pair, or a new one. [identity] validation_cache_time applies as to any
         token.
         """

@@ -14,6 +14,7 @@ from nova import utils
 from nova.db import engine
 from nova.db.cells.cells import UNREACHABLE
 from nova.db.identity import directory as queries
+from nova.db.tables.rows import IdentityUsersRow
 from nova.identity import tokens
 from nova.identity.embedded import access_rules
 from nova.identity.embedded import domains
@@ -105,17 +106,17 @@ class TokenService:
                 self._cache.popitem(last=False)
 
 
-def load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | None = None) -> tokens.TokenData:
+def load(conn: engine.Connection, claims: tokens.Claims, user: IdentityUsersRow | None = None) -> tokens.TokenData:
     """Load the current TokenData of these claims.
 
     :param user: the user's row, if already read
     :raises Unauthorized: revoked, or user, project, domains or roles were removed, disabled or changed
     """
-    user = user or queries.get(conn, 'user', id=claims.user_id)
+    user = user or queries.get(conn, queries.USER, id=claims.user_id)
     if (user is None or not user['enabled'] or queries.revoked(conn, claims.audit_ids[0])
             or user['tokens_revoked_until'] and claims.issued_at <= user['tokens_revoked_until']):
         raise exception.Unauthorized()
-    project = queries.get(conn, 'project', id=claims.scope_id) if claims.scope == 'project' else None
+    project = queries.get(conn, queries.PROJECT, id=claims.scope_id) if claims.scope == 'project' else None
     scope_domain = project['domain_id'] if project else claims.scope_id if claims.scope == 'domain' else None
     names = domains.enabled(conn, {user['domain_id'], scope_domain or user['domain_id']})
     facts: dict[str, Any] = {}
@@ -145,18 +146,18 @@ def load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | 
                             user_domain_id=user['domain_id'], user_domain_name=names[user['domain_id']], **facts)
 
 
-def _bounded(conn: engine.Connection, claims: tokens.Claims, held: list[dict[str, Any]],
-             known: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _bounded(conn: engine.Connection, claims: tokens.Claims, held: effective_roles.Roles,
+             known: effective_roles.Roles) -> tuple[tokens.BoundCredential, effective_roles.Roles]:
     """Return (application credential of a token, roles that it grants).
 
     A credential is invalid if it is expired or deleted, or if its owner has lost one of its roles.
     """
-    row = queries.get(conn, 'application_credential', id=claims.credential_id)
+    row = queries.get(conn, queries.APPLICATION_CREDENTIAL, id=claims.credential_id)
     if (row is None or row['user_id'] != claims.user_id or row['project_id'] != claims.scope_id
             or row['expires_at'] and row['expires_at'] <= utils.utcnow()
             or not set(row['role_ids']) <= {role['id'] for role in held}):
         raise exception.Unauthorized()
-    shown = {'id': row['id'], 'name': row['name'], 'restricted': not row['unrestricted']}
+    shown: tokens.BoundCredential = {'id': row['id'], 'name': row['name'], 'restricted': not row['unrestricted']}
     rules = access_rules.of(conn, row['access_rule_ids'])
     if rules is not None:
         shown['access_rules'] = rules

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import datetime
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import utils
@@ -15,9 +15,9 @@ from nova.identity.embedded import domains
 from nova.identity.embedded import effective_roles
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import IdentityRolesRow
+    from nova.db.tables.rows import IdentityTrustsRow
     from nova.identity.embedded.directory import Directory
-
-Row = dict[str, Any]
 
 MAX_TRUSTS = 200                   # trusts of a trustor
 
@@ -31,54 +31,55 @@ class Trusts:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
 
-    def create(self, data: tokens.TokenData, trustee_id: str, project_id: str, roles: Sequence[dict[str, str]],
-               impersonation: bool, expires_at: datetime.datetime | None, remaining_uses: int | None) -> Row:
+    def create(self, data: tokens.TokenData, trustee_id: str, project_id: str,
+               roles: Sequence[effective_roles.Reference], impersonation: bool, expires_at: datetime.datetime | None,
+               remaining_uses: int | None) -> IdentityTrustsRow:
         """Create a trust of the caller.
 
         :param data: of the caller's token
-        :param roles: rows of {'id'} or {'name'}; the trustor must have each on the project
+        :param roles: the trustor must have each on the project
         :raises Forbidden: the trustor does not have a role, or has too many trusts
         :raises IdentityNotFound: unknown trustee
         """
         if expires_at is not None and expires_at <= utils.utcnow():
             raise exception.BadRequest('expires_at must be in the future.')
-        self._directory.get('user', trustee_id)
+        self._directory.get(queries.USER, trustee_id)
         # an unknown project looks like one on which the trustor has no role
         held = self._directory.effective_roles(data.user_id, 'project', project_id) if self._directory.find(
-            'project', id=project_id) else []
+            queries.PROJECT, id=project_id) else []
         if data.credential is not None:          # the credential may have fewer roles than its owner
             names = data.roles if project_id == data.project_id else ()
             held = [role for role in held if role['name'] in names]
-        return self._directory.create_row('trust', {
+        return self._directory.create_row(queries.TRUST, {
             'trustor_user_id': data.user_id, 'trustee_user_id': trustee_id, 'project_id': project_id,
             'role_ids': effective_roles.chosen(held, roles, lambda key: exception.Forbidden(
                 f'The trustor does not have the role {key} on this project.')),
             'impersonation': impersonation, 'expires_at': expires_at, 'remaining_uses': remaining_uses}, _insert)
 
-    def get(self, trust_id: str, user_id: str | None = None) -> Row:
+    def get(self, trust_id: str, user_id: str | None = None) -> IdentityTrustsRow:
         """Return a trust.
 
         :param user_id: must be the trustor or the trustee; None: any trust
         :raises IdentityNotFound: unknown or expired trust, or of other users
         """
-        row = self._directory.find('trust', id=trust_id)
+        row = self._directory.find(queries.TRUST, id=trust_id)
         if row is None or is_expired(row) or user_id not in (None, row['trustor_user_id'], row['trustee_user_id']):
             raise exception.IdentityNotFound(noun='trust', id=trust_id)
         return row
 
-    def matching(self, **match: str) -> list[Row]:
+    def matching(self, **match: str) -> list[IdentityTrustsRow]:
         """Return the trusts that have not expired."""
-        return [row for row in self._directory.list('trust', **match) if not is_expired(row)]
+        return [row for row in self._directory.list(queries.TRUST, **match) if not is_expired(row)]
 
     def delete(self, trust_id: str) -> None:
         self._directory.delete_row('trust', trust_id)
 
-    def roles(self, row: Row) -> list[Row]:
+    def roles(self, row: IdentityTrustsRow) -> list[IdentityRolesRow]:
         """Return the roles of a trust."""
         with self._directory.db.reader() as conn:
-            return queries.rows(conn, 'role', row['role_ids'])
+            return queries.rows(conn, queries.ROLE, row['role_ids'])
 
-    def use(self, row: Row) -> None:
+    def use(self, row: IdentityTrustsRow) -> None:
         """Count an issued token.
 
         :raises Unauthorized: the trust has been used as often as it may
@@ -89,16 +90,17 @@ class Trusts:
                     raise exception.Unauthorized()
 
 
-def is_expired(row: Row) -> bool:
+def is_expired(row: IdentityTrustsRow) -> bool:
     return row['expires_at'] is not None and row['expires_at'] <= utils.utcnow()
 
 
-def user_of(row: Row) -> str:
+def user_of(row: IdentityTrustsRow) -> str:
     """Return the user id in the tokens of a trust: of the trustor with impersonation, else of the trustee."""
     return row['trustor_user_id' if row['impersonation'] else 'trustee_user_id']
 
 
-def load(conn: engine.Connection, claims: tokens.Claims, known: list[Row]) -> tuple[Row, list[Row]]:
+def load(conn: engine.Connection, claims: tokens.Claims, known: effective_roles.Roles,
+         ) -> tuple[tokens.Trust, effective_roles.Roles]:
     """Return (trust of a token in the form of the token document, roles that it grants).
 
     The token ends when the trust is deleted or expired, when the trustor loses one of its roles, and when the tokens of
@@ -107,11 +109,11 @@ def load(conn: engine.Connection, claims: tokens.Claims, known: list[Row]) -> tu
     :param known: result of ``effective_roles.known_roles``
     :raises Unauthorized: the token is not valid
     """
-    row = queries.get(conn, 'trust', id=claims.trust_id)
+    row = queries.get(conn, queries.TRUST, id=claims.trust_id)
     if row is None or is_expired(row) or (user_of(row), row['project_id']) != (claims.user_id, claims.scope_id):
         raise exception.Unauthorized()
     for user_id in (row['trustor_user_id'], row['trustee_user_id']):
-        user = queries.get(conn, 'user', id=user_id)
+        user = queries.get(conn, queries.USER, id=user_id)
         if (user is None or not user['enabled']
                 or user['tokens_revoked_until'] and claims.issued_at <= user['tokens_revoked_until']):
             raise exception.Unauthorized()
@@ -124,7 +126,7 @@ def load(conn: engine.Connection, claims: tokens.Claims, known: list[Row]) -> tu
             effective_roles.expand(row['role_ids'], known))
 
 
-def _insert(conn: engine.Connection, noun: str, row: Row) -> None:
+def _insert(conn: engine.Connection, noun: str, row: IdentityTrustsRow) -> None:
     if not queries.lock(conn, 'user', row['trustor_user_id']):       # concurrent requests cannot exceed the limit
         raise exception.IdentityNotFound(noun='user', id=row['trustor_user_id'])
     queries.delete_expired_trusts(conn, row['trustor_user_id'], row['created_at'])

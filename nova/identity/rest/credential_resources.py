@@ -1,6 +1,6 @@
 """Credentials of users: TOTP secrets and EC2 key pairs."""
 import base64
-from typing import Any
+from collections.abc import Mapping
 
 from nova import exception
 from nova.db.audit import log
@@ -17,8 +17,7 @@ from nova.web.resource import Document
 from nova.web.resource import One
 from nova.web.routes import Route
 
-Row = dict[str, Any]
-Rows = list[Row]
+Rows = list[credentials.Credential]
 LIST, CREATE = 'identity:list_credentials', 'identity:create_credential'
 GET, UPDATE, DELETE = 'identity:get_credential', 'identity:update_credential', 'identity:delete_credential'
 _USER = 'target.credential.user_id'
@@ -49,7 +48,7 @@ def _within_reach(req: Request, rows: Rows) -> Rows:
     return [row for row in rows if may[row['type'], row['project_id']]]
 
 
-def _allowed(req: Request, credential_id: str, rule: str) -> Row:
+def _allowed(req: Request, credential_id: str, rule: str) -> credentials.Credential:
     """Return a credential that a rule allows the caller to access; to others it is missing."""
     req.refuse_restricted()
     row = req.service.credentials.get(credential_id)
@@ -59,7 +58,7 @@ def _allowed(req: Request, credential_id: str, rule: str) -> Row:
     return row
 
 
-def _project(req: Request, user_id: str, given: Row) -> str | None:
+def _project(req: Request, user_id: str, given: Mapping[str, str | None]) -> str | None:
     """Return the project in a body; the user must have a role on it."""
     wanted = given.get('project_id')
     if wanted is not None and wanted not in {row['id'] for row in req.service.projects_of(user_id)}:
@@ -89,19 +88,19 @@ def show_user_credential(req: Request, credential_id: str) -> Stored:
     return _allowed(req, credential_id, GET)
 
 
-def update_user_credential(req: Request, credential_id: str) -> Stored:
+def update_user_credential(req: Request, credential_id: str) -> credentials.Credential:
     row, given = _allowed(req, credential_id, UPDATE), req.body
     if given.get('user_id', row['user_id']) != row['user_id']:
         raise exception.Forbidden('The user of a credential cannot be changed.')
     if given.get('type', row['type']) != row['type']:
         raise exception.BadRequest(f'The type of a credential cannot be changed: it is {row["type"]}.')
-    values = {'blob': given['blob']} if 'blob' in given else {}
+    values: credentials.Changes = {'blob': given['blob']} if 'blob' in given else {}
     if given.get('project_id', row['project_id']) != row['project_id']:
         if row['type'] == credentials.EC2:
             raise exception.Forbidden('The project of an ec2 credential cannot be changed.')
         values['project_id'] = _project(req, row['user_id'], given)
     req.service.credentials.update(credential_id, values)
-    return row | values
+    return {**row, **values}
 
 
 def delete_user_credential(req: Request, credential_id: str) -> None:
@@ -111,14 +110,18 @@ def delete_user_credential(req: Request, credential_id: str) -> None:
 
 # ---- EC2 keys, Keystone's older resource
 
-def list_ec2(req: Request, user_id: str) -> Rows:
+class Ec2Credential(credentials.Credential, credentials.Pair):
+    """A credential with its key pair."""
+
+
+def list_ec2(req: Request, user_id: str) -> list[Ec2Credential]:
     req.refuse_restricted()
     rows = _within_reach(req, req.service.credentials.list(user_id=user_id, type=credentials.EC2))
     return [_with_pair(row) for row in rows if row['blob']]
 
 
-def _with_pair(row: Row) -> Row:
-    return row | credentials.pair_of(row['blob'])
+def _with_pair(row: credentials.Credential) -> Ec2Credential:
+    return {**row, **credentials.pair_of(row['blob'])}
 
 
 def create_ec2(req: Request, user_id: str) -> Stored:
@@ -128,7 +131,7 @@ def create_ec2(req: Request, user_id: str) -> Stored:
     return _with_pair(req.service.credentials.create_ec2(user_id, project_id))
 
 
-def _of_access(req: Request, user_id: str, access: str) -> Row:
+def _of_access(req: Request, user_id: str, access: str) -> credentials.Credential:
     req.refuse_restricted()
     row = req.service.credentials.get(credentials.id_of_access(access))
     if row['user_id'] != user_id or row['type'] != credentials.EC2:

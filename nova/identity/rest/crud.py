@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nova import exception
+from nova.db.identity import directory as queries
+from nova.db.tables.rows import IdentityDomainsRow
+from nova.db.tables.rows import IdentityRolesRow
 from nova.identity.embedded import password_rules
 from nova.identity.embedded.resources import Resources
 from nova.identity.rest import operations
@@ -20,7 +23,7 @@ from nova.web.resource import One
 from nova.web.resource import shape
 from nova.web.routes import Route
 
-Rows = list[dict[str, Any]]
+Rows = Sequence[Any]
 RouteRules = tuple[str | None, tuple[str, ...]]
 Match = dict[str, str | bool | None]
 
@@ -41,7 +44,7 @@ class Crud:
     def __init__(self, kind: schemas.Kind, shown: schemas.Kind | None = None) -> None:
         self.kind, self.shown = kind, shown or kind
 
-    def store(self, req: Request) -> Resources:
+    def store(self, req: Request) -> Resources[Any]:
         return req.service.resources[self.kind.name]
 
     def match(self, req: Request) -> Match:
@@ -138,9 +141,16 @@ class InDomain(Crud):
         return super().update(req, **parts)
 
 
-def _as_project(row: Stored) -> Stored:
-    """Return the row of the project that acts as a domain."""
-    return {'tags': [], **row, 'domain_id': None, 'parent_id': None, 'is_domain': True}
+class DomainProject(IdentityDomainsRow):
+    """The project that acts as a domain."""
+
+    domain_id: None
+    parent_id: None
+    is_domain: bool
+
+
+def _as_project(row: IdentityDomainsRow) -> DomainProject:
+    return {**row, 'domain_id': None, 'parent_id': None, 'is_domain': True}
 
 
 _NOT_OF_DOMAIN = ('domain_id', 'parent_id')          # fields of a project that its domain does not have
@@ -155,7 +165,7 @@ class Projects(InDomain):
         rule, checks = super().rules(verb, plural)
         return rule, (*checks, f'identity:{verb}_domain{"s" if plural else ""}')
 
-    def _domains(self, req: Request, verb: str, row_id: str) -> Resources | None:
+    def _domains(self, req: Request, verb: str, row_id: str) -> Resources[Any] | None:
         """Return the store of the domains if an ID is that of a domain.
 
         :raises Forbidden: the caller may not do this with the domain
@@ -201,7 +211,7 @@ class Projects(InDomain):
         if domains is not None:
             row_id, = parts.values()
             return _as_project(domains.update(row_id, self._of_domain(req, new=False)))
-        row: dict[str, Any] = super().show(req, **parts)
+        row: Any = super().show(req, **parts)
         if req.body.get('parent_id', ...) in (None, row['domain_id']):
             req.body['parent_id'] = None                    # a top-level project
         return super().update(req, **parts)
@@ -211,7 +221,7 @@ class Projects(InDomain):
         parent_id = values.get('parent_id')
         if not parent_id:
             return req.domain_id
-        parent = req.service.find('project', id=str(parent_id))
+        parent = req.service.find(queries.PROJECT, id=str(parent_id))
         with exception.AsBadRequest(exception.IdentityNotFound):
             return str(parent['domain_id'] if parent else req.service.domain(str(parent_id))['id'])
 
@@ -238,7 +248,7 @@ class Projects(InDomain):
         domains = self._domains(req, 'get', *parts.values())
         if domains is not None:
             return _as_project(domains.get(*parts.values()))
-        row: dict[str, Any] = super().show(req, **parts)
+        row: Any = super().show(req, **parts)
         query = req.query
         if not any(f'{name}_as_{form}' in query for name in ('parents', 'subtree') for form in ('list', 'ids')):
             return row
@@ -319,12 +329,12 @@ class Roles(Crud):
     def match(self, req: Request) -> Match:
         return {'domain_id': None} | super().match(req)            # domain-specific roles are listed on demand
 
-    def _authorized(self, req: Request, verb: str, role_id: str) -> dict[str, Any]:
+    def _authorized(self, req: Request, verb: str, role_id: str) -> IdentityRolesRow:
         """Return a role after checking the rule of an operation on it.
 
         :raises IdentityNotFound: the role does not exist
         """
-        row = req.service.find('role', id=role_id)
+        row = req.service.find(queries.ROLE, id=role_id)
         req.authorize_path(_of_role(verb)[bool(row and row['domain_id'])], {'role_id': role_id})
         if row is None:
             raise exception.IdentityNotFound(noun='role', id=role_id)
@@ -402,11 +412,11 @@ class Limits(RegisteredLimits):
                 or row['domain_id'] and row['domain_id'] == req.caller.domain_id]
 
     def show(self, req: Request, **parts: str) -> Stored:
-        row: dict[str, Any] = super().show(req, **parts)
+        row: Any = super().show(req, **parts)
         # an attribute that the limit lacks must not equal the missing domain of a caller
         target = {'target.limit.domain.id': row['domain_id']} if not row['project_id'] else {
             'target.limit.project_id': row['project_id'],
-            'target.limit.project.domain_id': req.service.get('project', row['project_id'])['domain_id']}
+            'target.limit.project.domain_id': req.service.get(queries.PROJECT, row['project_id'])['domain_id']}
         if not req.allows(self.SHOW, target):
             raise exception.IdentityNotFound(noun='limit', id=row['id'])
         return row

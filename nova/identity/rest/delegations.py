@@ -1,10 +1,14 @@
 """Trusts, access rules of application credentials, and revocation events."""
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
 
 from nova import exception
 from nova.db.identity import directory as queries
+from nova.db.tables.rows import IdentityAccessRulesRow
+from nova.db.tables.rows import IdentityRolesRow
+from nova.db.tables.rows import IdentityTrustsRow
 from nova.identity.embedded import access_rules
 from nova.identity.rest import operations
 from nova.identity.rest import schemas
@@ -18,8 +22,7 @@ from nova.identity.rest.schemas import Page
 from nova.web.resource import One
 from nova.web.routes import Route
 
-Row = dict[str, Any]
-Rows = list[Row]
+RowT = TypeVar('RowT', bound=queries.Row)
 
 MOST_EVENTS = 5000
 
@@ -44,7 +47,7 @@ def create_trust(req: Request) -> Stored:
         operations.end_of(given), given.get('remaining_uses'))
 
 
-def _trust(req: Request, trust_id: str, rule: str) -> Row:
+def _trust(req: Request, trust_id: str, rule: str) -> IdentityTrustsRow:
     """Return a trust that a rule allows the caller to access; to users who may not see it, it is missing."""
     row = req.service.trusts.get(trust_id)
     users = {TRUSTOR: row['trustor_user_id'], TRUSTEE: row['trustee_user_id']}
@@ -54,7 +57,7 @@ def _trust(req: Request, trust_id: str, rule: str) -> Row:
     return row
 
 
-def list_trusts(req: Request) -> Rows:
+def list_trusts(req: Request) -> list[IdentityTrustsRow]:
     match = {name: req.query[name] for name in TRUST.filters if req.query.get(name)}
     asked = [(OF_TRUSTOR, {TRUSTOR: match['trustor_user_id']})] if 'trustor_user_id' in match else []
     asked += [(OF_TRUSTEE, {TRUSTEE: match['trustee_user_id']})] if 'trustee_user_id' in match else []
@@ -73,7 +76,7 @@ def delete_trust(req: Request, trust_id: str) -> None:
     req.service.trusts.delete(trust_id)
 
 
-def list_trust_roles(req: Request, trust_id: str) -> Rows:
+def list_trust_roles(req: Request, trust_id: str) -> list[IdentityRolesRow]:
     return req.service.trusts.roles(_trust(req, trust_id, LIST_ROLES))
 
 
@@ -81,7 +84,7 @@ def show_trust_role(req: Request, trust_id: str, role_id: str) -> Stored:
     return _one_of(req.service.trusts.roles(_trust(req, trust_id, GET_ROLE)), 'role', role_id)
 
 
-def _one_of(rows: Rows, noun: str, row_id: str) -> Row:
+def _one_of(rows: Sequence[RowT], noun: str, row_id: str) -> RowT:
     """Return the row with an id.
 
     :raises IdentityNotFound:
@@ -94,14 +97,14 @@ def _one_of(rows: Rows, noun: str, row_id: str) -> Row:
 
 # ---- access rules
 
-def list_access_rules(req: Request, user_id: str) -> Rows:
+def list_access_rules(req: Request, user_id: str) -> list[IdentityAccessRulesRow]:
     match = {name: req.query[name] for name in ACCESS_RULE.filters if req.query.get(name)}
-    return [row for row in req.service.list('access_rule', user_id=user_id)
-            if all(row[name] == value for name, value in match.items())]
+    return [row for row in req.service.list(queries.ACCESS_RULE, user_id=user_id)
+            if all(row.get(name) == value for name, value in match.items())]
 
 
 def show_access_rule(req: Request, user_id: str, rule_id: str) -> Stored:
-    return _one_of(req.service.list('access_rule', id=rule_id, user_id=user_id), 'access rule', rule_id)
+    return _one_of(req.service.list(queries.ACCESS_RULE, id=rule_id, user_id=user_id), 'access rule', rule_id)
 
 
 def delete_access_rule(req: Request, user_id: str, rule_id: str) -> None:
@@ -112,7 +115,7 @@ def delete_access_rule(req: Request, user_id: str, rule_id: str) -> None:
 
 # ---- revocation events
 
-def list_events(req: Request) -> Rows:
+def list_events(req: Request) -> list[queries.Revocation]:
     """List revoked tokens, and users whose tokens issued before a time are invalid, newest first."""
     since = req.query.get('since')
     with req.service.db.reader() as conn:

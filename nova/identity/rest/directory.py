@@ -1,16 +1,18 @@
 """Tags of projects, passwords, projects of users, and application credentials."""
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from nova import exception
+from nova.db.identity import directory as queries
+from nova.db.tables.rows import IdentityApplicationCredentialsRow
+from nova.identity import tokens
 from nova.identity.embedded import access_rules
 from nova.identity.rest import resources
 from nova.identity.rest import schemas
 from nova.identity.rest.operations import end_of
 from nova.identity.rest.operations import HASHES
 from nova.identity.rest.operations import Request
-from nova.identity.rest.operations import Stored
 from nova.identity.rest.operations import url_of
 from nova.identity.rest.resources import APPLICATION_CREDENTIAL
 from nova.identity.rest.schemas import Body
@@ -22,14 +24,13 @@ from nova.web.resource import Document
 from nova.web.resource import One
 from nova.web.routes import Route
 
-Row = dict[str, Any]
 _TAGS = Body(schemas.obj(['tags'], tags=resources.TAGS))
 
 
 # ---- tags
 
 def list_tags(req: Request, project_id: str) -> JsonObject:
-    tags = req.service.get('project', project_id)['tags']
+    tags = req.service.get(queries.PROJECT, project_id)['tags']
     return {'tags': tags, 'links': {'self': url_of(req), 'next': None, 'previous': None}}
 
 
@@ -43,7 +44,7 @@ def delete_tags(req: Request, project_id: str) -> None:
 
 
 def check_tag(req: Request, project_id: str, value: str) -> None:
-    if value not in req.service.get('project', project_id)['tags']:
+    if value not in req.service.get(queries.PROJECT, project_id)['tags']:
         raise exception.IdentityNotFound(noun='project tag', id=value)
 
 
@@ -75,31 +76,48 @@ def change_password(req: Request, user_id: str) -> None:
 
 # ---- application credentials
 
-def _credential(req: Request, user_id: str, credential_id: str) -> Row:
-    row = req.service.get('application_credential', credential_id)
+def _credential(req: Request, user_id: str, credential_id: str) -> IdentityApplicationCredentialsRow:
+    row = req.service.get(queries.APPLICATION_CREDENTIAL, credential_id)
     if row['user_id'] != user_id:
         raise exception.IdentityNotFound(noun='application credential', id=credential_id)
     return row
 
 
-def _shown(req: Request, rows: list[Row]) -> list[Row]:
-    """Return the rows with their roles and access rules."""
-    roles = {row['id']: row for row in req.service.list('role')}
+class ShownRole(tokens.Named):
+    """A role of a credential."""
+
+    domain_id: None
+
+
+class Shown(IdentityApplicationCredentialsRow):
+    """A credential with its roles and access rules."""
+
+    roles: list[ShownRole]
+    access_rules: list[tokens.AccessRule] | None
+
+
+class NewCredential(Shown):
+    """A credential with its secret, which only the response to its creation has."""
+
+    secret: str
+
+
+def _shown(req: Request, rows: Sequence[IdentityApplicationCredentialsRow]) -> list[Shown]:
+    roles = {row['id']: row for row in req.service.list(queries.ROLE)}
     rules = {row['id']: row for user_id in {row['user_id'] for row in rows if row['access_rule_ids']}
-             for row in req.service.list('access_rule', user_id=user_id)}
-    return [row | {'roles': [{'id': key, 'name': roles[key]['name'], 'domain_id': None}
-                             for key in row['role_ids'] if key in roles]} | (
-        {} if row['access_rule_ids'] is None else {
-            'access_rules': access_rules.shown(rules[key] for key in row['access_rule_ids'] if key in rules)})
-        for row in rows]
+             for row in req.service.list(queries.ACCESS_RULE, user_id=user_id)}
+    return [{**row, 'roles': [{'id': key, 'name': roles[key]['name'], 'domain_id': None}
+                              for key in row['role_ids'] if key in roles],
+             'access_rules': None if row['access_rule_ids'] is None else access_rules.shown(
+                 rules[key] for key in row['access_rule_ids'] if key in rules)} for row in rows]
 
 
-def list_credentials(req: Request, user_id: str) -> list[Row]:
+def list_credentials(req: Request, user_id: str) -> list[Shown]:
     match = {'name': req.query['name']} if req.query.get('name') else {}
-    return _shown(req, req.service.list('application_credential', user_id=user_id, **match))
+    return _shown(req, req.service.list(queries.APPLICATION_CREDENTIAL, user_id=user_id, **match))
 
 
-def create_credential(req: Request, user_id: str) -> Stored:
+def create_credential(req: Request, user_id: str) -> NewCredential:
     req.refuse_restricted()
     given = req.body
     if given.get('project_id') not in (None, req.caller.project_id):
@@ -108,10 +126,10 @@ def create_credential(req: Request, user_id: str) -> Stored:
         req.caller, given['name'], secret=given.get('secret'), description=given.get('description'),
         roles=given.get('roles'), expires_at=end_of(given), unrestricted=bool(given.get('unrestricted')),
         rules=given.get('access_rules'))
-    return _shown(req, [row])[0] | {'secret': secret}
+    return {**_shown(req, [row])[0], 'secret': secret}
 
 
-def show_credential(req: Request, user_id: str, credential_id: str) -> Stored:
+def show_credential(req: Request, user_id: str, credential_id: str) -> Shown:
     return _shown(req, [_credential(req, user_id, credential_id)])[0]
 
 

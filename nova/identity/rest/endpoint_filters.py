@@ -1,10 +1,11 @@
 """Endpoint filters (OS-EP-FILTER): routes and handlers."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import functools
 from typing import Any
 
+from nova.db.identity.directory import Row
 from nova.identity.embedded.endpoint_filters import ENDPOINT
 from nova.identity.embedded.endpoint_filters import GROUP
 from nova.identity.rest import crud
@@ -15,7 +16,6 @@ from nova.identity.rest.schemas import Page
 from nova.web.resource import One
 from nova.web.routes import Route
 
-Rows = list[dict[str, Any]]
 ROOT = '/v3/OS-EP-FILTER'
 
 
@@ -39,19 +39,19 @@ def show_endpoint_group(req: Request, project_id: str, endpoint_group_id: str) -
     return req.service.endpoint_filters.expect(project_id, GROUP, endpoint_group_id)
 
 
-def list_projects(req: Request, *, kind: str, **parts: str) -> Rows:
+def list_projects(req: Request, *, kind: str, **parts: str) -> Sequence[Row]:
     return req.service.endpoint_filters.projects(kind, parts[f'{kind}_id'])
 
 
-def list_endpoints_of_group(req: Request, endpoint_group_id: str) -> Rows:
+def list_endpoints_of_group(req: Request, endpoint_group_id: str) -> Sequence[Row]:
     return req.service.endpoint_filters.endpoints_of_group(endpoint_group_id)
 
 
-def list_endpoints_of_project(req: Request, project_id: str) -> Rows:
+def list_endpoints_of_project(req: Request, project_id: str) -> Sequence[Row]:
     return req.service.endpoint_filters.endpoints(project_id)
 
 
-def list_groups_of_project(req: Request, project_id: str) -> Rows:
+def list_groups_of_project(req: Request, project_id: str) -> Sequence[Row]:
     return req.service.endpoint_filters.groups(project_id)
 
 

@@ -1,10 +1,14 @@
 """Members of groups, implied roles and role assignments."""
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from nova import exception
+from nova.db.identity.assignments import Role
+from nova.db.tables.rows import IdentityGroupsRow
+from nova.db.tables.rows import IdentityRolesRow
+from nova.db.tables.rows import IdentityUsersRow
 from nova.identity.embedded import directory
 from nova.identity.embedded import effective_roles
 from nova.identity.embedded import grants
@@ -18,20 +22,20 @@ from nova.web.resource import Document
 from nova.web.resource import Schema
 from nova.web.routes import Route
 
-Rows = list[dict[str, Any]]
+NamedT = TypeVar('NamedT', IdentityUsersRow, IdentityGroupsRow)
 
 
 # ---- members of groups
 
-def list_members(req: Request, group_id: str) -> Rows:
+def list_members(req: Request, group_id: str) -> Sequence[IdentityUsersRow]:
     return operations.compared(req, _named(req, req.service.grants.members(group_id)), ('name',))
 
 
-def list_groups_of_user(req: Request, user_id: str) -> Rows:
+def list_groups_of_user(req: Request, user_id: str) -> list[IdentityGroupsRow]:
     return _named(req, req.service.grants.groups_of(user_id))
 
 
-def _named(req: Request, rows: Rows) -> Rows:
+def _named(req: Request, rows: list[NamedT]) -> list[NamedT]:
     """Return the rows that match the filter "name"."""
     return [row for row in rows if req.query.get('name') in (None, row['name'])]
 
@@ -59,7 +63,7 @@ def remove_member(req: Request, group_id: str, user_id: str) -> None:
 GET_RULE, CHECK_RULE = 'identity:get_implied_role', 'identity:check_implied_role'
 
 
-def _rule(req: Request, prior: dict[str, Any], implied: Rows | dict[str, Any]) -> JsonObject:
+def _rule(req: Request, prior: Role, implied: list[Role] | Role) -> JsonObject:
     shown = resources.IMPLIED.view('show').documents(req)
     return {'prior_role': shown(prior),
             'implies': [*map(shown, implied)] if isinstance(implied, list) else shown(implied)}
@@ -105,7 +109,7 @@ def delete_rule(req: Request, role_id: str, implied_id: str) -> None:
 OF_ONE, OF_TREE = 'identity:list_role_assignments', 'identity:list_role_assignments_for_tree'
 
 
-def list_assignments(req: Request) -> Rows:
+def list_assignments(req: Request) -> list[grants.NamedAssignment]:
     """List role assignments.
 
     :raises BadRequest: filters that cannot be combined
@@ -159,7 +163,7 @@ class Grant:
         """Return (actor's id, kind of the stored target, target's id). The id of the system is directory.SYSTEM."""
         return parts[f'{self._actor}_id'], self._target, parts.get(f'{self._kind}_id', directory.SYSTEM)
 
-    def list(self, req: Request, **parts: str) -> Rows:
+    def list(self, req: Request, **parts: str) -> directory.Rows[IdentityRolesRow]:
         return req.service.held_roles(*self._ids(parts), actor=self._actor)
 
     def check(self, req: Request, role_id: str, **parts: str) -> None:

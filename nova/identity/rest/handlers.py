@@ -5,6 +5,7 @@ from typing import Any
 from nova import exception
 from nova.db.audit import log
 from nova.identity import tokens
+from nova.identity.embedded import catalog
 from nova.identity.embedded import directory
 from nova.identity.rest import credential_resources
 from nova.identity.rest import crud
@@ -17,7 +18,6 @@ from nova.identity.rest import resources
 from nova.identity.rest import schemas
 from nova.identity.rest.operations import Request
 from nova.identity.rest.schemas import Page
-from nova.json_types import JsonObject
 from nova.web.request import Response
 from nova.web.resource import Document
 from nova.web.resource import shape
@@ -28,7 +28,7 @@ CHECK_TOKEN, VALIDATE_TOKEN, REVOKE_TOKEN = (f'identity:{what}_token' for what i
 
 # ---- tokens
 
-def _catalog(req: Request, data: tokens.TokenData) -> list[dict[str, Any]] | None:
+def _catalog(req: Request, data: tokens.TokenData) -> catalog.Catalog | None:
     return None if 'nocatalog' in req.query else req.service.catalog(data.project_id, data.user_id)
 
 
@@ -69,10 +69,10 @@ def revoke_token(req: Request) -> None:
     req.service.tokens.revoke(token)
 
 
-def show_catalog(req: Request) -> JsonObject:
+def show_catalog(req: Request) -> dict[str, catalog.Catalog | dict[str, str]]:
     if not req.caller.role_rows:
         raise exception.Forbidden('A token without a scope has no catalog.')
-    return {'catalog': [*req.service.catalog(req.caller.project_id, req.caller.user_id)],
+    return {'catalog': req.service.catalog(req.caller.project_id, req.caller.user_id),
             'links': {'self': operations.url_of(req)}}
 
 

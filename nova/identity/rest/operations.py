@@ -10,6 +10,7 @@ from wsgiref.types import WSGIEnvironment
 from nova import context
 from nova import exception
 from nova import policy
+from nova.db.identity import directory as queries
 from nova.identity.embedded import directory
 from nova.identity.tokens import TokenData
 from nova.json_types import Json
@@ -19,7 +20,8 @@ from nova.web import request
 if typing.TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
 
-Stored = dict[str, Json | datetime.datetime]       # row of the directory
+Stored = queries.Row | dict[str, Json | datetime.datetime]       # row of the directory, or made of rows
+RowT = typing.TypeVar('RowT', bound=collections.abc.Mapping[str, object])
 
 HASHES = (401, 403, 429)     # errors of an operation without a token that computes a slow hash
 
@@ -27,7 +29,9 @@ HASHES = (401, 403, 429)     # errors of an operation without a token that compu
 _ATTRIBUTES = {'domain_id': ('target.domain.id',), 'project_id': ('target.project.id',), 'user_id': (
     'user_id', 'target.user.id', 'target.credential.user_id'), 'group_id': ('target.group.id',)}
 # noun of a resource that a path names: columns that rules compare
-_COMPARED = {'project': ('domain_id',), 'user': ('domain_id',), 'group': ('domain_id',), 'role': ('domain_id', 'name')}
+_COMPARED: dict[queries.Noun[typing.Any], tuple[str, ...]] = {
+    queries.PROJECT: ('domain_id',), queries.USER: ('domain_id',), queries.GROUP: ('domain_id',),
+    queries.ROLE: ('domain_id', 'name')}
 _OF_DOMAIN = ('target.domain_id', 'target.domain.id', *(f'target.{noun}.domain_id' for noun in (
     'project', 'user', 'group')))
 
@@ -160,8 +164,8 @@ _OPERATORS: dict[str, collections.abc.Callable[[str, str], bool]] = {
     'contains': lambda value, text: text in value, 'startswith': str.startswith, 'endswith': str.endswith}
 
 
-def compared(req: Request, rows: list[dict[str, typing.Any]],
-             names: collections.abc.Collection[str]) -> list[dict[str, typing.Any]]:
+def compared(req: Request, rows: collections.abc.Sequence[RowT],
+             names: collections.abc.Collection[str]) -> collections.abc.Sequence[RowT]:
     """Return the rows that match the inexact filters of the query, such as ``name__icontains=web``.
 
     :raises BadRequest: unknown operator
@@ -174,7 +178,7 @@ def compared(req: Request, rows: list[dict[str, typing.Any]],
             if matches is None:
                 raise exception.BadRequest(f'Unknown filter: {key[:255]}.')
             fold = str.lower if ignore_case else str
-            rows = [row for row in rows if isinstance(row.get(name), str) and matches(fold(row[name]), fold(text))]
+            rows = [row for row in rows if isinstance(value := row.get(name), str) and matches(fold(value), fold(text))]
     return rows
 
 

@@ -32,6 +32,8 @@ from nova.web.resource import shape
 from nova.web.resource import View
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import IdentityTrustsRow
+    from nova.identity.embedded.catalog import Catalog
     from nova.identity.rest.operations import Request
     from nova.identity.tokens import TokenData
     from nova.json_types import JsonObject
@@ -376,7 +378,7 @@ APPLICATION_CREDENTIAL = Kind('application_credential', 'application_credentials
     Field('roles', {'type': 'array', 'items': shape(id=s.STRING, name=s.STRING, domain_id=s.NULL)},
           'roles', 'Roles of its tokens.', write='create', accepts=maybe(s.array(_ROLE_REF, 0, 64))),
     # openstackclient sends an empty list for a credential without access rules
-    Field('access_rules', {'type': 'array', 'items': _SHOWN_RULE}, _given('access_rules'),
+    Field('access_rules', {'type': 'array', 'items': _SHOWN_RULE}, _present('access_rules'),
           'Requests that its tokens are limited to.', optional=True, write='create',
           accepts=maybe(s.array(_RULE, 0, 64))),
     Field('user_id', s.STRING, 'user_id', 'User.'),
@@ -385,7 +387,7 @@ APPLICATION_CREDENTIAL = Kind('application_credential', 'application_credentials
 ))
 
 
-def _trust_roles(row: dict[str, Any], req: Request) -> list[JsonObject]:
+def _trust_roles(row: IdentityTrustsRow, req: Request) -> list[JsonObject]:
     return [*map(ROLE.view('show').documents(req), req.service.trusts.roles(row))]
 
 
@@ -490,7 +492,7 @@ RECEIPT = shape(receipt=shape(methods=s.STRINGS, issued_at=s.TIME, expires_at=s.
                 required_auth_methods={'type': 'array', 'items': s.STRINGS})
 
 
-def token(data: TokenData, catalog: list[dict[str, Any]] | None = None) -> JsonObject:
+def token(data: TokenData, catalog: Catalog | None = None) -> JsonObject:
     """Build the response to a login or a validation."""
     return {'token': TOKEN.compiled(1)(data, catalog)}
 

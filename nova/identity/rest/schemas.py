@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from nova import exception
+from nova.db.types import ColumnValues
 from nova.identity.embedded import directory
 from nova.identity.rest.operations import Request
 from nova.identity.rest.operations import url_of
@@ -107,7 +108,7 @@ def linked(path: str) -> Field:
 
     :param path: below /v3, with columns in braces
     """
-    def link(row: Mapping[str, Any], req: Request) -> JsonObject:
+    def link(row: ColumnValues, req: Request) -> JsonObject:
         return {'self': f'{req.root_url}/v3/{path.format_map(row)}'}
     return Field('links', LINK, link, 'URL of the resource.')
 

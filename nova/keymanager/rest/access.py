@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nova.json_types import JsonObject
+    from nova.keymanager.rest.containers import ShownContainer
     from nova.keymanager.rest.request import KeyManagerRequest
+    from nova.keymanager.rest.secrets import ShownSecret
     from nova.web.resource import Schema
 
 _USERS: Schema = {'type': 'array', 'items': resources.TEXT}
@@ -90,27 +92,27 @@ def list_consumers(request: KeyManagerRequest, ident: str, *, kind: str) -> Json
          'status': 'ACTIVE', **each['document']} for each in found[offset:offset + limit]], len(found))
 
 
-def add_consumer(request: KeyManagerRequest, ident: str, *, kind: str) -> dict[str, Any]:
+def add_consumer(request: KeyManagerRequest, ident: str, *, kind: str) -> ShownSecret | ShownContainer:
     row = request.listed(kind, ident, f'{kind}_consumers:post')
     if not request.store.db.run(records.add_consumer, TABLES[kind], row, request.body, request.store.limit):
         raise exception.NotFound(f'{kind.capitalize()} {row["id"]} could not be found.')
     return _row(request, kind, row['id'])
 
 
-def remove_consumer(request: KeyManagerRequest, ident: str, *, kind: str) -> dict[str, Any]:
+def remove_consumer(request: KeyManagerRequest, ident: str, *, kind: str) -> ShownSecret | ShownContainer:
     row, document = request.listed(kind, ident, f'{kind}_consumers:delete'), request.document()
     if not request.store.db.run(records.remove_consumer, row['id'], document):
         raise exception.NotFound(f'{kind.capitalize()} {row["id"]} has no such consumer.')
     return _row(request, kind, row['id'])
 
 
-def _row(request: KeyManagerRequest, kind: str, ident: str) -> dict[str, Any]:
+def _row(request: KeyManagerRequest, kind: str, ident: str) -> ShownSecret | ShownContainer:
     """Return the row of a secret or container with the rows that its response shows."""
     with request.store.db.reader() as conn:
-        row = records.get(conn, TABLES[kind], ident)
+        row: Any = records.get(conn, TABLES[kind], ident)
         if row is None:
             raise exception.NotFound(f'{kind.capitalize()} {ident} could not be found.')
-        return (secrets.with_consumers if kind == SECRET else containers.with_parts)(conn, [{**row}])[0]
+        return secrets.with_consumers(conn, [row])[0] if kind == SECRET else containers.with_parts(conn, [row])[0]
 
 
 def _routes(kind: str) -> Iterator[Route]:

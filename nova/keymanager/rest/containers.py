@@ -1,9 +1,11 @@
 """Containers of secrets: routes and handlers."""
 from __future__ import annotations
 
-from typing import Any, TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from nova.db.key_manager import records
+from nova.db.tables.rows import KeyContainersRow
 from nova.keymanager.rest import forms
 from nova.keymanager.rest import listing
 from nova.keymanager.rest import resources
@@ -12,6 +14,7 @@ from nova.web.routes import Route
 
 if TYPE_CHECKING:
     from nova.db.engine import Connection
+    from nova.db.tables.rows import KeyConsumersRow
     from nova.json_types import JsonObject
     from nova.keymanager.rest.request import KeyManagerRequest
     from nova.web.request import Response
@@ -28,16 +31,23 @@ def list_containers(request: KeyManagerRequest) -> JsonObject:
     return listing.page(request, resources.CONTAINER, with_parts)
 
 
-def with_parts(conn: Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to rows the secrets and consumers that their view reads."""
-    found = records.secrets_of(conn, [row['id'] for row in rows])
-    return [{**row, 'secrets': found[row['id']]} for row in secrets.with_consumers(conn, rows)]
+class ShownContainer(KeyContainersRow):
+    """A container with its secrets, (name, id), and its consumers."""
+
+    secrets: list[tuple[str, str]]
+    consumers: list[KeyConsumersRow]
 
 
-def show_container(request: KeyManagerRequest, ident: str) -> dict[str, Any]:
+def with_parts(conn: Connection, rows: list[KeyContainersRow]) -> list[ShownContainer]:
+    ids = [row['id'] for row in rows]
+    found, consumers = records.secrets_of(conn, ids), records.consumers(conn, ids)
+    return [{**row, 'secrets': found[row['id']], 'consumers': consumers[row['id']]} for row in rows]
+
+
+def show_container(request: KeyManagerRequest, ident: str) -> ShownContainer:
     row = request.container(ident, 'container:get')
     with request.store.db.reader() as conn:
-        return with_parts(conn, [{**row}])[0]
+        return with_parts(conn, [row])[0]
 
 
 def delete_container(request: KeyManagerRequest, ident: str) -> None:
@@ -56,7 +66,7 @@ def remove_secret(request: KeyManagerRequest, ident: str) -> None:
     request.store.remove_secret(row, *_ref(request.document()))
 
 
-def _ref(document: dict[str, Any]) -> tuple[str, str]:
+def _ref(document: Mapping[str, str]) -> tuple[str, str]:
     return document.get('name') or '', forms.secret_id(document['secret_ref'])
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nova.keymanager.rest.request import KeyManagerRequest
     from nova.web.resource import Resource
 
-    Prepare = Callable[[Connection, list[dict[str, Any]]], list[dict[str, Any]]]
+    Prepare = Callable[[Connection, list[Any]], Sequence[Any]]
 
 _TIMES = ('created_at', 'updated_at', 'expires_at')
 
@@ -42,9 +42,9 @@ def page(request: KeyManagerRequest, shown: Resource, prepare: Prepare | None = 
         rows, total = records.page(
             conn, table, None if listed else str(request.context.project_id), compare,
             forms.order(shown, query.one('sort', '')), limit, offset, request.context.user_id if listed else '')
-        rows = prepare(conn, rows) if prepare is not None else rows
+        prepared = prepare(conn, rows) if prepare is not None else rows
     build = shown.view('show').documents(request)
-    return linked(request, shown.plural, [build(row) for row in rows], total)
+    return linked(request, shown.plural, [build(row) for row in prepared], total)
 
 
 def bounds(request: KeyManagerRequest) -> tuple[int, int]:

@@ -34,10 +34,11 @@ def create_order(request: KeyManagerRequest) -> Response:
     meta = request.body['meta']
     forms.check_order(meta)
     expires_at = forms.expiration(meta.get('expiration'))
-    values = {name: meta.get(name) for name in ('name', 'algorithm', 'bit_length', 'mode')} | {'expires_at': expires_at}
     shown = {'name': None, **meta, 'expiration': utils.exact_time(expires_at)}
     return secrets.created(request, 'order', request.store.create_order(
-        request.context, request.body['type'], shown, values))
+        request.context, request.body['type'], shown, {
+            'name': meta.get('name'), 'algorithm': meta['algorithm'], 'bit_length': meta['bit_length'],
+            'mode': meta.get('mode'), 'expires_at': expires_at}))
 
 
 def list_orders(request: KeyManagerRequest) -> JsonObject:

@@ -1,7 +1,7 @@
 """Request to a handler of the Key Manager API."""
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, cast, TYPE_CHECKING
 from wsgiref.types import WSGIEnvironment
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Table
     from nova.db.key_manager.records import Listed
     from nova.db.tables.rows import KeyContainersRow
+    from nova.db.tables.rows import KeyOrdersRow
     from nova.db.tables.rows import KeySecretsRow
     from nova.keymanager.store import KeyStore
     from nova.policy import Policy
@@ -41,7 +42,7 @@ class KeyManagerRequest(BaseRequest):
         super().__init__(environ)
         self.store, self.version, self.is_base64, self._policy = store, 0, False, rules
 
-    def authorize(self, rule: str, kind: str = '', row: Mapping[str, Any] | None = None,
+    def authorize(self, rule: str, kind: str = '', row: Listed | KeyOrdersRow | None = None,
                   readers: Collection[str] = ()) -> None:
         """Check a rule.
 
@@ -53,8 +54,9 @@ class KeyManagerRequest(BaseRequest):
         target = {'project_id': ctx.project_id, 'user_id': ctx.user_id, 'enforce_new_defaults': 'True'}
         if row is not None:
             target |= {f'target.{kind}.project_id': row['project_id'], f'target.{kind}.creator_id': row['creator_id']}
-            if 'project_access' in row:
-                target |= {f'target.{kind}.read_project_access': str(bool(row['project_access'])),
+            access = row.get('project_access')
+            if access is not None:
+                target |= {f'target.{kind}.read_project_access': str(bool(access)),
                            f'target.{kind}.read': 'read' if ctx.user_id in readers else ''}
         self._policy.authorize(ctx, rule, target)
 
@@ -85,8 +87,8 @@ class KeyManagerRequest(BaseRequest):
         self.authorize(rule, kind, row, readers)
         return cast('Listed', row)
 
-    def document(self) -> Any:
-        """Return the valid document of a DELETE.
+    def document(self) -> dict[str, str]:
+        """Return the valid document of a DELETE, whose values are texts.
 
         :raises BadRequest: it is missing or invalid
         """

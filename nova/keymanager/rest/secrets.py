@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.db.key_manager import records
 from nova.db.tables import key_manager as t
+from nova.db.tables.rows import KeySecretsRow
 from nova.keymanager import payloads
 from nova.keymanager import store
 from nova.keymanager.rest import forms
@@ -19,17 +20,17 @@ from nova.web.routes import Route
 
 if TYPE_CHECKING:
     from nova.db.engine import Connection
-    from nova.db.tables.rows import KeySecretsRow
+    from nova.db.tables.rows import KeyConsumersRow
     from nova.json_types import JsonObject
     from nova.keymanager.rest.request import KeyManagerRequest
 
 
 def create_secret(request: KeyManagerRequest) -> Response:
     given = request.body
-    values = {name: given.get(name) for name in ('name', 'algorithm', 'bit_length', 'mode')}
-    values |= {'secret_type': given.get('secret_type', store.OPAQUE), 'expires_at': forms.expiration(
-        given.get('expiration'))}
-    ident = request.store.create_secret(request.context, values, payloads.of_document(given))
+    ident = request.store.create_secret(request.context, {
+        'name': given.get('name'), 'secret_type': given.get('secret_type', store.OPAQUE),
+        'algorithm': given.get('algorithm'), 'bit_length': given.get('bit_length'), 'mode': given.get('mode'),
+        'expires_at': forms.expiration(given.get('expiration'))}, payloads.of_document(given))
     return created(request, 'secret', ident)
 
 
@@ -43,13 +44,18 @@ def list_secrets(request: KeyManagerRequest) -> JsonObject:
     return listing.page(request, resources.SECRET, with_consumers)
 
 
-def with_consumers(conn: Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to rows the consumers that their view reads."""
+class ShownSecret(KeySecretsRow):
+    """A secret with its consumers."""
+
+    consumers: list[KeyConsumersRow]
+
+
+def with_consumers(conn: Connection, rows: list[KeySecretsRow]) -> list[ShownSecret]:
     found = records.consumers(conn, [row['id'] for row in rows])
     return [{**row, 'consumers': found[row['id']]} for row in rows]
 
 
-def show_secret(request: KeyManagerRequest, ident: str) -> dict[str, Any] | Response:
+def show_secret(request: KeyManagerRequest, ident: str) -> ShownSecret | Response:
     """Show a secret. An Accept header for another type than JSON gets its payload, as in early clients."""
     row = request.secret(ident, 'secret:get')
     accept = request.header('Accept')
@@ -57,7 +63,7 @@ def show_secret(request: KeyManagerRequest, ident: str) -> dict[str, Any] | Resp
         request.secret(ident, 'secret:decrypt')
         return _payload(request, row)
     with request.store.db.reader() as conn:
-        return with_consumers(conn, [{**row}])[0]
+        return with_consumers(conn, [row])[0]
 
 
 def show_payload(request: KeyManagerRequest, ident: str) -> Response:
