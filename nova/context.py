@@ -5,13 +5,16 @@ from collections.abc import Mapping
 import copy
 import datetime
 import enum
-from typing import Any, cast, Self, TypeGuard
+from typing import Any, cast, Self, TYPE_CHECKING, TypeGuard
 import uuid
 
 from oslo_context import context
 
 from nova import exception
 from nova import utils
+
+if TYPE_CHECKING:
+    from nova.json_types import JsonObject
 
 
 class Projects(enum.Enum):
@@ -111,10 +114,10 @@ class RequestContext(context.RequestContext):
         return values
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any], **kwargs: object) -> Self:
+    def from_dict(cls, values: JsonObject, **kwargs: object) -> Self:
         end = values.get('token_expires_at')
         return super().from_dict(values, remote_address=values.get('remote_address'),
-                                 token_expires_at=end and datetime.datetime.fromisoformat(end), **kwargs)
+                                 token_expires_at=end and datetime.datetime.fromisoformat(str(end)), **kwargs)
 
     def granted(self, image_grant: str | None) -> RequestContext:
         """Return a copy of the context with the image grant of a task."""

@@ -48,6 +48,7 @@ from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import host_identity
 from nova.runtime import privileges
+from nova.runtime import service
 from nova.runtime import state_directory
 from nova.runtime import tls
 from nova.runtime import wsgi
@@ -85,7 +86,7 @@ class Cloud:
         self.clouds_yaml = self.state_path / 'clouds.yaml'
         self.hosts = list(hosts or [conf.host])
         self._network_helper, self._guest_helper = network_helper, guest_helper
-        self._started: list[Any] = []
+        self._started: list[service.Part] = []
         self._lock: TextIO | None = None
         self._late = _Late()
         self.url = ''                    # empty until it listens
@@ -130,23 +131,23 @@ class Cloud:
         done = all([part.stop(timeout) is not False for part in self.stop_order()])
         self._started = []
         for name, end in (('cells', 'close'), ('bus', 'close'), ('api_db', 'dispose'), ('cell_db', 'dispose')):
-            part = getattr(self, name, None)
-            if part is not None:
-                getattr(part, end)()
+            owned = getattr(self, name, None)
+            if owned is not None:
+                getattr(owned, end)()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
         return done
 
-    def stop_order(self) -> list[Any]:
+    def stop_order(self) -> list[service.Part]:
         """Return the parts in the order in which they stop: a part stops before those that it calls."""
-        def place(part: object) -> int:
+        def place(part: service.Part) -> int:
             binary = getattr(part, 'binary', '')
             return STOPS.index(binary) if binary in STOPS else 0
         return sorted(reversed(self._started), key=place)
 
     @property
-    def parts(self) -> list[Any]:
+    def parts(self) -> list[service.Part]:
         """Return the parts with health checks, see nova.runtime.health."""
         return self._started
 

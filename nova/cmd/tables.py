@@ -9,6 +9,8 @@ import sys
 from typing import Any, TextIO
 import unicodedata
 
+from nova.json_types import Encodable
+
 FORMATS = {'table': 'text for people', 'json': 'one JSON document',
            'value': 'rows without a header, with a tab between values'}
 
@@ -64,7 +66,7 @@ class _Output:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, object]] | None = None
-        self.document: object = None
+        self.document: Encodable = None
         self.values: Sequence[object] | None = None
 
 
@@ -108,7 +110,8 @@ def _value_line(row: object) -> str:
                      for cell in cells)
 
 
-def print_document(document: object, print_text: Callable[[], object], values: Sequence[object] | None = None) -> None:
+def print_document(document: Encodable, print_text: Callable[[], object],
+                   values: Sequence[object] | None = None) -> None:
     """Print a result that is not a table.
 
     :param document: for the format ``json``: a list of objects, or an object

@@ -10,10 +10,11 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import NotRequired, Protocol, TypedDict
 
 from nova import exception
 from nova.disk_files import sandbox
+from nova.json_types import JsonObject
 
 GIB = 1024 ** 3
 DRIVERS = {'vhd': 'vpc'}                 # disk formats with another name in QEMU
@@ -31,12 +32,24 @@ CIPHER = 'cipher-alg=aes-256,cipher-mode=xts,ivgen-alg=plain64,hash-alg=sha256' 
 DERIVATION_MS = 10                       # duration of LUKS key derivation; a guessable passphrase would need more
 
 
+class FormatSpecific(TypedDict, total=False):
+    """Facts that depend on the format of a disk."""
+
+    data: JsonObject
+
+
+# the facts of qemu-img info that callers read
+DiskInfo = TypedDict('DiskInfo', {
+    'virtual-size': int, 'backing-filename': NotRequired[str], 'full-backing-filename': NotRequired[str],
+    'encrypted': NotRequired[bool], 'format-specific': NotRequired[FormatSpecific]})
+
+
 class Tool(Protocol):
     """Interface of QemuImg and of its client for another process."""
 
     def prepare(self, directory: str) -> str: ...
 
-    def info(self, path: str, disk_format: str) -> dict[str, Any]: ...
+    def info(self, path: str, disk_format: str) -> DiskInfo: ...
 
     def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int: ...
 
@@ -81,8 +94,8 @@ class QemuImg:
         """Return whether ``group`` can pass through the directories of a file."""
         return self._sandbox.reaches(os.path.abspath(path))
 
-    def info(self, path: str, disk_format: str) -> dict[str, Any]:
-        """Return the result of ``qemu-img info`` as a dict. Only for files with a checked header.
+    def info(self, path: str, disk_format: str) -> DiskInfo:
+        """Run ``qemu-img info``. Only for files with a checked header.
 
         :raises VirtError: the format differs, or reading exceeds the limits
         """

@@ -3,7 +3,6 @@
 Clients such as Terraform ask for these resources when they read or delete others.
 """
 import re
-from collections.abc import Mapping
 
 from nova.ec2 import errors
 from nova.ec2 import protocol
@@ -55,7 +54,7 @@ _PRESENT = frozenset({'AllocationIds', 'AvailabilityZoneId', 'GroupId', 'ImageId
                       'VpcId', 'VpcIds'})
 
 
-def described(operation: str, given: Mapping[str, object]) -> dict[str, list[str]]:
+def described(operation: str, given: protocol.Parameters) -> dict[str, list[str]]:
     """Return the empty response of an operation.
 
     :param given: parameters of the request

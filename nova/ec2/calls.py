@@ -1,7 +1,7 @@
 """Clients for the cloud's services, called as the user: in this process, or over HTTP."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import io
@@ -37,6 +37,7 @@ SERVICES = {
     'volume': ('/volume/v3', ('block-storage', 'volumev3'), ''),
     'object': ('/objectstore', ('s3',), ''),
 }
+Query = Mapping[str, str | int | Sequence[str]]            # parameters of a query string
 Document = JsonDocument | Sequence[JsonDocument]         # JSON body of a request
 PIECE = 1 << 16                       # bytes
 _NAMED = re.compile('/[^/?]+/[^/?]+')  # path of a resource: collection and id
@@ -142,7 +143,7 @@ class Caller:
         self._before_write(service, method, path, body)
 
     def call(self, service: str, method: str, path: str, body: Document | Body | None = None,
-             query: dict[str, Any] | None = None,
+             query: Query | None = None,
              headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
         """Call a service and return the document of its response, or None if there is no body.
 

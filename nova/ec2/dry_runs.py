@@ -13,7 +13,9 @@ from nova import policies
 from nova import policy
 from nova.api.servers.schemas import CATEGORY
 from nova.db.placement.categories import REGULAR
+from nova.ec2 import calls
 from nova.ec2 import errors
+from nova.json_types import JsonDocument
 
 # Rules that depend on the body of a write. Rules of EXTRAS and others with more than two colons are not checked.
 CREATE = 'os_compute_api:servers:create'
@@ -43,20 +45,21 @@ class DryRun:
     def __init__(self, rules: policy.Policy, caller: context.RequestContext) -> None:
         self._rules, self._caller = rules, caller
 
-    def stop(self, service: str | None = None, method: str = '', path: str = '', body: object = None) -> None:
+    def stop(self, service: str | None = None, method: str = '', path: str = '',
+             body: calls.Document | calls.Body | None = None) -> None:
         """End the dry run.
 
         :raises Ec2Error: always; the error tells whether the write is denied or would have succeeded
         """
         target: dict[str, str | None] = {'project_id': self._caller.project_id, 'user_id': self._caller.user_id}
-        document = body if isinstance(body, dict) else {}
+        document: JsonDocument = body if isinstance(body, dict) else {}
         for rule in rules_of(method, path, document) if service == 'compute' else ():
             if not self._rules.allows(self._caller, rule, target):
                 raise errors.Ec2Error('UnauthorizedOperation', f'Policy does not allow {rule} to be performed.', 403)
         raise would_have_succeeded()
 
 
-def rules_of(method: str, path: str, body: dict[str, Any]) -> list[str]:
+def rules_of(method: str, path: str, body: JsonDocument) -> list[str]:
     """Return the compute API's rules that apply to a write."""
     place, _, query = path.partition('?')
     action = next(iter(body)) if place.endswith('/action') else None
@@ -64,7 +67,7 @@ def rules_of(method: str, path: str, body: dict[str, Any]) -> list[str]:
             and pattern.fullmatch(place) and _is_asked(rule, query, body)]
 
 
-def _is_asked(rule: str, query: str, body: dict[str, Any]) -> bool:
+def _is_asked(rule: str, query: str, body: JsonDocument) -> bool:
     if rule in OF_PATH:
         return bool(query)
     return OF_BODY[rule](body) if rule in OF_BODY else True

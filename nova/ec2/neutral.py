@@ -4,15 +4,17 @@ Clients such as Terraform send many parameters at their defaults. A parameter wi
 request. Any other value of an unsupported parameter is refused.
 """
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TypeAlias
 
 from nova.ec2 import errors
+from nova.ec2.protocol import Parameters
 
-Rules = Mapping[str, Any]                # {parameter: neutral values, or rules of its members}
+# {parameter: neutral values, or rules of its members}
+Rules: TypeAlias = Mapping[str, 'tuple[str | int, ...] | Rules']
 OFF, NONE = (False,), (0,)
 EITHER = (False, True)                   # the parameter selects among resources that do not exist here
 BASE_IOPS, BASE_THROUGHPUT = 3000, 125   # default performance of a gp3 volume, from EC2's documentation
-_SRD = {'EnaSrdEnabled': OFF, 'EnaSrdUdpSpecification': {'EnaSrdUdpEnabled': OFF}}
+_SRD: Rules = {'EnaSrdEnabled': OFF, 'EnaSrdUdpSpecification': {'EnaSrdUdpEnabled': OFF}}
 _EBS: Rules = {'Encrypted': OFF, 'Iops': (0, BASE_IOPS), 'Throughput': (0, BASE_THROUGHPUT),
                'VolumeInitializationRate': NONE, 'KmsKeyId': ('',), 'OutpostArn': ('',)}
 _DNS_NAMES: Rules = {'HostnameType': ('ip-name',), 'EnableResourceNameDnsARecord': OFF,
@@ -87,12 +89,12 @@ REASONS = {
 }
 
 
-def without(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+def without(given: Parameters, rules: Rules) -> Parameters:
     """Return the parameters of a request without those that have neutral values.
 
     A structure of which all members are neutral is removed.
     """
-    found = {}
+    found: Parameters = {}
     for name, value in given.items():
         rule = rules.get(name)
         if rule is None:
@@ -101,13 +103,13 @@ def without(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
             if value not in rule:
                 found[name] = value
         elif isinstance(value, list):
-            found[name] = [without(each, rule) for each in value]
-        elif not value or (left := without(value, rule)):
-            found[name] = left if value else value
+            found[name] = [without(each, rule) for each in value if isinstance(each, dict)]
+        elif not isinstance(value, dict) or not value or (value := without(value, rule)):
+            found[name] = value
     return found
 
 
-def refuse(operation: str, given: Mapping[str, Any], supported: Collection[str]) -> None:
+def refuse(operation: str, given: Parameters, supported: Collection[str]) -> None:
     """Refuse unsupported parameters; empty strings are neutral.
 
     :raises Ec2Error: a parameter is not supported

@@ -83,7 +83,7 @@ class Request:
         return self.ids.one('vpc', ids.derived('vpc', self.project_id))
 
     def call(self, service: str, method: str, path: str, body: calls.Document | calls.Body | None = None,
-             query: dict[str, Any] | None = None, headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
+             query: calls.Query | None = None, headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
         """See ``calls.Caller.call``."""
         return self.caller.call(service, method, path, body, query, headers, hidden)
 
@@ -131,7 +131,7 @@ class Request:
                     for shown in dict.fromkeys(wanted)]
         return self.pages(service, f'/{noun}/detail', noun)
 
-    def pages(self, service: str, path: str, key: str, query: dict[str, Any] | None = None,
+    def pages(self, service: str, path: str, key: str, query: calls.Query | None = None,
               enough: Callable[[dict[str, Any]], bool] = lambda _last: False,
               headers: dict[str, str] | None = None) -> list[Any]:
         """Return all items of a paginated list.

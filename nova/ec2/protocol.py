@@ -20,6 +20,9 @@ from nova.json_types import JsonDocument
 if TYPE_CHECKING:
     from botocore.model import ListShape, ServiceModel, Shape, StructureShape
 
+# value of a parameter, and parameters, by the names of the model
+Value: TypeAlias = str | int | bytes | datetime.datetime | list['Value'] | dict[str, 'Value']
+Parameters = dict[str, Value]
 Tree: TypeAlias = str | dict[str, 'Tree']          # parameters of a request by the parts of their names
 
 VERSION = '2016-11-15'
@@ -58,7 +61,7 @@ def service() -> ServiceModel:
     return model.ServiceModel(described, 'ec2')
 
 
-def parse(operation: str, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def parse(operation: str, pairs: Iterable[tuple[str, str]]) -> Parameters:
     """Parse the parameters of a request; the keys are names of the model.
 
     :param operation: name in the model
@@ -96,10 +99,11 @@ def _unknown(name: str) -> errors.Ec2Error:
     return errors.Ec2Error('UnknownParameter', f'The parameter {name[:255]} is not recognized.')
 
 
-def _structure(shape: StructureShape, tree: Tree, where: str) -> dict[str, Any]:
+def _structure(shape: StructureShape, tree: Tree, where: str) -> Parameters:
     if not isinstance(tree, dict):
         raise errors.invalid(where, tree)
-    names, values = _names_of(shape), {}
+    names = _names_of(shape)
+    values: Parameters = {}
     for key, below in tree.items():
         place = f'{where}.{key}' if where else key
         if key not in names:
@@ -129,7 +133,7 @@ def _input_name(member: Shape, name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _value(shape: Shape, below: Tree, where: str) -> object:
+def _value(shape: Shape, below: Tree, where: str) -> Value:
     kind = shape.type_name
     if kind == 'structure':
         return _structure(shape, below, where)
@@ -140,7 +144,7 @@ def _value(shape: Shape, below: Tree, where: str) -> object:
     return _SCALARS[kind](below, where)
 
 
-def _list(shape: ListShape, below: Tree, where: str) -> list[object]:
+def _list(shape: ListShape, below: Tree, where: str) -> list[Value]:
     if isinstance(below, str):                       # libcloud sends a single key pair this way, and EC2 accepts it
         below = {'1': below}
     if not isinstance(below, dict):
@@ -186,8 +190,9 @@ def _refused(text: str, where: str) -> NoReturn:
     raise errors.unsupported(f'The parameter {where} is not supported.')
 
 
-_SCALARS = {'string': _string, 'integer': _integer, 'long': _integer, 'boolean': _boolean, 'blob': _blob,
-            'timestamp': _timestamp, 'float': _refused, 'double': _refused, 'map': _refused}
+_SCALARS: dict[str, Callable[[str, str], Value]] = {
+    'string': _string, 'integer': _integer, 'long': _integer, 'boolean': _boolean, 'blob': _blob,
+    'timestamp': _timestamp, 'float': _refused, 'double': _refused, 'map': _refused}
 
 
 # ---- responses

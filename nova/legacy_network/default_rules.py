@@ -74,10 +74,8 @@ def _create(req: Request) -> Document:
         'port_range_max': security_groups.port(given['to_port'], 'to_port'),
         'used_in_default_sg': True, 'used_in_non_default_sg': False}
     deps, caller = Deps(req.services.conf, req.services.api_db), req.services.networks.caller(req.context)
-
-    def make(conn: Connection) -> dict[str, Any]:
-        return _find(conn, calls.create(conn, deps, caller, group_templates.TEMPLATES, values))
-    return {'security_group_default_rule': _view(req.services.api_db.run(make))}
+    return {'security_group_default_rule': _view(req.services.api_db.run(lambda conn: _find(
+        conn, calls.create(conn, deps, caller, group_templates.TEMPLATES, values))))}
 
 
 def _delete(req: Request, id: str) -> None:

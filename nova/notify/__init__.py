@@ -25,12 +25,13 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TYPE_CHECKING
 
 from oslo_config import cfg
 
 from nova import context as nova_context
+from nova.json_types import JsonObject
 from nova.notify import cadf
 from nova.notify import events
 from nova.notify import legacy
@@ -38,13 +39,17 @@ from nova.notify import payloads
 from nova.notify.event import Initiator
 from nova.notify.event import Event
 from nova.notify.event import Row
+from nova.notify.event import States
 from nova.runtime import commits
 from nova.runtime import concurrency
 from nova.runtime import metrics
 from nova.runtime import queues
 
+if TYPE_CHECKING:
+    import oslo_messaging
+
 # (form, context, publisher, event type, phase, payload)
-Message = tuple[str, dict[str, Any], str, str, str | None, dict[str, Any]]
+Message = tuple[str, JsonObject, str, str, str | None, JsonObject]
 
 LOG = logging.getLogger(__name__)
 
@@ -89,8 +94,8 @@ def wanted(conf: cfg.ConfigOpts) -> bool:
     return any(name not in OFF_DRIVERS for name in conf.oslo_messaging_notifications.driver or ())
 
 
-def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
-    """Return {form: oslo.messaging's notifier} of the configured forms."""
+def _senders(conf: cfg.ConfigOpts) -> dict[str, oslo_messaging.Notifier]:
+    """Return the senders of the configured forms."""
     import oslo_messaging
 
     from nova import exception
@@ -109,17 +114,17 @@ def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
             for form, names in topics.items() if wanted_form in (form, 'both')}
 
 
-class _Caller(dict[str, Any]):
+class _Caller(JsonObject):
     """Context of a message, as a dictionary. oslo.messaging sends only contexts that have ``redacted_copy``."""
 
-    def redacted_copy(self) -> dict[str, Any]:
+    def redacted_copy(self) -> JsonObject:
         return dict(self)
 
 
 class Notifier:
     """Renders and sends notifications.
 
-    :param senders: {'versioned', 'unversioned': an oslo_messaging.Notifier}
+    :param senders: by form: 'versioned', 'unversioned'
     :param binary: publishing service
     :ivar counts: number of events by result: 'sent' (passed to oslo.messaging, which logs failed deliveries), 'dropped'
         (the queue was full) and 'failed' (not rendered or not passed on)
@@ -127,7 +132,8 @@ class Notifier:
 
     on: Literal[True] = True
 
-    def __init__(self, conf: cfg.ConfigOpts, senders: dict[str, Any], binary: str = events.API) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, senders: Mapping[str, oslo_messaging.Notifier],
+                 binary: str = events.API) -> None:
         options = conf.notifications
         self.devices, self.shares = options.bdms_in_notifications, options.include_share_mapping
         self.states = {None: (), 'vm_state': ('vm_state',), 'vm_and_task_state': ('vm_state', 'task_state')}[
@@ -200,23 +206,23 @@ class Notifier:
             cadf.sealed, name, seal, self.host, self.binary))
 
     def _render_cadf(self, event_type: str, request_id: str | None,
-                     make: Callable[[], dict[str, Any]]) -> list[Message]:
+                     make: Callable[[], JsonObject]) -> list[Message]:
         form = 'unversioned' if 'unversioned' in self._senders else 'versioned'
         return [(form, _Caller(request_id=request_id), f'{self.binary}:{self.host}', event_type, None, make())]
 
-    def record_states(self, conn: commits.Connection, ctx: nova_context.RequestContext, before: Row | None, row: Row,
-                      **about: Any) -> bool:
+    def record_states(self, conn: commits.Connection, ctx: nova_context.RequestContext, before: States | None,
+                      row: States, **about: Any) -> bool:
         """Record ``instance.update`` and return True if a state that ``notify_on_state_change`` covers has changed.
 
         :param before: columns of the server before the transaction; None: unknown, no event is recorded
         """
-        changed = before is not None and any(before[state] != row[state] for state in self.states)
+        changed = before is not None and any(before.get(state) != row.get(state) for state in self.states)
         if before is not None and changed:
             self.record(conn, ctx, 'instance.update', None, row, by=self.binary, old_state=before['vm_state'],
                         old_task_state=before['task_state'], **about)
         return changed
 
-    def failed(self, what: object) -> None:
+    def failed(self, what: str | Event) -> None:
         """Count and log an event that could not be rendered; the operation continues."""
         self._count('failed')
         LOG.exception('Cannot create or queue the notification of %s.', what)
@@ -225,7 +231,7 @@ class Notifier:
         self.counts[result] += 1
         metrics.NOTIFICATIONS.labels(result).inc()
 
-    def _put(self, render: Callable[..., list[Message]], *args: object) -> None:
+    def _put(self, render: Callable[..., list[Message]], *args: Any) -> None:
         """Queue a function that returns messages to send, with its arguments."""
         try:
             self._waiting.put_nowait((render, args))
@@ -281,8 +287,8 @@ class Notifier:
             else:
                 self._count('sent')
 
-    def _send(self, form: str, context: dict[str, Any], publisher: str, event_type: str, phase: str | None,
-              payload: dict[str, Any]) -> None:
+    def _send(self, form: str, context: JsonObject, publisher: str, event_type: str, phase: str | None,
+              payload: JsonObject) -> None:
         sender = self._senders[form].prepare(publisher_id=publisher)
         (sender.error if phase == events.ERROR else sender.info)(context, event_type, payload)
 

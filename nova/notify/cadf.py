@@ -1,8 +1,9 @@
 """Records of the audit log as events of DMTF's Cloud Auditing Data Federation (DSP0262), as pycadf writes them."""
 import uuid as uuidlib
-from typing import Any
 
 from nova import utils
+from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.notify.event import Row
 
 EVENT, SEALED = 'audit.http.response', 'audit.seal'
@@ -12,12 +13,13 @@ _AUTHENTICATE = ('identity:login',)
 _OUTCOMES = {'accepted': 'success', 'denied': 'failure', 'failed': 'failure', 'unknown': 'unknown'}
 
 
-def event(row: Row, host: str, binary: str) -> dict[str, Any]:
+def event(row: Row, host: str, binary: str) -> JsonObject:
     """Return a record as a JSON-able CADF event.
 
     :param row: of the table audit_records
     """
-    made = {
+    tags: list[Json] = [f'rule?value={row["action"]}']
+    made: JsonObject = {
         'typeURI': TYPE, 'eventType': 'activity', 'id': row['uuid'],
         'eventTime': row['created_at'].isoformat(timespec='microseconds') + '+0000',
         'action': _action(row), 'outcome': _OUTCOMES[row['outcome']],
@@ -28,15 +30,15 @@ def event(row: Row, host: str, binary: str) -> dict[str, Any]:
                                 id=row['credential_id']) if row['credential_id'] else None),
         'target': _present(typeURI=_uri(row), id=row['target_id'] or 'unknown', name=row['action']),
         'observer': _observer(host, binary), 'requestPath': row['route'],
-        'tags': [f'rule?value={row["action"]}']}
+        'tags': tags}
     if row['request_id']:
-        made['tags'].append(f'correlation_id?value={row["request_id"]}')
+        tags.append(f'correlation_id?value={row["request_id"]}')
     if row['code'] is not None:
         made['reason'] = {'reasonType': 'HTTP', 'reasonCode': str(row['code'])}
     return made
 
 
-def sealed(name: str, seal: str, host: str, binary: str) -> dict[str, Any]:
+def sealed(name: str, seal: str, host: str, binary: str) -> JsonObject:
     """Return the CADF event about the newest seal of a database's audit log."""
     return {
         'typeURI': TYPE, 'eventType': 'monitor', 'id': str(uuidlib.uuid4()), 'action': 'monitor', 'outcome': 'success',
@@ -61,9 +63,9 @@ def _uri(row: Row) -> str:
     return f'service/{service}/{row["target_type"] or "unknown"}'
 
 
-def _observer(host: str, binary: str) -> dict[str, Any]:
+def _observer(host: str, binary: str) -> JsonObject:
     return {'typeURI': 'service/compute', 'id': f'{binary}:{host}', 'name': binary}
 
 
-def _present(**values: object) -> dict[str, object]:
+def _present(**values: Json) -> JsonObject:
     return {name: value for name, value in values.items() if value is not None}

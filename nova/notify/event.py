@@ -7,6 +7,14 @@ from nova import context
 Row = typing.Mapping[str, typing.Any]
 
 
+class States(typing.TypedDict):
+    """Columns of a server that ``instance.update`` depends on."""
+
+    uuid: str
+    vm_state: str
+    task_state: str | None
+
+
 @dataclasses.dataclass(frozen=True)
 class Initiator:
     """Initiator of an event.

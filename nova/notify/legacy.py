@@ -1,8 +1,9 @@
 """Payloads of the older, unversioned form: flat dictionaries, known as "system usage data"."""
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from nova.json_types import JsonObject
 from nova.notify import payloads
 
 
@@ -11,7 +12,7 @@ def _moment(value: datetime.datetime | None) -> str:
     return '' if value is None else value.isoformat(sep=' ', timespec='seconds') + '+00:00'
 
 
-def instance(subject: payloads.Subject) -> dict[str, Any]:
+def instance(subject: payloads.Subject) -> JsonObject:
     """Return the usage of a server."""
     flavor, about = subject['flavor'], subject.about
     image = subject['image_id'] or ''
@@ -87,10 +88,11 @@ def _metrics(subject: payloads.Subject) -> dict[str, Any]:
             'metrics': subject['metrics']}
 
 
-_OF = {'KeypairPayload': _keypair, 'AggregatePayload': _aggregate, 'ServerGroupPayload': _group,
-       'ComputeTaskPayload': _task, 'RequestSpecPayload': _spec, 'MetricsPayload': _metrics}
+_OF: dict[str, Callable[[payloads.Subject], JsonObject]] = {
+    'KeypairPayload': _keypair, 'AggregatePayload': _aggregate, 'ServerGroupPayload': _group,
+    'ComputeTaskPayload': _task, 'RequestSpecPayload': _spec, 'MetricsPayload': _metrics}
 
 
-def build(payload: str, subject: payloads.Subject) -> dict[str, Any]:
+def build(payload: str, subject: payloads.Subject) -> JsonObject:
     """Return the older payload of an event; the name is that of the versioned payload."""
     return _OF.get(payload, instance)(subject)

@@ -4,15 +4,22 @@ A payload is the serialized form of an object by oslo.versionedobjects: name, ve
 needs a new minor version. Removing a field or changing its meaning needs a new major version. Payloads contain no
 secrets: no passwords, tokens, user data, private keys or volume connections.
 """
+from __future__ import annotations
+
 import dataclasses
 import datetime
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TYPE_CHECKING, TypedDict
 
 from nova import context
 from nova import exception
 from nova import states
 from nova import utils
+from nova.json_types import Json
+from nova.json_types import JsonObject
+
+if TYPE_CHECKING:
+    from nova.objects.faults import Fault
 
 Get = Callable[['Subject'], Any]
 
@@ -45,7 +52,7 @@ class Subject(dict[str, Any]):
         self.ctx, self.about = ctx, about or {}
 
 
-def build(name: str, subject: Subject) -> dict[str, Any]:
+def build(name: str, subject: Subject) -> JsonObject:
     """Return the payload of this name."""
     payload = PAYLOADS[name]
     return {f'{MARK}.name': name, f'{MARK}.namespace': NAMESPACE, f'{MARK}.version': payload.version,
@@ -53,7 +60,7 @@ def build(name: str, subject: Subject) -> dict[str, Any]:
 
 
 def _column(name: str, default: object = None) -> Get:
-    def get(subject: Subject) -> object:
+    def get(subject: Subject) -> Json:
         value = subject.get(name, default)
         return utils.isotime(value) if isinstance(value, datetime.datetime) else value
     return get
@@ -78,7 +85,7 @@ def _each(payload: str, rows: Callable[[Subject], Iterable[Mapping[str, Any]]]) 
 
 def _one(payload: str, row: Callable[[Subject], Mapping[str, Any] | None]) -> Get:
     """Return a getter of one payload, of ``row(subject)``; null without a row."""
-    def get(subject: Subject) -> dict[str, Any] | None:
+    def get(subject: Subject) -> JsonObject | None:
         found = row(subject)
         return None if found is None else build(payload, Subject(subject.ctx, found, subject.about))
     return get
@@ -109,8 +116,18 @@ def _fingerprint(public_key: str) -> str | None:
         return None
 
 
-def failure(fault: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the source of an ExceptionPayload from a server's fault, or None."""
+class Failure(TypedDict):
+    """Source of an ExceptionPayload."""
+
+    exception: str
+    exception_message: str
+    module_name: str
+    function_name: str
+    traceback: str
+
+
+def failure(fault: Fault | None) -> Failure | None:
+    """Return the failure that a server's fault describes."""
     if not fault:
         return None
     details = fault.get('details') or ''

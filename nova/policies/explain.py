@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from oslo_policy import policy as oslo_policy
 
+from nova.json_types import JsonObject
 from nova.policies import files
 
 if TYPE_CHECKING:
     from nova.runtime.hooks.oslo_policy import BaseCheck
 
-Values = dict[str, object]
+Values = JsonObject
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _note(check: BaseCheck, target: dict[str, str], values: Values) -> str:
     if check.kind == 'role':
         roles = values['roles']
         assert isinstance(roles, (list, tuple))
-        return f'the roles are {", ".join(sorted(roles)) or "none"}'
+        return f'the roles are {", ".join(sorted(map(str, roles))) or "none"}'
     try:
         wanted = check.match % target
     except (KeyError, TypeError, ValueError):

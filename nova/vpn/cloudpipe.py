@@ -23,11 +23,11 @@ from nova.db.placement import categories
 from nova.db.projects import vpns
 from nova.db.servers import instances
 from nova.db.tables.rows import InstancesRow
+from nova.json_types import JsonObject
 from nova.vpn import script as vpn_script
 from nova.web import params
 from nova.web.params import Param
 
-Document = dict[str, typing.Any]
 
 VERSION = '2.91'                 # microversion of the requests that create the server
 GROUP_VERSION = '2.35'           # last microversion that creates security groups
@@ -42,7 +42,7 @@ _CONFIGURE = params.document(
 
 # ---- list ------------------------------------------------------------------------
 
-def _index(req: Request) -> Document:
+def _index(req: Request) -> JsonObject:
     with req.services.api_db.reader() as conn:
         found = vpns.servers(conn, req.services.conf.instance_cat_vpn)
         endpoints = vpns.endpoints(conn)
@@ -54,7 +54,7 @@ def _index(req: Request) -> Document:
                            if row.instance_uuid in rows]}
 
 
-def view(row: InstancesRow, endpoint: tuple[str, int] | None) -> Document:
+def view(row: InstancesRow, endpoint: tuple[str, int] | None) -> JsonObject:
     """Return the view of a VPN instance.
 
     :param row: the server's row
@@ -80,7 +80,7 @@ def _addresses(row: InstancesRow) -> tuple[str | None, str | None]:
 
 # ---- create ----------------------------------------------------------------------
 
-def _create(req: Request) -> Document:
+def _create(req: Request) -> JsonObject:
     """Create the VPN instance of a project, or return the existing one."""
     given = _CREATE.validate(req.body or {'cloudpipe': {}}, req.version)['cloudpipe']
     project_id = checked_project(given.get('project_id', req.project_id))
@@ -155,7 +155,8 @@ def _script(req: Request, project_id: str) -> str:
                              made['private_key'], revoked)
 
 
-def _asked(req: Request, caller: nova_context.RequestContext, version: str, path: str, body: Document) -> Document:
+def _asked(req: Request, caller: nova_context.RequestContext, version: str, path: str, body: JsonObject,
+           ) -> dict[str, typing.Any]:
     """Call another operation in the name of the project and return its document.
 
     :raises NovaException: the operation fails; message and code are kept
@@ -205,11 +206,11 @@ def endpoint(address: str, port: int | str) -> tuple[str, int]:
     return shown, int(port)
 
 
-SERVED: dict[tuple[str, str], typing.Callable[..., Document | None]] = {
+SERVED: dict[tuple[str, str], typing.Callable[..., JsonObject | None]] = {
     ('os-cloudpipe', 'GET'): _index, ('os-cloudpipe', 'POST'): _create, ('os-cloudpipe/{id}', 'PUT'): _configure}
 
 
-def serve(req: Request, path: str, name: str, **parts: str) -> Document | None:
+def serve(req: Request, path: str, name: str, **parts: str) -> JsonObject | None:
     """Run an operation.
 
     :raises BadRequest, Conflict, QuotaExceeded, Unavailable: see the handlers

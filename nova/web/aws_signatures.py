@@ -1,6 +1,6 @@
 """Headers and dates covered by AWS Signature Version 4, read from a WSGI request (EC2, STS, S3)."""
 import re
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from nova.web import formats
 
@@ -23,7 +23,7 @@ class Incomplete(Exception):
         self.message = message
 
 
-def headers_of(environ: dict[str, Any]) -> dict[str, str]:
+def headers_of(environ: WSGIEnvironment) -> dict[str, str]:
     """Return all headers as {lowercase name: canonical value}.
 
     The canonical value is stripped and has single spaces. Bytes that are not UTF-8 become surrogates.

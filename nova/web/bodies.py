@@ -5,6 +5,7 @@ from wsgiref.types import WSGIEnvironment
 import orjson
 
 from nova import exception
+from nova.json_types import JsonObject
 
 MAX_DEPTH = 32                    # nested objects and lists in a body
 
@@ -57,7 +58,7 @@ def read(environ: WSGIEnvironment, most: int) -> bytes:
     return raw
 
 
-def parse(raw: bytes) -> dict[str, typing.Any]:
+def parse(raw: bytes) -> JsonObject:
     """Parse a body that must be a JSON object.
 
     :raises BadRequest: the body is not a JSON object, is nested too deeply or contains NUL
@@ -75,7 +76,7 @@ def parse(raw: bytes) -> dict[str, typing.Any]:
     return body
 
 
-def _inspect(body: dict[str, typing.Any]) -> None:
+def _inspect(body: JsonObject) -> None:
     """Refuse too many levels, and NUL characters, which databases cannot store."""
     level: list[typing.Any] = [body]
     depth = 0

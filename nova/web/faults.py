@@ -5,7 +5,7 @@ without details; the details are logged.
 """
 import collections.abc
 import logging
-import typing
+from typing import NotRequired, TypedDict
 
 import oslo_messaging
 
@@ -48,6 +48,14 @@ def explain(error: Exception, request_id: str | None, unexpected: str = exceptio
     return 500, translate(unexpected) % {'id': request_id}, unexpected % {'id': request_id}
 
 
-def document(code: int, message: str) -> dict[str, dict[str, typing.Any]]:
+class Fault(TypedDict):
+    """An error of the compute and volume APIs."""
+
+    code: int
+    message: str
+    retryAfter: NotRequired[str | None]
+
+
+def document(code: int, message: str) -> dict[str, Fault]:
     """Build the fault document of the compute and volume APIs."""
     return {BODY_KEYS.get(code, INTERNAL): {'code': code, 'message': message}}

@@ -18,6 +18,7 @@ import typing
 from collections.abc import Callable, Collection, Iterable
 
 from nova import utils
+from nova.json_types import Encodable
 
 Build = Callable[[typing.Any, typing.Any], dict[str, typing.Any]]         # (row, view) -> dict
 Target = dict[str, str | None]                        # policy target: {'project_id', 'user_id'} of a resource
@@ -43,7 +44,7 @@ ABSENT = Absent()        # returned by a getter if the row does not have the fie
 class Constant:
     """Getter of the same value for every row."""
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: Encodable) -> None:
         self.value = value
 
 

@@ -5,7 +5,6 @@ its build task, see ADR 0022.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
 import os
 import time
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from nova.api import app
     from nova.db.cells import cells as db_cells
+    from nova.json_types import JsonDocument
     from nova.virt.libvirt.features import adopted
 
 REFUSED, NOTHING_DONE = 1, 3
@@ -139,7 +139,7 @@ def _make_flavor(application: app.Application, project: str, name: str, found: a
 
 
 def _create(application: app.Application, project: str, user: str, found: adopted.Found,
-            server: Mapping[str, object]) -> None:
+            server: JsonDocument) -> None:
     from nova.api import request
     from nova.cmd.manage import api_calls as inner
     inner.ask(application, project, 'POST', '/servers', {'server': server}, user=user, **{request.ADOPTS: found.uuid})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nova.db.cells.cells import Cells
     from nova.db.engine import Database
     from nova.exception import NovaException
+    from nova.json_types import JsonDocument
 
 
 @contextlib.contextmanager
@@ -41,8 +42,8 @@ def opened(conf: cfg.ConfigOpts) -> Iterator[tuple[Application | None, Database,
                                                 policy.Policies(conf))), api_db, cells
 
 
-def ask(application: Application, project: str, method: str, path: str, body: object, microversion: str = 'latest',
-        query: str = '', user: str = 'nova-manage', **more: object) -> Any:
+def ask(application: Application, project: str, method: str, path: str, body: JsonDocument | None,
+        microversion: str = 'latest', query: str = '', user: str = 'nova-manage', **more: object) -> Any:
     """Return the JSON document of an API response, or None if the response has no body.
 
     :param project: id of the project of the administrator's request
@@ -71,7 +72,7 @@ def ask(application: Application, project: str, method: str, path: str, body: ob
     return document
 
 
-def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: object, microversion: str, method: str = 'POST',
+def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: JsonDocument | None, microversion: str, method: str = 'POST',
                    query: str = '') -> tuple[Any, str | None]:
     """Send a request to a running nova-all. Return (JSON document of the response or None, CA file of nova-all).
 

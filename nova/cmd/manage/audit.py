@@ -5,7 +5,7 @@ import functools
 import getpass
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nova.cmd import tables
@@ -64,7 +64,7 @@ def _parsed(text: str) -> tuple[str, records.Seal]:
                       'nova-conductor.', 2) from None
 
 
-def record_of(words: list[str], options: Mapping[str, object]) -> log.OperatorRecord:
+def record_of(words: list[str], options: Mapping[str, str | int | float | Sequence[str] | None]) -> log.OperatorRecord:
     """Return the record of a command.
 
     :param words: category and action

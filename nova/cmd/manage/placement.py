@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from nova.db import engine
     from nova.db.cells import cells as db_cells
     from nova.exception import NovaException
+    from nova.json_types import Json
+    from nova.scheduler.interface import Scheduler
 
 NO_HOST = 3                  # exit code
 OPTIONS = {
@@ -67,12 +69,12 @@ def _read(file: str) -> dict[str, Any]:
 class _Here:
     """RPC client interface of the scheduler for a manager in this process."""
 
-    def __init__(self, manager: object) -> None:
+    def __init__(self, manager: Scheduler) -> None:
         from nova.rpc import interface
         from nova.scheduler import interface as scheduler_interface
         self._explain = interface.methods_of(scheduler_interface.INTERFACE, manager)['explain']
 
-    def explain(self, ctx: RequestContext, **arguments: object) -> object:
+    def explain(self, ctx: RequestContext, **arguments: object) -> Json:
         from nova.rpc import serializer
         return serializer.to_primitive(self._explain(ctx, **arguments))
 

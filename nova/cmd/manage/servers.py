@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from nova.db import engine
     from nova.db.cells import cells as db_cells
+    from nova.json_types import JsonDocument
 
 _EC2_ID = re.compile(r'i-([0-9a-f]{17}|[0-9a-f]{8})')
 _HOST = {'metavar': 'HOST', 'help': 'name of the host, as in service list'}
@@ -57,7 +58,7 @@ def _act(conf: cfg.ConfigOpts, server: str, wanted: dict[str, Any]) -> str:
     return post(conf, server, 'action', wanted)[0]
 
 
-def post(conf: cfg.ConfigOpts, server: str, part: str, body: object, microversion: str = 'latest'
+def post(conf: cfg.ConfigOpts, server: str, part: str, body: JsonDocument, microversion: str = 'latest'
          ) -> tuple[str, Any, str | None]:
     """Send POST /servers/UUID/part to the API, in this process or in a running nova-all.
 

@@ -45,7 +45,7 @@ def answers(conn: sa.Connection) -> bool:
     return conn.execute(sa.select(1)).scalar() == 1
 
 
-def insert(conn: sa.Connection, row: ColumnValues) -> None:
+def insert(conn: sa.Connection, row: CellsRow) -> None:
     conn.execute(statements.insert(cells), [row])
 
 

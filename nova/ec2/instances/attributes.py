@@ -112,13 +112,13 @@ def _keep_volumes(req: operations.Request, server: Server, wanted: list[dict[str
 
 
 def _refuse(why: str) -> Callable[[operations.Request, Server, Any], None]:
-    def refuse(req: operations.Request, server: Server, wanted: object) -> None:
+    def refuse(req: operations.Request, server: Server, wanted: protocol.Value) -> None:
         raise errors.unsupported(why)
     return refuse
 
 
 def _nothing_but(name: str, only: bool | str) -> Callable[[operations.Request, Server, Any], None]:
-    def check(req: operations.Request, server: Server, wanted: object) -> None:
+    def check(req: operations.Request, server: Server, wanted: protocol.Value) -> None:
         if wanted != only:
             raise errors.unsupported(f'The only supported value of the attribute {name} is {str(only).lower()}'
                                      '.')

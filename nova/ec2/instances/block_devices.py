@@ -1,6 +1,5 @@
 """Block device mappings of RunInstances, converted for the compute API."""
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from nova.ec2 import errors
 from nova.ec2 import operations
@@ -14,8 +13,15 @@ GIB = 1 << 30
 Device = dict[str, Any]
 
 
-def source_of(req: operations.Request, given: operations.Given) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return (boot source and block devices, as a part of the body of POST /servers; metadata items of the server).
+class Source(TypedDict, total=False):
+    """The boot source and the block devices in the body of POST /servers."""
+
+    imageRef: str
+    block_device_mapping_v2: list[Device]
+
+
+def source_of(req: operations.Request, given: operations.Given) -> tuple[Source, dict[str, str]]:
+    """Return (source; metadata items of the server).
 
     A mapping of the root device creates a root volume from the image with the given size.
 
@@ -26,7 +32,7 @@ def source_of(req: operations.Request, given: operations.Given) -> tuple[dict[st
         if mappings or not given.get(protocol.CATEGORY):        # a category may have a default image
             raise errors.missing('ImageId')
         return {}, {}
-    source: dict[str, Any] = {'imageRef': req.uuid('ami', given['ImageId'])}
+    source: Source = {'imageRef': req.uuid('ami', given['ImageId'])}
     if not mappings:
         return source, {}
     image = req.find('ami', given['ImageId'], 'image', '/images/{}')
@@ -40,7 +46,7 @@ def source_of(req: operations.Request, given: operations.Given) -> tuple[dict[st
     aliases: dict[str, str | None] = {}
     for mapping in mappings:
         name = _path(mapping.get('DeviceName'))
-        kind, alias = types.resolved(req, mapping['Ebs'])
+        kind, alias = types.resolved(req, mapping['Ebs'].get('VolumeType'))
         if name:
             aliases[name] = alias
         if name == root_name:
@@ -51,11 +57,8 @@ def source_of(req: operations.Request, given: operations.Given) -> tuple[dict[st
     return {**source, 'block_device_mapping_v2': [root, *others]}, {types.DEVICES: text} if text else {}
 
 
-def count_volumes(source: Mapping[str, Any]) -> int:
-    """Return the number of volumes that a server gets.
-
-    :param source: first result of ``source_of``
-    """
+def count_volumes(source: Source) -> int:
+    """Return the number of volumes that a server gets."""
     return sum(each['destination_type'] == 'volume' for each in source.get('block_device_mapping_v2') or ())
 
 

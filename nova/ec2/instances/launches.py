@@ -281,7 +281,7 @@ def _category(req: operations.Request, given: operations.Given) -> dict[str, Any
     return flavor | ({CATEGORY: category} if category else {})
 
 
-def _image_item(source: dict[str, Any]) -> dict[str, str]:
+def _image_item(source: block_devices.Source) -> dict[str, str]:
     """Return the metadata item with the image, which the compute API does not show for a root volume of a snapshot."""
     return {views.IMAGE: source['imageRef']} if 'imageRef' in source else {}
 

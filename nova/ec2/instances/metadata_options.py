@@ -1,6 +1,5 @@
 """Metadata options of instances: required session tokens and hop limit, stored in the server's metadata."""
 from collections.abc import Mapping
-from typing import Any
 
 from nova.api.metadata import tokens
 from nova.ec2 import errors
@@ -13,7 +12,7 @@ _HOPS = 'HttpPutResponseHopLimit'
 TAKES = f'HttpTokens {_HOPS} ' + ' '.join(_ONLY)
 
 
-def check(options: Mapping[str, Any]) -> None:
+def check(options: Mapping[str, str | int]) -> None:
     """Check metadata options.
 
     :raises Ec2Error: an unsupported option
@@ -23,13 +22,13 @@ def check(options: Mapping[str, Any]) -> None:
             if value not in ('optional', tokens.REQUIRED):
                 raise errors.invalid(name, value)
         elif name == _HOPS:
-            if not 1 <= value <= tokens.MAX_HOPS:
+            if not 1 <= int(value) <= tokens.MAX_HOPS:
                 raise errors.invalid(name, value)
         elif value != _ONLY.get(name):
             raise errors.unsupported(f'The metadata option {name} does not support {str(value)[:64]!r}.')
 
 
-def items(req: operations.Request, options: Mapping[str, Any]) -> dict[str, str]:
+def items(req: operations.Request, options: Mapping[str, str | int]) -> dict[str, str]:
     """Return the metadata items for options.
 
     :param options: checked options

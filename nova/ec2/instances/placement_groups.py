@@ -1,5 +1,5 @@
 """EC2 operations on placement groups: server groups with anti-affinity or network proximity."""
-from typing import Any
+from typing import Any, TypedDict
 
 from nova.ec2 import errors
 from nova.ec2 import filters
@@ -11,9 +11,19 @@ POLICIES = {'spread': 'anti-affinity', 'cluster': 'network-proximity'}       # {
 STRATEGIES = {policy: strategy for strategy, policy in POLICIES.items()}
 
 
-def _all(req: operations.Request) -> list[dict[str, Any]]:
+class ServerGroup(TypedDict):
+    """A server group of the compute API, with the fields that placement groups read."""
+
+    id: str
+    name: str
+    policy: str
+    project_id: str
+    members: list[str]
+
+
+def _all(req: operations.Request) -> list[ServerGroup]:
     """Return the project's groups with a supported policy; of groups with the same name, the oldest."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, ServerGroup] = {}
     query: dict[str, Any] = {'limit': operations.PAGE, 'offset': 0}
     while True:
         rows = req.call('compute', 'GET', '/os-server-groups', query=query)['server_groups']
@@ -30,7 +40,7 @@ def names(req: operations.Request) -> dict[str, str]:
     return {group['id']: group['name'] for group in _all(req)}
 
 
-def named(req: operations.Request, name: str) -> dict[str, Any]:
+def named(req: operations.Request, name: str) -> ServerGroup:
     """Return the server group with the name of a placement group.
 
     :raises Ec2Error: the group does not exist
@@ -41,7 +51,7 @@ def named(req: operations.Request, name: str) -> dict[str, Any]:
     raise errors.Ec2Error('InvalidPlacementGroup.Unknown', f'The placement group {name[:255]!r} does not exist.')
 
 
-def _shown(req: operations.Request, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _shown(req: operations.Request, groups: list[ServerGroup]) -> list[dict[str, Any]]:
     uuids = [group['id'] for group in groups]
     known, kept = req.ids.shown('pg', uuids), tags.of(req, 'pg', uuids)
     return [{'GroupName': group['name'], 'GroupId': known[group['id']], 'State': 'available',

@@ -6,6 +6,7 @@ from typing import Any, cast, Final
 from nova.ec2 import errors
 from nova.ec2 import neutral
 from nova.ec2 import operations
+from nova.ec2 import protocol
 from nova.ec2 import tags
 from nova.ec2.instances import metadata_options
 from nova.ec2.networks import network_interfaces
@@ -75,7 +76,7 @@ def check_devices(mappings: Sequence[Mapping[str, Any]]) -> None:
                                      'VolumeSize, VolumeType or DeleteOnTermination.')
 
 
-def of_request(given: Mapping[str, object]) -> operations.Given:
+def of_request(given: operations.Given | protocol.Parameters) -> operations.Given:
     """Normalize the parameters of a request to those of a template.
 
     A single network interface is replaced by parameters of the instance; for several see ``_several``. Tags for volumes
@@ -83,7 +84,7 @@ def of_request(given: Mapping[str, object]) -> operations.Given:
 
     :raises Ec2Error: an unsupported parameter
     """
-    return cast(operations.Given, _normalized(dict(given)))
+    return cast(operations.Given, _normalized({**given}))
 
 
 def _normalized(found: dict[str, Any]) -> dict[str, Any]:

@@ -10,17 +10,18 @@ from typing import Any
 from nova.ec2 import errors
 from nova.ec2 import operations
 from nova.ec2 import tags
+from nova.ec2.volumes.types import Volume
 
 DELETED = tags.HIDDEN + 'delete-with-snapshots'          # metadata item of a volume
 SWEPT = ('available', 'error')                           # a volume in another state is in use, or is deleted already
 
 
-def is_deleted(volume: dict[str, Any]) -> bool:
+def is_deleted(volume: Volume) -> bool:
     """Return whether a volume was deleted in the EC2 API."""
     return DELETED in volume['metadata']
 
 
-def present(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def present(volumes: list[Volume]) -> list[Volume]:
     """Return the volumes without the deleted ones."""
     return [volume for volume in volumes if not is_deleted(volume)]
 
@@ -50,10 +51,13 @@ def hide(req: operations.Request, volume: str) -> bool:
     return True
 
 
-def delete_snapshot(req: operations.Request, snapshot: dict[str, Any]) -> None:
-    """Delete a snapshot, and its volume if the volume was deleted before and has no other snapshots."""
-    req.call('volume', 'DELETE', f'/snapshots/{snapshot["id"]}')
-    sweep(req, snapshot['id'])
+def delete_snapshot(req: operations.Request, snapshot: str) -> None:
+    """Delete a snapshot, and its volume if the volume was deleted before and has no other snapshots.
+
+    :param snapshot: UUID
+    """
+    req.call('volume', 'DELETE', f'/snapshots/{snapshot}')
+    sweep(req, snapshot)
 
 
 def sweep(req: operations.Request, gone: str | None = None) -> None:

@@ -38,10 +38,6 @@ def describe_snapshots(req: operations.Request, given: operations.Given) -> Json
         'progress': 'Progress', 'storage-tier': 'StorageTier', **filters.unset('owner-alias transfer-type')})
 
 
-def find_snapshot(req: operations.Request, shown: str) -> dict[str, Any]:
-    return dict(req.find('snap', shown, 'volume', '/snapshots/{}')['snapshot'])
-
-
 def describe_snapshot_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Show the permissions of a snapshot; it is never shared."""
     if given['Attribute'] != 'createVolumePermission':
@@ -62,7 +58,7 @@ def create_snapshot(req: operations.Request, given: operations.Given) -> JsonDoc
 
 
 def delete_snapshot(req: operations.Request, given: operations.Given) -> JsonDocument:
-    deletion.delete_snapshot(req, find_snapshot(req, given['SnapshotId']))
+    deletion.delete_snapshot(req, req.find('snap', given['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']['id'])
     return {}
 
 

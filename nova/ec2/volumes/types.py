@@ -1,6 +1,6 @@
 """Volume types: EC2's names for general purpose volumes stand for the default type of the cloud."""
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from nova.ec2 import neutral
 from nova.ec2 import operations
@@ -14,12 +14,35 @@ DEVICES = tags.HIDDEN + 'volume-types'
 IOPS_PER_GIB, MIN_IOPS, MAX_IOPS = 3, 100, 16000           # of a gp2 volume, in EC2's documentation
 
 
-def resolved(req: operations.Request, given: Mapping[str, Any]) -> tuple[str | None, str | None]:
+class Attachment(TypedDict, total=False):
+    """Attachment of a volume."""
+
+    server_id: str
+    device: str | None
+    attached_at: str | None
+
+
+class Volume(TypedDict, total=False):
+    """A volume of the Block Storage API, with the fields that the EC2 API reads."""
+
+    id: str
+    status: str
+    size: int
+    created_at: str
+    availability_zone: str | None
+    snapshot_id: str | None
+    volume_type: str | None
+    encrypted: bool
+    multiattach: bool
+    metadata: dict[str, str]
+    attachments: list[Attachment]
+
+
+def resolved(req: operations.Request, name: str | None) -> tuple[str | None, str | None]:
     """Return (volume type, alias) of the VolumeType in a request; None: the default type, no alias.
 
     A volume type of the cloud with the name of an alias takes precedence.
     """
-    name = given.get('VolumeType')
     if name not in ALIASES:
         return name or None, None
     known = {row['name'] for row in req.call('volume', 'GET', '/types')['volume_types']}
@@ -41,7 +64,7 @@ def of_text(text: str | None) -> dict[str, str]:
     return {device: alias for device, alias in found.items() if alias in ALIASES}
 
 
-def aliases(req: operations.Request, rows: list[dict[str, Any]]) -> dict[str, str]:
+def aliases(req: operations.Request, rows: list[Volume]) -> dict[str, str]:
     """Return {UUID: alias} of volumes with an alias."""
     found = {row['id']: row['metadata'][NAME] for row in rows if row['metadata'].get(NAME) in ALIASES}
     left = {row['id']: row['attachments'][0] for row in rows if row['id'] not in found and row['attachments']}

@@ -21,14 +21,14 @@ STATES = {'available': 'available', 'reserved': 'available', 'attaching': 'avail
 ATTACHMENTS = {'detaching': 'detaching'}
 
 
-def _attachment(req: operations.Request, volume: dict[str, Any], row: dict[str, Any], names: dict[Any, Any],
+def _attachment(req: operations.Request, volume: types.Volume, row: types.Attachment, names: dict[Any, Any],
                 volumes: dict[Any, Any]) -> dict[str, Any]:
     return {'VolumeId': volumes[volume['id']], 'InstanceId': names[row['server_id']],
             'Device': row.get('device') or None, 'State': ATTACHMENTS.get(volume['status'], 'attached'),
-            'AttachTime': protocol.time(row['attached_at']) if row.get('attached_at') else None}
+            'AttachTime': protocol.time(at) if (at := row.get('attached_at')) else None}
 
 
-def _volumes(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _volumes(req: operations.Request, rows: list[types.Volume]) -> list[dict[str, Any]]:
     names = req.ids.shown('i', {part['server_id'] for row in rows for part in row['attachments']})
     volumes = req.ids.shown('vol', [row['id'] for row in rows])
     snapshots = req.ids.shown('snap', {row.get('snapshot_id') for row in rows})
@@ -68,7 +68,7 @@ def create_volume(req: operations.Request, given: operations.Given) -> JsonDocum
 
     def make() -> str:
         items, rows = tags.divided('vol', found)
-        kind, alias = types.resolved(req, given)
+        kind, alias = types.resolved(req, given.get('VolumeType'))
         body: dict[str, Any] = {'size': given.get('Size'), 'volume_type': kind, 'name': found.get('Name'),
                                 'availability_zone': given.get('AvailabilityZone') or given.get('AvailabilityZoneId'),
                                 'metadata': {**items, **({TOKEN: token} if token else {}),
@@ -110,8 +110,8 @@ def _made_before(req: operations.Request, token: str | None, since: datetime.dat
     return next((str(row['id']) for row in rows if row['metadata'].get(TOKEN) == token), None)
 
 
-def find_volume(req: operations.Request, shown: str) -> dict[str, Any]:
-    volume = dict(req.find('vol', shown, 'volume', '/volumes/{}')['volume'])
+def find_volume(req: operations.Request, shown: str) -> types.Volume:
+    volume: types.Volume = req.find('vol', shown, 'volume', '/volumes/{}')['volume']
     if deletion.is_deleted(volume):
         raise errors.not_found('vol', shown)
     return volume
@@ -134,7 +134,7 @@ def modify_volume(req: operations.Request, given: operations.Given) -> JsonDocum
         raise errors.Ec2Error('InvalidParameterCombination', 'The request must contain the parameter Size or '
                                                              'VolumeType.')
     if kind and kind not in (before, volume.get('volume_type')):
-        if types.resolved(req, given)[0] or not (before or _is_default(req, volume)):
+        if types.resolved(req, given.get('VolumeType'))[0] or not (before or _is_default(req, volume)):
             raise errors.unsupported('The type of a volume can only change between gp2, gp3 and standard, which are '
                                      'names of the default type. Use a retype of the Block Storage API.')
         req.call('volume', 'POST', f'/volumes/{volume["id"]}/metadata', {'metadata': {types.NAME: kind}})
@@ -147,7 +147,7 @@ def modify_volume(req: operations.Request, given: operations.Given) -> JsonDocum
         'TargetVolumeType': new}}
 
 
-def _is_default(req: operations.Request, volume: dict[str, Any]) -> bool:
+def _is_default(req: operations.Request, volume: types.Volume) -> bool:
     found = req.call('volume', 'GET', '/types/default')['volume_type']
     return bool(found['name'] == volume.get('volume_type'))
 

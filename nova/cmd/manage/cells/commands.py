@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid as uuidlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import cast, TYPE_CHECKING
 
 from nova import exception
 from nova.cmd import tables
@@ -15,10 +15,10 @@ from nova.cmd.command_line import flag
 from nova.cmd.manage.cells import contents
 from nova.cmd.manage.cells import known as known_cells
 from nova.cmd.manage.cells.known import CELL
-from nova.cmd.manage.cells.known import Row
 from nova.cmd.manage.cells.known import outcome
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import CellsRow
     from oslo_config import cfg
 
 _NAME = {'metavar': 'NAME', 'help': 'name of the cell'}
@@ -98,7 +98,7 @@ def create_cell(conf: cfg.ConfigOpts, name: str | None, transport_url: str | Non
     if name and any(row['name'] == name for row in known.rows):
         known_cells.refuse(f'There is a cell {name} already.')
     row = known.add({'uuid': str(uuidlib.uuid4()), 'name': name or known.free_name(), 'database_url': database,
-                     'transport_url': transport, 'disabled': disabled})
+                     'transport_url': transport or '', 'disabled': disabled})
     if verbose:
         print(row['uuid'])
     return None
@@ -124,7 +124,7 @@ def update_cell(conf: cfg.ConfigOpts, cell_uuid: str, name: str | None, transpor
     values = {key: value for key, value in values.items() if value is not None}
     if not values:                     # no arguments: take the configuration
         values = {'transport_url': known.transport or '', 'database_url': known.database}
-    both = {**row, **values}
+    both = cast('CellsRow', {**row, **values})
     try:
         if 'transport_url' in values or 'database_url' in values:
             known_cells.check_urls(known, both['transport_url'] or known.transport,
@@ -203,7 +203,7 @@ def map_cell_and_hosts(conf: cfg.ConfigOpts, name: str | None, transport_url: st
         print(cell['uuid'])
 
 
-def _own_cell(known: known_cells.Known, name: str | None, transport: str | None) -> Row:
+def _own_cell(known: known_cells.Known, name: str | None, transport: str | None) -> CellsRow:
     """Return the row of the configured database's cell, after creating a missing one.
 
     :raises InvalidInput: a URL is missing or not valid
@@ -212,7 +212,7 @@ def _own_cell(known: known_cells.Known, name: str | None, transport: str | None)
     _filled, database = known_cells.check_urls(known, transport, known.database)
     found = next((row for row in known.rows if known.urls(row)[1] == database), None)
     return found or known.add({'uuid': str(uuidlib.uuid4()), 'name': name or known.free_name(), 'disabled': False,
-                               'database_url': known.database, 'transport_url': transport})
+                               'database_url': known.database, 'transport_url': transport or ''})
 
 
 # options of nova-manage db sync

@@ -10,10 +10,10 @@ from nova.cmd import tables
 from nova.cmd.command_line import flag
 from nova.cmd.manage.cells import known as known_cells
 from nova.cmd.manage.cells.known import CELL
-from nova.cmd.manage.cells.known import Row
 from nova.cmd.manage.cells.known import outcome
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import CellsRow
     from oslo_config import cfg
 
 BATCH = 50                    # servers that are mapped in one transaction
@@ -23,7 +23,7 @@ _ANY_CELL = {**CELL, 'required': False}
 
 # ---- hosts -------------------------------------------------------------------
 
-def map_hosts(known: known_cells.Known, cell: Row, by_service: bool = False,
+def map_hosts(known: known_cells.Known, cell: CellsRow, by_service: bool = False,
               report: Callable[[str], object] = lambda sentence: None) -> list[str]:
     """Map the hosts that report in a cell; return the names of newly mapped ones.
 

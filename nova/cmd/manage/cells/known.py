@@ -1,8 +1,7 @@
 """Shared lookups of the cell commands: rows of cells, with their URLs resolved for this process."""
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NoReturn, TYPE_CHECKING
+from typing import NoReturn, TYPE_CHECKING
 
 from nova import exception
 from nova.cmd import command_line
@@ -11,8 +10,8 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova.db import engine
+    from nova.db.tables.rows import CellsRow
 
-Row = Mapping[str, Any]                  # of the table cells
 CELL = {'required': True, 'metavar': 'UUID', 'help': 'uuid of the cell'}         # of --cell_uuid
 
 
@@ -49,12 +48,12 @@ class Known:
         self.conf, self.api_db = conf, api_db or _api_database(conf)
         self.transport, self.database = _configured(conf)
         with self.api_db.reader() as conn:
-            self.rows: list[Row] = [*cell_rows.list(conn)]
+            self.rows = cell_rows.list(conn)
 
-    def get(self, uuid: str) -> Row | None:
+    def get(self, uuid: str) -> CellsRow | None:
         return next((row for row in self.rows if row['uuid'] == uuid), None)
 
-    def find(self, uuid: str) -> Row:
+    def find(self, uuid: str) -> CellsRow:
         """Return the row of a cell that a command names.
 
         :raises Ended: there is none
@@ -64,13 +63,13 @@ class Known:
             raise command_line.Ended(f'Cell with uuid {uuid} was not found.', 1)
         return row
 
-    def urls(self, row: Row) -> tuple[str, str]:
+    def urls(self, row: CellsRow) -> tuple[str, str]:
         """Return the resolved (transport URL, database URL); '' for a broker that is not configured."""
         from nova.db.cells import urls as cell_urls
         return (cell_urls.fill(row['transport_url'], self.transport) or self.transport or '',
                 cell_urls.fill(row['database_url'], self.database) or self.database)
 
-    def using(self, transport: str | None, database: str | None, but: str | None = None) -> Row | None:
+    def using(self, transport: str | None, database: str | None, but: str | None = None) -> CellsRow | None:
         """Return the first other cell with this broker or this database; those of cell0 count, too."""
         from nova.db.cells import cells
         for row in self.rows:
@@ -80,12 +79,12 @@ class Known:
                     return row
         return None
 
-    def open(self, row: Row) -> engine.Database:
+    def open(self, row: CellsRow) -> engine.Database:
         """Return the Database of a cell."""
         from nova.db import engine
         return engine.Database(self.urls(row)[1])
 
-    def add(self, row: Row) -> Row:
+    def add(self, row: CellsRow) -> CellsRow:
         from nova.db.cells import rows as cell_rows
         self.api_db.run(cell_rows.insert, row)
         self.rows.append(row)

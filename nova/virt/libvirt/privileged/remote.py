@@ -103,7 +103,7 @@ class RemoteQemuImg:
     def prepare(self, directory: str) -> str:
         return self._helper.call('qemu_img.prepare')
 
-    def info(self, path: str, disk_format: str) -> dict[str, typing.Any]:
+    def info(self, path: str, disk_format: str) -> qemu_img.DiskInfo:
         return self._helper.call('qemu_img.info', path=path, disk_format=disk_format)
 
     def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int:
