@@ -2,7 +2,7 @@
 import dataclasses
 import datetime
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, cast
 
 from nova import context as nova_context
 from nova import exception
@@ -19,6 +19,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.servers import listing
+from nova.db.tables.rows import InstancesRow
 from nova.json_types import JsonDocument
 from nova.web import formats
 from nova.web import params
@@ -73,7 +74,8 @@ def _list(req: api_request.Request, table: Fields, all_tenants_rule: str,
     more = len(rows) == query.limit
     if more:
         rows.pop()
-    build, view = table.compiled(req.version, allowed), server_fields.View(req, statuses, rows)
+    build = table.compiled(req.version, allowed)
+    view = server_fields.View(req, statuses, cast(list[InstancesRow], rows))
     servers = [build(row, view) for row in rows]
     if down:
         servers = [*down_cells.listed(req, table, down, query, view, query.limit - 1 - len(rows)), *servers]
