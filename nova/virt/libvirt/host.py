@@ -32,8 +32,8 @@ _Result = TypeVar('_Result')
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
 RECONNECT_MIN, RECONNECT_MAX = 0.5, 10   # seconds between attempts, jittered
-RESTARTS_S = 30                          # timeout of an operation while libvirtd does not respond
-RECONNECT_GRACE_S = 5                               # grace period of a restart of libvirtd; then the host is disabled
+RESTARTS_S = 30                          # seconds until an operation fails if libvirtd does not respond
+RECONNECT_GRACE_S = 5                               # seconds for a restart of libvirtd; then the host is disabled
 KVM_API, KVM_GET_API_VERSION = 12, 0xAE00
 
 POWER_STATES = {
@@ -41,7 +41,7 @@ POWER_STATES = {
     libvirt.VIR_DOMAIN_RUNNING: states.RUNNING,
     libvirt.VIR_DOMAIN_BLOCKED: states.RUNNING,
     libvirt.VIR_DOMAIN_PAUSED: states.POWER_PAUSED,
-    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # shutting down: an event reports the end
+    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # shutting down; an event follows
     libvirt.VIR_DOMAIN_SHUTOFF: states.SHUTDOWN,
     libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,
@@ -49,9 +49,9 @@ POWER_STATES = {
 DISK_ERRORS = {libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE: 'there is no room for it'}
 DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.VIR_ERR_AUTH_UNAVAILABLE,
           libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
-CONTAINER = 'exe'                        # libvirt's OS type of containers; their memory is never saved
+CONTAINER = 'exe'                        # libvirt's OS type of containers, which have no managed save image
 _Signal = enum.Enum('_Signal', ('CLOSED', 'STOP'))
-# (event, detail): label of metrics.GUESTS_FAILED
+# (lifecycle event, its detail): label of metrics.GUESTS_FAILED
 _FAILURES = {(libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED): 'crashed',
              (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED): 'failed',
              (libvirt.VIR_DOMAIN_EVENT_SUSPENDED, libvirt.VIR_DOMAIN_EVENT_SUSPENDED_IOERROR): 'paused'}
@@ -65,7 +65,7 @@ Facts = TypedDict('Facts', {'version': int, 'vcpus': int, 'memory_mb': int, 'cap
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """Event of a guest failure without a request."""
+    """Event: a guest crashed, failed or was paused, and no request caused this."""
 
     uuid: str
     how: str
@@ -75,7 +75,7 @@ Event = str | Failure | _Signal          # the uuid of a changed guest, a failur
 
 
 class _Attempt:
-    """Attempt to open a connection; once ``done``, it has the connection or an error."""
+    """Attempt to open a connection. When ``done`` is set, ``connection`` or ``error`` has the result."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -98,7 +98,7 @@ class Host:
         self._uri, self._owner, self._on_change, self._on_answer = uri, owner, on_change, on_answer
         self._lock = threading.Lock()
         self._connection = None
-        self._attempt: _Attempt | None = None    # to open the connection
+        self._attempt: _Attempt | None = None    # the attempt in progress
         self._mailbox: Any = None                # a Mailbox, set by connect()
         self._stopped = False
 
@@ -124,10 +124,10 @@ class Host:
 
     def run(self, operation: str, function: Callable[Concatenate[libvirt.virConnect, _P], _Result], *args: _P.args,
             **kwargs: _P.kwargs) -> _Result:
-        """Run ``function(connection, *args)`` outside the green threads; it may make many libvirt calls.
+        """Run ``function(connection, *args)``, which may make many libvirt calls, outside the green threads.
 
-        The function must take no lock and write no log. It is called once more if the connection is broken, after
-        waiting for a restart of libvirtd.
+        The function must take no lock and write no log. If the connection breaks during the call, ``run`` waits until
+        libvirtd is back and calls the function once more.
         :raises GuestNotFound: libvirt has no such guest
         :raises HypervisorUnreachable: libvirt does not respond
         :raises VirtError: any other libvirt error
@@ -154,7 +154,7 @@ class Host:
                 time.sleep(RECONNECT_MIN)
 
     def _open(self, operation: str, until: float) -> libvirt.virConnect:
-        """Return the connection. A separate thread opens it, because the open call may hang with libvirtd.
+        """Return the connection. A separate thread opens it, because libvirt.open hangs if libvirtd hangs.
 
         :raises libvirtError: opening failed
         :raises HypervisorUnreachable: the connection is not open at the time ``until``
@@ -251,7 +251,7 @@ class Host:
         return self.run('read the power state', lambda connection, uuid: state_of(_find(connection, uuid)), uuid)
 
     def disk_errors(self, uuid: str) -> dict[str, str]:
-        """Return {target: error} of the disks for which QEMU paused a guest, such as a full file system."""
+        """Return {target: reason} of the disks that made QEMU pause a guest, such as a full file system."""
         found = self.guest('look at the disks', uuid, lambda domain: domain.diskErrors())
         return {target: DISK_ERRORS.get(code, 'it cannot be read or written') for target, code in found.items()}
 
@@ -264,11 +264,11 @@ class Host:
         return self.run('describe the host', _facts)
 
     def domain_capabilities(self, virt_type: str) -> list[etree.Element]:
-        """Return root elements of the domain capabilities of this type for the machines pc and q35."""
+        """Return the root elements of the domain capabilities of a virt_type with the machine types pc and q35."""
         return self.run('describe what guests can have', _domain_capabilities, virt_type)
 
     def pci_devices(self) -> list[pci.Device]:
-        """Return [objects.pci.Device] of the host that guests could have."""
+        """Return [objects.pci.Device] of the PCI devices that the host can assign to guests."""
         return self.run('list the PCI devices', _pci_devices)
 
     def mediated_devices(self, types: Sequence[str]) -> list[pci.Device]:
@@ -277,13 +277,13 @@ class Host:
 
 
 def address(conf: cfg.ConfigOpts) -> str:
-    """Return libvirt's URI for virtual machines or for containers."""
+    """Return the configured libvirt URI, which differs between virtual machines and containers (virt_type lxc)."""
     options = conf.libvirt
     return options.lxc_connection_uri if options.virt_type == 'lxc' else options.connection_uri
 
 
 def refusal(uri: str) -> str:
-    """Return why libvirt denies this process's user access, as a sentence; '' if it permits or does not respond yet."""
+    """Return why libvirt denies access to this process's user, as a sentence; '' if allowed, or libvirt is down."""
     libvirt.registerErrorHandler(lambda *_: None, None)
     try:
         libvirt.open(uri).close()
@@ -311,7 +311,7 @@ def kvm_offered(capabilities: etree.Element) -> bool:
 
 
 def state_of(domain: libvirt.virDomain) -> int:
-    """Return the power state of a domain; a domain with saved memory is suspended."""
+    """Return the power state of a domain; a domain that is off and has saved memory is suspended."""
     state = domain.state()[0]
     if state == libvirt.VIR_DOMAIN_SHUTOFF and domain.OSType() != CONTAINER and domain.hasManagedSaveImage():
         return states.POWER_SUSPENDED
@@ -410,7 +410,7 @@ def _descriptions(connection: libvirt.virConnect, kind: int) -> Iterator[str]:
 
 def _facts(connection: libvirt.virConnect) -> Facts:
     info = connection.getInfo()
-    # libvirt sums the memory of NUMA cells and misses hot-plugged memory; the kernel includes it
+    # libvirt's value is the sum of the NUMA cells, which lacks hot-plugged memory
     memory_mb = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2 ** 20
     return {'version': connection.getVersion(), 'vcpus': info[2], 'memory_mb': memory_mb,
             'capabilities': etree.fromstring(connection.getCapabilities())}
@@ -423,7 +423,7 @@ _loop_started = False
 def start_loop() -> None:
     """Register libvirt's event loop and run it in one native thread; later calls do nothing.
 
-    libvirt requires the loop to be registered once a process, before the first connection is opened.
+    libvirt requires that a process registers the loop once, before it opens its first connection.
     """
     global _loop_started
     with _loop_lock:

@@ -1,7 +1,7 @@
-"""Isolation of guests from a compromised QEMU, read from libvirt's capabilities and qemu.conf.
+"""Check by libvirt's capabilities and qemu.conf how well guests are isolated from a compromised QEMU.
 
-AppArmor or SELinux (sVirt) confines each guest to its own files by a unique label. Without a label each QEMU runs as
-the same user, who may write to all disks. https://libvirt.org/drvqemu.html describes the drivers.
+AppArmor or SELinux (sVirt) confines each guest to its own files by a unique label. Without labels all QEMU
+processes run as the same user, who may write to all disks. https://libvirt.org/drvqemu.html describes the drivers.
 """
 import contextlib
 import re
@@ -9,7 +9,7 @@ from xml.etree import ElementTree as etree
 
 LABELS = {'apparmor': 'AppArmor', 'selinux': 'SELinux'}              # secmodels with a label for each guest
 QEMU_CONF = '/etc/libvirt/qemu.conf'
-# The settings of qemu.conf in use; the file also holds passwords.
+# Settings of qemu.conf that this service uses. The privileged process returns no others, such as passwords.
 SETTINGS = ('security_default_confined', 'seccomp_sandbox', 'spice_tls', 'chardev_tls', 'migrate_tls_x509_cert_dir',
             'default_tls_x509_cert_dir')
 SELINUX_ENFORCES = '/sys/fs/selinux/enforce'
@@ -18,7 +18,7 @@ _IDS = re.compile(r'\+?(\w+):\+?(\w+)\Z')
 
 
 def weaknesses(capabilities: etree.Element, settings: dict[str, str], selinux_enforces: bool) -> list[str]:
-    """Return sentences on missing isolation between guests, or [] if it is complete.
+    """Return sentences on missing isolation between guests, or [] if none is missing.
 
     :param capabilities: root element of libvirt's capabilities
     :param settings: settings of qemu.conf, as returned by ``read_settings``

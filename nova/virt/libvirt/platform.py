@@ -21,7 +21,7 @@ class Platform:
     """Read the properties from libvirt and the configuration: ``discover`` at startup, ``refresh`` at each report.
 
     :ivar virt_type: 'kvm' or 'qemu'; '' before ``discover``
-    :ivar memory_source: one of domain.memory
+    :ivar memory_source: constant of domain.memory
     :ivar topology: HostTopology that the configuration leaves to guests; None if libvirt reports none
     :ivar processor: the processor model of guests
     :ivar traits: available guest options
@@ -52,7 +52,7 @@ class Platform:
         return facts['capabilities'], described
 
     def refresh(self, hypervisor: hosts.Host) -> hosts.Facts:
-        """Read topology and traits again: firmware and swtpm may have been installed since. Return Host.facts()."""
+        """Read topology and traits again: firmware or swtpm may be installed at any time. Return Host.facts()."""
         facts = hypervisor.facts()
         self._read_topology(facts)
         self._read_traits(hypervisor.domain_capabilities(self.virt_type))
@@ -65,7 +65,7 @@ class Platform:
                 *(hypervisor.mediated_devices(types) if types else ())]
 
     def configured_traits(self, encrypts: bool) -> list[str]:
-        """Return the traits of guests including those of the configuration.
+        """Return the traits of the host for guest options, including those that the configuration enables.
 
         :param encrypts: whether local disks can be encrypted
         """

@@ -1,4 +1,4 @@
-"""Convert between the objects of the compute service and the values of libvirt: pure functions."""
+"""Convert objects of the compute service to values for libvirt, and reverse: pure functions."""
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypedDict
@@ -22,7 +22,7 @@ from nova.virt.libvirt.local_disks.storage import Storage
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, next to the disks
-MACHINE = 'machine.json'                 # the machine of a guest that has no record during a rebuild
+MACHINE = 'machine.json'                 # hardware of a guest, stored while a rebuild replaces the record
 MachineRecord = TypedDict('MachineRecord', {'arch': str | None, 'settings': dict[str, str]})
 MACHINE_FORMAT = versioned_records.RecordFormat[MachineRecord](
     name='record of a machine', fields=frozenset(MachineRecord.__annotations__),
@@ -41,7 +41,7 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     :param volumes: function(machine type) that returns the guest's volumes; None if the guest has no volumes
     :raises ImageUnacceptable: the image requests unknown hardware
     """
-    # for a boot from a volume, the volume's image
+    # without request.image, the server boots from a volume, which has properties of its image
     image_id = request.image['id'] if request.image else ''
     properties = (request.image.get('properties') if request.image else instance.image_properties) or {}
     vif_model = _known(image_id, properties, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
@@ -49,7 +49,7 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     _decide_secure_boot(settings, traits)
     arch = _foreign(instance.image_properties)
     if arch:
-        settings.setdefault('firmware_type', 'uefi')         # the only firmware of the architecture
+        settings.setdefault('firmware_type', 'uefi')         # other architectures have no other firmware
         if any(growth.maximum(settings)):
             raise exception.ImageUnacceptable(image_id=image_id, reason=f"the flavor's hw:{growth.VCPUS} and hw:"
                                               f'{growth.MEMORY} are for x86 only; QEMU cannot hot-plug CPUs of {arch}')
@@ -78,7 +78,7 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
 
 
 def identity_of(instance: Instance, directory: str, image_id: str) -> identity.Identity:
-    """Return the identity of an instance's guest; ``directory`` contains all guests."""
+    """Return the identity of an instance's guest; ``directory`` is the directory of all guests."""
     return identity.Identity(instance.name, directory, {
         'name': instance.display_name, 'flavor': (instance.flavor or {}).get('name', ''),
         'project_id': instance.project_id, 'user_id': instance.user_id, 'image_id': image_id})
@@ -94,7 +94,7 @@ def cmdline(root: str, arch: str | None) -> str:
 
 
 def machine_files(kept: bool) -> tuple[str, ...]:
-    """Return the machine's file names in a guest's directory, or none if they are not preserved."""
+    """Return the names of the files that a rebuild keeps; empty unless the machine is ``kept``."""
     return (NVRAM, MACHINE) if kept else ()
 
 
@@ -109,9 +109,9 @@ def has_same_machine(machine: MachineRecord, instance: Instance, traits: Collect
 
 
 def _foreign(properties: dict[str, Any] | None) -> str | None:
-    """Return the image's architecture, or None if it is a PC's.
+    """Return the image's architecture, or None for x86.
 
-    A host that emulates the architecture reports it, and the scheduler's ImagePropertiesFilter selects such hosts.
+    Emulation runs such guests. The scheduler's ImagePropertiesFilter selects hosts that report the architecture.
     """
     named = str((properties or {}).get('hw_architecture') or (properties or {}).get('architecture') or '').lower()
     named = {'arm64': 'aarch64'}.get(named, named)
@@ -119,7 +119,7 @@ def _foreign(properties: dict[str, Any] | None) -> str | None:
 
 
 def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> None:
-    """Resolve the secure boot setting ``optional`` by the host's support. A guest that has secure boot keeps it."""
+    """Replace the secure boot setting ``optional`` by ``required`` or ``disabled``, as the host supports it."""
     if settings.get('secure_boot') == 'optional':
         able = settings.get('firmware_type') == 'uefi' and 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' in traits
         modern = xml.Q35.match(settings.get('machine_type') or 'q35')
@@ -127,7 +127,7 @@ def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> No
 
 
 def interfaces(network_info: driver.NetworkInfo, guest: xml.Guest) -> list[xml.Interface]:
-    """Return [Interface] of VIFs (nova/objects/network_info.py) of a Guest.
+    """Return an Interface of a Guest for each VIF (nova/objects/network_info.py).
 
     :raises VirtError: this driver does not support the type of a VIF
     """

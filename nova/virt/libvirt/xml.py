@@ -1,6 +1,6 @@
 """Guest records, and the libvirt domain XML generated from them.
 
-Pure functions: a Guest in, text out. Each group of devices is a module of domain/. The XML is built as a tree, so
+Pure functions that convert a Guest to text; modules of domain/ make the elements. The XML is built as a tree, so
 user-chosen names cannot become markup. https://libvirt.org/formatdomain.html describes every element.
 """
 from __future__ import annotations
@@ -41,10 +41,10 @@ DISK_BUSES = tuple(bus for bus in volume_disks.TARGET_PREFIXES if bus != 'fdc')
 VIF_MODELS = ('virtio', 'e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxnet3')
 MACHINE_TYPE = re.compile(r'(pc|q35|virt|(pc-i440fx|pc-q35|virt)-[0-9]+\.[0-9]+)\Z')
 DEFAULT_MACHINE = machine.DEFAULT
-MACHINES = {'aarch64': 'virt'}          # machine types of architectures other than x86
+MACHINES = {'aarch64': 'virt'}          # {architecture other than x86: machine type}
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4
-PCIE_PORTS = 24            # on q35 each device takes a port; hot-plug needs ports from the start
+PCIE_PORTS = 24            # on q35, each device needs a port, also those that are hot-plugged later
 
 CPU_MODES = {'kvm': 'host-model', 'qemu': 'maximum'}
 
@@ -55,7 +55,7 @@ Interface = ports.Interface
 
 @dataclasses.dataclass
 class Ownership:
-    """Hosts of a guest: its owner, its next and its previous owner (moves/shared_storage.py).
+    """Hosts that own a guest's files now, next and before (moves/shared_storage.py).
 
     source_directory  directory of the files on the source host of a cold migration
     """
@@ -66,7 +66,7 @@ class Ownership:
     source_directory: str | None = None
 
 
-# Parts of a Guest. A record has their fields at the same level as those of the guest.
+# Fields of a Guest that are objects. In a record, their fields are at the top level.
 PARTS: dict[str, type[Any]] = {'identity': identity.Identity, 'hardware': machine.Hardware, 'boot': machine.Boot,
                                'resources': cells.Resources, 'ownership': Ownership}
 
@@ -75,12 +75,12 @@ PARTS: dict[str, type[Any]] = {'identity': identity.Identity, 'hardware': machin
 class Guest:
     """Complete description of a domain, stored next to the disks, so that the domain can be redefined.
 
-    console_log     file with the output of its first serial port
+    console_log     file with the output of the first serial port
     rescued         disks and boot files during a rescue; None: the guest uses its own disks
-    adopted         files of its adopted disks outside the directory: features/adoption.py
+    adopted         adopted files outside of the directory: features/adoption.py
     hostdevs        assigned devices of the host
-    shares          its shared file systems: features/shares.py
-    unknown_fields  fields that another release has in the record
+    shares          shared file systems: features/shares.py
+    unknown_fields  fields that another release has written to the record
     """
 
     uuid: str
@@ -101,7 +101,7 @@ class Guest:
     unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
     def ports(self) -> list[dict[str, str | int]]:
-        """Return the values of vifs.Port of the interfaces with a plugged port."""
+        """Return the ports to plug, as values of vifs.Port."""
         return [interface.port for interface in self.interfaces if interface.port]
 
     def devices(self) -> list[Disk | volume_disks.Volume]:
@@ -112,12 +112,12 @@ class Guest:
         return next((each for each in self.volumes if each.volume_id == volume_id), None)
 
     def files(self) -> list[Disk]:
-        """Return all disks, including those of a rescue, each once."""
+        """Return all disks, including those of a rescue, without duplicates."""
         found = {disk.file: disk for disk in [*self.disks, *(self.rescued.disks if self.rescued else ())]}
         return list(found.values())
 
     def booted(self) -> Guest:
-        """Return the Guest as it runs: with the rescue's disks during a rescue."""
+        """Return the Guest as it boots: during a rescue with the disks and boot files of the rescue."""
         found = self.rescued
         if found is None:
             return self
@@ -128,7 +128,7 @@ class Guest:
     def of(cls, values: Mapping[str, Any]) -> Guest:
         """Return a Guest with the fields of a record. Unknown fields, for example of another release, are preserved.
 
-        :param values: disks and devices are objects
+        :param values: the fields, with objects for disks and devices
         """
         parts = {name: utils.from_known(kind, values) for name, kind in PARTS.items()}
         own = {name: value for name, value in values.items() if name in OWN_FIELDS}
@@ -252,11 +252,11 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
         ports.port(devices, interface, hardware.settings, guest.resources.vcpus)
     devices.extend(mediated.hostdev(guest.uuid, device) if device.dev_type == pci.MEDIATED else
                    placement.hostdev(device) for device in guest.hostdevs
-                   if not (device.request_id and device.dev_type == pci.VIRTUAL))       # belongs to a port
+                   if not (device.request_id and device.dev_type == pci.VIRTUAL))       # these VFs are interfaces
     small.filesystems(devices, guest.shares)
     graphics.add(devices, guest.consoles, guest.console_log, hardware.has_usb)
     if hardware.agent:
-        if small.virtio_attributes(hardware.settings):     # otherwise libvirt adds the controller
+        if small.virtio_attributes(hardware.settings):     # libvirt would add the controller without them
             _add(devices, 'controller', type='virtio-serial', index=0)
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')

@@ -1,4 +1,4 @@
-"""Storage backends of a host: one for new disks, selected by [libvirt] images_type, one for files, and the pool."""
+"""Storage backends of a host: one for new disks ([libvirt] images_type), one for files, and the Ceph pool if any."""
 import dataclasses
 import os
 import typing
@@ -15,11 +15,11 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import base
 from nova.virt.libvirt.local_disks import files as local_files
 
-GROUP = 'nova.libvirt.local_disks'       # entry points of this package and others
+GROUP = 'nova.libvirt.local_disks'       # group of entry points of backends
 
 
 def configured(conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> base.Place:
-    """Return the configured Place; see base.Place for the interface of other packages.
+    """Return the Place that [libvirt] images_type names; other packages may provide one.
 
     :param directory: directory of all guests
     :raises InvalidOption: no installed backend has this name
@@ -34,7 +34,7 @@ def no_key(uuid: str) -> NoReturn:
 
 
 class Backends:
-    """Selection of the backend of a disk, and the space in the backend of new disks.
+    """Select the backend of a disk, and report the space in the backend of new disks.
 
     :param directory: directory of all guests
     :param disks: Place of new disks; None: qcow2 files
@@ -94,9 +94,9 @@ class Backends:
             disk.source = self.of(disk).source(disk.file)
 
     def pooled(self, disk: xml.Disk, path: str) -> xml.Disk:
-        """Return another host's Disk in the pool with this host's source.
+        """Return a Disk in the pool as this host accesses it; another host sent the record of the disk.
 
-        :raises VirtError: this host has no pool, or the pool has no record
+        :raises VirtError: this host has no pool
         """
         place = self.of(dataclasses.replace(disk, source={}))
         return dataclasses.replace(disk, file=path, format='raw', cache=place.cache, backing_file=None,
@@ -113,13 +113,13 @@ class Backends:
             self.pool.erase(guest.uuid, names)
 
     def release(self, guest: xml.Guest) -> None:
-        """Delete the earlier state of a guest's disks that was kept for a restore."""
+        """Delete the snapshots of a guest's disks that a resize has made for ``restore``."""
         for disk in guest.disks:
             self.of(disk).release(disk)
 
     def remove(self, path: str) -> None:
         """Remove a temporary disk by its path; no error if there is none."""
-        for place in {self.files, self.new}:             # images_type may have changed since
+        for place in {self.files, self.new}:             # images_type may have changed since its creation
             place.remove(path)
 
     def total_bytes(self) -> int:
@@ -130,7 +130,7 @@ class Backends:
         return status.f_frsize * status.f_blocks
 
     def unused_bytes(self) -> int:
-        """Return the free bytes, including those promised to guests."""
+        """Return the free bytes, into which sparse disks of guests may still grow."""
         room = self.new.room()
         if room:
             return int(room.unused)

@@ -1,8 +1,8 @@
 """Interface of storage backends for local disks.
 
-Regardless of the storage, the name of a disk is a path below the directory of its guest, so names are unique.
+A path in the guest's directory names each disk, even if the backend stores no file there. So names are unique.
 
-The classes are entry points of the group ``nova.libvirt.local_disks`` (backends.py), named by [libvirt] images_type.
+The classes are entry points of the group ``nova.libvirt.local_disks`` (backends.py); [libvirt] images_type names one.
 A file-based class inherits files.Files and creates its disks as raw or qcow2 files at their paths. All other code
 (moves, snapshots, resizes) reads the format from the guest's record.
 """
@@ -30,10 +30,10 @@ class Hypervisor(typing.Protocol):
 
 
 class Place:
-    """Storage backend. The default of a method is that of a backend with its disks in the guests' directories.
+    """Storage backend. The default methods are for disks in the guests' directories.
 
     cache     QEMU's cache mode for new disks
-    pooled    whether the disks are outside of the directory and shared by hosts; such a backend is a SharedPlace
+    pooled    whether the disks are outside of the guests' directories and hosts share them (SharedPlace)
     """
 
     cache: str = 'writeback'
@@ -49,13 +49,13 @@ class Place:
         raise NotImplementedError
 
     def check_hypervisor(self, hypervisor: Hypervisor) -> None:
-        """Check libvirt once it is connected.
+        """Check libvirt; called after the connection to libvirt is open.
 
         :raises VirtError: libvirt cannot open disks of this backend
         """
 
     def prepare(self) -> None:
-        """Prepare the backend; called first at each startup.
+        """Prepare the backend; called at each startup, before other methods.
 
         :raises VirtError: disks cannot be created here
         """
@@ -66,7 +66,7 @@ class Place:
         raise NotImplementedError
 
     def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
-        """Create a disk from the raw file at its path, which becomes the disk or is removed."""
+        """Create a disk from the raw file at the path of the disk. The file becomes the disk or is removed."""
         raise NotImplementedError
 
     def remove(self, path: str) -> None:
@@ -85,7 +85,7 @@ class Place:
         raise NotImplementedError
 
     def renew(self, disk: xml.Disk, source: str) -> None:
-        """Reset a disk to the content of the one that a resize has set aside at the path ``source``."""
+        """Begin a resize: copy the old disk at ``source`` to the path of the disk, or take a snapshot of the disk."""
         raise NotImplementedError
 
     def rebase(self, disk: xml.Disk) -> None:
@@ -96,13 +96,13 @@ class Place:
         raise NotImplementedError
 
     def restore(self, disk: xml.Disk) -> None:
-        """Undo all changes since ``renew``; file-based backends do nothing."""
+        """Roll a disk back to the snapshot that ``renew`` has taken; file-based backends do nothing."""
 
     def release(self, disk: xml.Disk) -> None:
-        """Release the data of a disk that a resize has set aside; file-based backends do nothing."""
+        """Delete the snapshot that ``renew`` has taken; file-based backends do nothing."""
 
     def source(self, path: str) -> DiskSource | None:
-        """Return QEMU's source of the disk, as in an xml.Disk; None if it is the file at its path."""
+        """Return the source of a disk for xml.Disk; None if the disk is the file at the path."""
         return None
 
     def disks_of(self, uuid: str) -> list[str]:
@@ -110,28 +110,28 @@ class Place:
         return []
 
     def check_new(self, uuid: str) -> None:
-        """Check that a server id is unused.
+        """Check that a new server has no disks yet.
 
-        :raises VirtError: a server of this id has disks outside of its directory
+        :raises VirtError: there are disks with its id outside of its directory
         """
 
     def remove_unused(self) -> None:
-        """Remove unused, old images outside of the directory."""
+        """Remove old, unused images from a pool."""
 
     def room(self) -> Room | None:
-        """Return the total and free bytes of the backend, or None if its disks are in the directory."""
+        """Return the total and free bytes of the backend, or None if disks are in the guests' directories."""
         return None
 
 
 class SharedPlace(Place):
-    """Storage backend with disks shared by several hosts, and with records of their owners."""
+    """Storage backend that several hosts share. It stores which host owns the disks of a guest (owners.py)."""
 
     def note(self, uuid: str) -> str | None:
-        """Return the note of a guest, or None."""
+        """Return the stored owner record of a guest as text, or None."""
         raise NotImplementedError
 
     def put_note(self, uuid: str, text: str) -> None:
-        """Store a note on the owner of a guest's disks."""
+        """Store the owner record of a guest."""
         raise NotImplementedError
 
     def keep_moment(self, disk: xml.Disk) -> None:

@@ -27,7 +27,7 @@ def write(path: str, files: Mapping[str, bytes]) -> None:
         for depth in range(1, len(parts)):
             _directory(iso, directories, parts[:depth])
         parent = parts[:-1]
-        # The plain ISO names are numbers; guests read the Rock Ridge or Joliet names.
+        # The ISO 9660 names are only numbers, because guests read the Rock Ridge or Joliet names.
         iso.add_fp(io.BytesIO(data), len(data), f'{directories[parent]}/F{number:06}.;1',
                    rr_name=parts[-1], joliet_path='/' + '/'.join(parts))
     iso.write(path)

@@ -1,4 +1,4 @@
-"""File-based disks: qcow2 overlays on cached images, encrypted or not, or raw."""
+"""File-based disks: raw files, or qcow2 overlays on cached images, which may be encrypted."""
 from collections.abc import Callable
 import os
 import subprocess
@@ -16,12 +16,12 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import base
 from nova.virt.libvirt.local_disks import image_cache
 
-PLAIN = 'disk.plain'                     # input of an encryption in progress, next to its disk
+PLAIN = 'disk.plain'                     # unencrypted input while a disk is created, in its directory
 NO_COPY = 'its disks are encrypted, and the copy would not be'
 
 
 class Files(base.Place):
-    """Common part of the file-based backends.
+    """Base class of the file-based backends.
 
     :param directory: directory of all guests
     :param reserve: nova.runtime.disk_space.Reserve: free space that copies must leave
@@ -54,7 +54,7 @@ class Files(base.Place):
         files.remove(path)
 
     def size(self, disk: xml.Disk) -> int:
-        """Return the guest-visible bytes, read with the recorded format, which is never detected from the content."""
+        """Return the guest-visible bytes. The format is the recorded one; it is never detected from the content."""
         return size_of(disk.file, disk.format)
 
     def grow(self, disk: xml.Disk, size: int) -> None:
@@ -137,7 +137,7 @@ class Raw(Files):
 
 
 def copy(source: str, target: str) -> None:
-    """Copy a file of a guest for the same guest.
+    """Copy a file of a guest to another file of the same guest.
 
     :raises VirtError: there is no space for the copy
     """
@@ -154,7 +154,7 @@ def size_of(path: str, disk_format: str) -> int:
 
 
 def qcow2_size(path: str) -> int:
-    """Return the disk bytes of a qcow2 file with a trusted header; a guest can write only after the header."""
+    """Return the virtual size in the header of a qcow2 file. A guest's writes do not reach the header."""
     with open(path, 'rb') as file:
         return int.from_bytes(file.read(32)[24:32])
 

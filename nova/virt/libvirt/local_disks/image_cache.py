@@ -1,10 +1,10 @@
 """Image cache of this host: images are downloaded once, checked before any tool reads them, and removed after disuse.
 
-An image in a format that guests do not run on (``qemu_img.FOREIGN``) is converted to qcow2, once.
+An image in a format of other hypervisors (``qemu_img.FOREIGN``) is converted to qcow2 once.
 
 A cached image is ``<directory>/<image id>.<format>`` with the checked format. It is renamed into place after the check,
-so a file of that name is complete and valid. Cached images are read-only and not owned by QEMU's user, because guests
-share them. A compromised QEMU must not write to the disks of all guests.
+so a file of that name is complete and valid. Guests share cached images. So cached images are read-only, and QEMU's
+user does not own them: a compromised QEMU cannot change the disks of other guests.
 """
 import dataclasses
 import logging
@@ -30,13 +30,13 @@ from nova.virt import image_signatures
 
 LOG = logging.getLogger(__name__)
 
-# An image's disk_format: format of its file on this host.
+# disk_format of an image: format of its cached file
 FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'iso': 'raw', 'ami': 'raw', 'aki': 'raw', 'ari': 'raw',
            **dict.fromkeys(qemu_img.FOREIGN, 'qcow2')}
 ISO = 'iso'                              # disk format of a CD-ROM image
 IMAGE_ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,63}\Z')
-MODE = 0o640                             # libvirt sets the group to QEMU's when it uses the file
-BASE_MODE = 0o444  # mode of a cached image: QEMU reads the unchanged file, and no process writes it
+MODE = 0o640                             # mode of a downloaded file until the checks are complete
+BASE_MODE = 0o444  # mode of a cached image: QEMU's user may read it, and no process writes it
 SCRATCH = ('.part', '.lock')
 
 QCOW2_MAGIC = b'QFI\xfb'
@@ -91,7 +91,7 @@ class ImageCache:
             again = disk_format in qemu_img.FOREIGN and self._verify and image_signatures.is_signed(image)
             if again or not os.path.exists(path):
                 self._download(context, image, path, report, most_bytes)
-            elif self._verify:           # this user may trust other certificates than the user of the download
+            elif self._verify:           # this user may trust other certificates than the user that downloaded it
                 self._verify(context, image, path)
             protect(path)
             os.utime(path)               # last use, for remove_unused
@@ -100,7 +100,7 @@ class ImageCache:
         return base
 
     def cache_image(self, context: RequestContext, image_id: str) -> None:
-        """Feature ImageCache: fetch an image before a guest needs it."""
+        """Fetch an image before a guest needs it; see driver.ImageCache."""
         self.fetch(context, self._images.show(context, image_id))
 
     def has(self, context: RequestContext, path: str) -> bool:
@@ -123,7 +123,7 @@ class ImageCache:
         for left in (part, converted):   # left by a crashed download
             files.remove(left)
         try:
-            # the image source first writes to another file, so the claim counts no bytes of ``part`` until the end
+            # ``part`` exists only at the end of the download: until then the image source writes to another file
             with self._reserve.claimed(self._directory, image.get('size') or 0, part):
                 self._images.download(context, image_id, part, progress.of_bytes(report, image.get('size')))
             os.chmod(part, MODE)
@@ -143,7 +143,7 @@ class ImageCache:
     def _convert(self, image_id: str, disk_format: str, source: str, target: str, most_bytes: int | None) -> None:
         """Convert a checked image to a qcow2 file.
 
-        qemu-img reads it in its sandbox with limits on time, disk size and space for the data.
+        qemu-img runs in its sandbox. Its time, the size of the disk and the space for the data are limited.
         """
         check_size(image_id, int(self._qemu_img.info(source, disk_format)['virtual-size']), most_bytes)
         with self._reserve.claimed(self._directory, self._qemu_img.measure(source, disk_format), target):
@@ -178,7 +178,7 @@ class ImageCache:
         return 'it is encrypted' if info.get('encrypted') else None
 
     def remove_unused(self, in_use: Collection[str | None]) -> None:
-        """Remove unused images not requested recently, and remains of crashed downloads.
+        """Remove images that no guest uses and that were not requested recently.
 
         :param in_use: set of paths that guests' disks refer to
         """
@@ -193,11 +193,11 @@ class ImageCache:
                     files.remove(entry.path + '.lock')
 
     def clean(self) -> None:
-        """Remove files of downloads by processes that have ended."""
+        """Remove incomplete downloads of processes that have ended, and lock files without an image."""
         found = sorted(entry.name for entry in os.scandir(self._directory))
         for name in found:
             if name.endswith('.part'):
-                # a download has several parts; the lock of the cached image covers them all
+                # a download has several .part files; the lock of the cached image covers all of them
                 image_id, _dot, disk_format = name.partition('.part')[0].rpartition('.')
                 kept = FORMATS.get(disk_format, disk_format)
                 with files.lock(self.path_of(f'{image_id}.{kept}.lock'), wait=False) as held:
@@ -210,13 +210,13 @@ class ImageCache:
                         files.remove(self.path_of(name))
 
     def protect(self) -> None:
-        """Restore the ownership of images that libvirt gave to QEMU's user in an earlier release."""
+        """Call ``protect`` for all cached images; in earlier releases libvirt gave them to QEMU's user."""
         for entry in list(os.scandir(self._directory)):
             if not entry.name.endswith(SCRATCH) and entry.is_file(follow_symlinks=False):
                 protect(entry.path)
 
     def path_of(self, name: str) -> str:
-        """Return the path of the image with this file name, if it exists."""
+        """Return the path that a file of this name has in the cache; the file may be missing."""
         return os.path.join(self._directory, name)
 
 
@@ -245,7 +245,7 @@ def check_size(image_id: str, size: int, most_bytes: int | None) -> None:
 
 
 def header_refusal(path: str, disk_format: str) -> str | None:
-    """Return why no tool may open this file as ``disk_format``, as a sentence, or None. Reads only the header."""
+    """Return why tools must not open a file as ``disk_format``, or None if they may. Reads only the header."""
     with open(path, 'rb') as file:
         header = file.read(112)
     is_qcow2 = header.startswith(QCOW2_MAGIC)
@@ -277,7 +277,7 @@ def _names_data_file(header: bytes) -> bool:
 
 
 def _virtual_size(path: str, disk_format: str) -> int:
-    """Return the guest-visible bytes of the disk. The file was checked after the download."""
+    """Return the guest-visible bytes of a cached image, the header of which was checked after the download."""
     if disk_format == 'raw':
         return os.path.getsize(path)
     with open(path, 'rb') as file:

@@ -25,13 +25,13 @@ from nova.virt.libvirt import xml
 LOG = logging.getLogger(__name__)
 
 OFF, FIND, WHOLE = -2, -1, 0             # [libvirt] inject_partition
-INJECT_S = 600                           # seconds; without KVM, libguestfs takes long to build and boot its appliance
+INJECT_S = 600                           # timeout: without KVM, libguestfs takes long to build and boot its appliance
 OPERATION = 'write files into the disk'
 MODE, NETWORK_MODE = '0440', '0644'
 
 
 def prepare(partition: int, network: bool = False) -> None:
-    """Check that injection works.
+    """Check the options and tools of the injection.
 
     :param network: whether guests' network configuration is written too
     :raises VirtError: injection is enabled and its tools are missing
@@ -85,7 +85,7 @@ def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int, in
 
 def command(disk: xml.Disk, files: Sequence[tuple[str, str]], partition: int, stamp: str,
             interfaces: str | None = None) -> list[str]:
-    """Return the arguments of guestfish. A step that begins with - may fail.
+    """Return the arguments of guestfish, which ignores failures of commands that begin with "-".
 
     :param files: [(path in the guest, path here)]
     :param stamp: seconds since 1970, for the name of the old file
@@ -106,7 +106,7 @@ def command(disk: xml.Disk, files: Sequence[tuple[str, str]], partition: int, st
 
 
 def _placed(target: str, here: str, stamp: str, mode: str, may_fail: str) -> list[list[str]]:
-    """Return the steps that write a file as root and back up an existing one."""
+    """Return the guestfish commands that back up an existing file and write a new one, owned by root."""
     return [['-mv', target, f'{target}.bak.{stamp}'], [f'{may_fail}upload', here, target],
             [f'{may_fail}chown', '0', '0', target], [f'{may_fail}chmod', mode, target]]
 
@@ -147,7 +147,7 @@ _FAMILY = {4: 'inet', 6: 'inet6'}
 
 
 def interfaces_text(network_info: list[Vif]) -> str:
-    """Return a guest's /etc/network/interfaces with the present addresses, for ifupdown.
+    """Return a guest's /etc/network/interfaces with the current addresses, for ifupdown.
 
     https://manpages.debian.org/bookworm/ifupdown/interfaces.5.en.html describes the file.
 

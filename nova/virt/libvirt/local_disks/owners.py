@@ -1,10 +1,10 @@
-"""Owners of disks in a pool: a record in the pool itself, for hosts that share the pool and no directory.
+"""Owners of disks in a pool: a record in the pool itself, for hosts that share the pool but no directory.
 
     <uuid>_record      an image without content; its metadata contain the PoolRecord
 
-The record in a directory names the owner of the files there (moves/shared_storage.py). This record names the owner of
-the images. The host that owns the images writes it, together with the guest's record. It is the only record that an
-evacuation can find.
+The record in a directory names the owner of the files there (moves/shared_storage.py). The PoolRecord names the owner
+of the images. The owner writes both. An evacuation finds only the PoolRecord, because the directory is on the failed
+host.
 """
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PoolRecord:
 
     @property
     def digest(self) -> str:
-        """Return a value that is equal on two hosts only for the same pool."""
+        """Return a hash of the record. Two hosts get the same value only if they use the same pool."""
         return hashlib.sha256(json.dumps(utils.to_record(self), sort_keys=True).encode()).hexdigest()
 
 
@@ -59,7 +59,7 @@ def _from_version_1(values: JsonObject) -> JsonObject:
     return {'previous_host' if name == 'before' else name: value for name, value in values.items()}
 
 
-# pools are not converted with the stored files, so version 1 is read: its field ``before`` is the previous host
+# Upgrades convert stored files but not pools, so version 1 must be readable: it calls previous_host ``before``.
 FORMAT = versioned_records.RecordFormat[JsonObject](
     name='record of the owner of disks in the pool', version=2, readable_by=2, upgrades={1: _from_version_1},
     fields=frozenset({'host', 'previous_host', 'successor', 'guest'}),
@@ -118,7 +118,7 @@ class Owners:
                                          json.loads(json.dumps(values)), known.unknown_fields if known else {}))
 
     def promise(self, uuid: str, successor: str | None) -> None:
-        """Record the destination of the running guest while this host owns the disks; None: the guest does not move."""
+        """Record the destination of a live migration if this host owns the disks; None removes it."""
         note = self.read(uuid)
         if note is not None and note.host == self._host and note.successor != successor:
             self._put(uuid, dataclasses.replace(note, successor=successor))
@@ -154,7 +154,7 @@ def is_in_migration(directory: str) -> bool:
 
 
 def mark_in_migration(directory: str, marked: bool) -> None:
-    """Mark the disks in the pool of an arriving guest as another host's, or remove the mark."""
+    """Mark an arriving guest: another host still owns its disks in the pool. ``marked`` False removes the mark."""
     path = os.path.join(directory, IN_MIGRATION)
     if marked:
         durable_files.replace(path, b'')

@@ -15,7 +15,7 @@ REMOVE_TIMEOUT_S = 40  # timeout in seconds to remove an image: Ceph drops the w
 POLL_INTERVAL_S = 1
 VERSION_ONE = 'v1'
 LOOK = 'look at a disk'
-FENCED_S = 365 * 86400                   # seconds; a client address is never reused, because it has a random part
+FENCED_S = 365 * 86400                   # seconds; long, because a client address has a random part and is not reused
 
 
 class Failed(exception.VirtError):
@@ -50,7 +50,7 @@ class Pool:
         return None if found is None else json.loads(found)
 
     def metadata(self, image: str, key: str) -> str | None:
-        """Return a metadata value of an image, or None without the value or the image."""
+        """Return a metadata value of an image, or None if the image or the value does not exist."""
         found = self._existing('image-meta', 'get', image, key)
         return None if found is None else found.rstrip('\n')
 
@@ -101,14 +101,15 @@ class Pool:
     def shut_out(self, address: str, seconds: int = FENCED_S) -> None:
         """Add a client to Ceph's blocklist.
 
-        Clients that connect later have the new OSD map, and pass it to the OSDs.
+        Clients that connect later get the OSD map with the new entry and pass it to the OSDs, which then refuse the
+        blocked client.
         """
         self._run('block a Ceph client', ['ceph', *self._access, 'osd', 'blocklist', 'add', address, str(seconds)])
 
     def is_monitored_by(self, hosts: typing.Collection[str]) -> bool:
-        """Return whether one of these hosts is a monitor of this Ceph cluster.
+        """Return whether one of the hosts is a monitor of the configured Ceph cluster.
 
-        :param hosts: addresses; empty: the volume's connection names none, and this cluster is assumed
+        :param hosts: monitor addresses of a volume; if the connection has none, the configured cluster is assumed
         """
         return not hosts or bool({str(host).strip('[]') for host in hosts} & {host for host, _port in self.monitors()})
 
@@ -157,19 +158,19 @@ class Pool:
 
 
 def configured(options: ConfigOpts.GroupAttr) -> Pool:
-    """Return the Pool of [libvirt] images_rbd_pool, which need not exist for commands on other pools."""
+    """Return the Pool of [libvirt] images_rbd_pool; methods for images of other pools do not need this pool."""
     return Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user, options.qemu_img_timeout)
 
 
 def last_line(text: str, program: str) -> str:
-    """Return the error of a Ceph command without time, thread and paths of this host."""
+    """Return the last error line of a Ceph command without its timestamp, thread id and paths of this host."""
     lines = [line for line in text.strip().splitlines() if line.strip()] or [f'{program} failed']
     line = re.sub(r'^\S+T\S+ [0-9a-f]+ +-?[0-9]+ ', '', lines[-1])
     return re.sub(r'/[^\s\'",:]*/', '', line)[:200]
 
 
 def _address(known: list[dict[str, str]]) -> list[list[typing.Any]]:
-    """Return the address of one monitor, preferably of protocol v1, because libvirt names no protocol."""
+    """Return the address of one monitor, preferably of protocol v1, because libvirt's XML has no protocol version."""
     for each in sorted(known, key=lambda each: each['type'] != VERSION_ONE)[:1]:
         host, _colon, port = each['addr'].rpartition(':')
         return [[host.strip('[]'), int(port)]]

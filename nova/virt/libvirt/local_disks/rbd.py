@@ -1,6 +1,6 @@
 """Disks as images of a Ceph pool.
 
-    <uuid>_disk, <uuid>_disk.config …   disks of guests, each named like its file
+    <uuid>_disk, <uuid>_disk.config …   disks of guests, each named after its file path
     <uuid>_disk@resize                  state before a resize
     <uuid>_disk@copy                    state at the start of a server snapshot, during its copy
     <uuid>_record                       record of the owner, without content (owners.py)
@@ -35,11 +35,11 @@ LOG = logging.getLogger(__name__)
 
 BASE, PUT_ASIDE, MOMENT = 'base', 'resize', 'copy'       # names of snapshots
 IMAGE, PART = 'image_', '.part'
-RECORD, NOTE = '_record', 'nova'         # image with the record of the owner, and the metadata key
-CACHE = 'writeback'                      # librbd's own cache: QEMU passes each flush of the guest to it
-COPY = 'disk.copy'                       # file in the guest's directory during a snapshot
-LOGIN = 'use Ceph'                       # operation of the functions on the login
-CONVERTED = 50                          # percentage done when the image is raw, before the import
+RECORD, NOTE = '_record', 'nova'         # suffix of the image with the owner record, and its metadata key
+CACHE = 'writeback'                      # cache of librbd, to which QEMU passes the flushes of a guest
+COPY = 'disk.copy'                       # temporary file in the guest's directory during a copy
+LOGIN = 'use Ceph'                       # operation in errors of the Ceph authentication
+CONVERTED = 50                          # progress in percent after the conversion to raw, before the import
 
 
 class Rbd(places.SharedPlace):
@@ -161,7 +161,6 @@ class Rbd(places.SharedPlace):
         return [f'{self._pool.name}/{name}' for name in self.disks_of(uuid)]
 
     def note(self, uuid: str) -> str | None:
-        """Return the pool's note of a guest, or None."""
         return self._pool.metadata(uuid + RECORD, NOTE)
 
     def put_note(self, uuid: str, text: str) -> None:
@@ -201,7 +200,7 @@ class Rbd(places.SharedPlace):
         self._copy(disk, '', path)
 
     def _copy(self, disk: xml.Disk, snapshot: str, path: str) -> None:
-        """Copy a snapshot. rbd skips unallocated data, and qemu-img skips zeros."""
+        """Copy a disk or a snapshot (@name) to a qcow2 file; unallocated data and zeros take no space."""
         part = os.path.join(os.path.dirname(disk.file), COPY)
         files.remove(part)
         try:
@@ -210,7 +209,7 @@ class Rbd(places.SharedPlace):
         finally:
             files.remove(part)
 
-    # ---- resize: a snapshot has the previous state ----
+    # ---- resize: a snapshot has the state before it ----
 
     def renew(self, disk: xml.Disk, source: str) -> None:
         name = f'{name_of(disk.file)}@{PUT_ASIDE}'
@@ -234,9 +233,9 @@ class Rbd(places.SharedPlace):
     def remove_unused(self) -> None:
         try:
             for name in self._pool.images():
-                if name.startswith(IMAGE) and self._is_old(name):    # also imports of failed hosts
+                if name.startswith(IMAGE) and self._is_old(name):    # also incomplete imports of failed hosts
                     self._remove_image(name)
-        except pools.Failed as error:    # a concurrent deletion has done the work
+        except pools.Failed as error:    # another host may remove the same image
             LOG.warning('Cannot remove unused images from the pool: %s', error)
 
     def _is_old(self, name: str) -> bool:
@@ -244,7 +243,7 @@ class Rbd(places.SharedPlace):
         return found is not None and time.time() - made_at(found) > self._max_age
 
     def _remove_image(self, name: str) -> None:
-        """Remove an image. Ceph refuses the removal while disks are clones of the image."""
+        """Remove an image from the pool, unless disks are clones of it."""
         snapshot = f'{name}@{BASE}'
         try:
             if self._pool.info(snapshot) is not None:
@@ -259,17 +258,17 @@ class Rbd(places.SharedPlace):
 
 
 def name_of(path: str) -> str:
-    """Return the pool name of the disk with the file path ``path``."""
+    """Return the name that a disk with this path has in the pool."""
     return f'{os.path.basename(os.path.dirname(path))}_{os.path.basename(path)}'
 
 
 def made_at(info: pools.ImageInfo) -> float:
-    """Return seconds since 1970."""
+    """Return the creation time in seconds since 1970."""
     return datetime.datetime.strptime(info['create_timestamp'], '%a %b %d %H:%M:%S %Y').timestamp()
 
 
 def login_of(options: ConfigOpts.GroupAttr) -> dict[str, str] | None:
-    """Return {'username', 'uuid'}, or None if Ceph requires no authentication.
+    """Return {'username', 'uuid' of the libvirt secret}, or None without Ceph authentication.
 
     :raises VirtError: the user has no secret
     """
@@ -279,7 +278,7 @@ def login_of(options: ConfigOpts.GroupAttr) -> dict[str, str] | None:
 
 
 def _check_secret(uuid: str, hypervisor: places.Hypervisor) -> None:
-    """Check a secret.
+    """Check that libvirt has a secret.
 
     :raises VirtError: libvirt does not know the secret
     """

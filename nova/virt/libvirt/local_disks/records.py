@@ -31,7 +31,7 @@ Stamp = tuple[int, int, int]             # inode, modification time in nanosecon
 
 
 def stamp(directory: str) -> Stamp | None:
-    """Return a stamp that identifies the version of a record, or None if there is no record."""
+    """Return a value that changes with each write of the record, or None if there is no record."""
     try:
         status = os.stat(os.path.join(directory, RECORD))
     except FileNotFoundError:
@@ -42,7 +42,7 @@ def stamp(directory: str) -> Stamp | None:
 def read(directory: str) -> xml.Guest | None:
     """Return the recorded Guest, or None if there is no record.
 
-    :raises VirtError: the record is damaged, or its release is unsupported
+    :raises VirtError: the record is damaged, or an unsupported release has written it
     """
     return read_file(os.path.join(directory, RECORD))
 
@@ -65,5 +65,5 @@ def write_file(path: str, guest: xml.Guest) -> None:
 
 
 def elsewhere(guest: xml.Guest | None) -> list[xml.Disk]:
-    """Return [Disk] of an adopted guest (or None) that are outside of its directory."""
+    """Return the [Disk] of an adopted guest that are outside of its directory; empty for None."""
     return [disk for disk in guest.disks if disk.file in guest.adopted] if guest else []

@@ -31,7 +31,7 @@ def forget(stored: Storage, uuid: str) -> None:
 
 
 def _used(stored: Storage, uuid: str) -> set[str]:
-    """Return the paths of a guest's present disks, on this host or its destination."""
+    """Return the paths of the disks that a guest has now, on this host or on the destination of the resize."""
     guest = stored.load(uuid)
     if guest is not None:
         return {disk.file for disk in guest.disks}
@@ -40,7 +40,7 @@ def _used(stored: Storage, uuid: str) -> set[str]:
 
 
 def restore(stored: Storage, uuid: str) -> None:
-    """Restore the disks that were set aside without a copy; the guest is off.
+    """Roll the pool disks of a guest back to the snapshots before the resize; the guest must be off.
 
     :raises VirtError: another host owns the disks
     """

@@ -4,11 +4,11 @@
                        disk             root: qcow2 overlay on a cached image, or raw
                        disk.ephemeral0, disk.swap      raw
                        disk.config      config drive
-                       disk.plain       temporary input of an encrypted disk: local_disks/files.py
+                       disk.plain       temporary input while a disk is encrypted: local_disks/files.py
                        root             file system of a container, owned by its users
-                       kernel, ramdisk  of images with three parts
+                       kernel, ramdisk  of AMI images
                        *.rescue, disk.configrescue     files of a rescue: features/rescue.py
-                       frozen           exists while its file systems are frozen: features/agent.py
+                       frozen           exists while the file systems are frozen: features/agent.py
                        console.log
     <instances>/<uuid>_kept/            disks and record before a resize: features/resize.py
     <instances>/_base/                  the image cache
@@ -50,7 +50,7 @@ GIB = 1024 ** 3
 BASE = '_base'                           # directory of the image cache
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 BACKUP = '_kept'                         # suffix of the directory of a resize backup
-DIRECTORY_MODE = 0o711                   # QEMU runs as another user, who must pass through to reach its own files
+DIRECTORY_MODE = 0o711                   # world-executable: QEMU runs as another user, who opens files below
 
 
 def instances_directory(state_path: str | None) -> str:
@@ -63,17 +63,17 @@ def instances_directory(state_path: str | None) -> str:
 
 
 def take_over(directory: str, user: pwd.struct_passwd) -> None:
-    """Change the ownership of root's guests, so that an ordinary user can run this service; called by root.
+    """Change the owner of files that root created, so that an ordinary user can run this service; called by root.
 
-    The user becomes the owner of shared images and of the disks of stopped guests. Disks of running guests still belong
-    to QEMU's user and become readable for this user. A second call changes nothing.
+    The user becomes the owner of cached images and of the disks of stopped guests. Disks of running guests still belong
+    to QEMU's user; the new user gets read access. A second call changes nothing.
     :param directory: directory of all guests; a link or a missing directory is ignored
     """
     if not os.path.isdir(directory):
         return
     for folder, below, names, descriptor in os.fwalk(directory):
         shared = os.path.basename(folder) == BASE
-        if unpack.ROOT in below:         # files of a container's users, which keep their owners
+        if unpack.ROOT in below:         # the file system of a container keeps its owners
             below.remove(unpack.ROOT)
         for name in names:
             with privileges.plain_file(name, descriptor) as file:
@@ -95,7 +95,7 @@ class Storage:
     :param max_age: seconds; see ImageCache
     :param reserve: nova.runtime.disk_space.Reserve: space that snapshots, images and arriving guests must leave free
     :param verify: see ImageCache
-    :param host: owner of the guests saved and listed here; others may share the directory. None: all owners
+    :param host: name of this host, which may share the directory with others; None: the guests of all hosts are ours
     :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
     """
 
@@ -133,7 +133,7 @@ class Storage:
         return self.path(uuid) + BACKUP
 
     def load_backup(self, uuid: str) -> xml.Guest | None:
-        """Return the record of a backup, or None if there is none. Its paths are those of the guest's own directory."""
+        """Return the record of a backup, or None if there is none. Its paths name the guest's directory."""
         return records.read(self.backup_path(uuid))
 
     def backups(self) -> dict[str, xml.Guest | None]:
@@ -153,8 +153,7 @@ class Storage:
         return self.host is None or guest.ownership.host in (None, self.host)
 
     def readable(self, directory: str, load: Callable[[str], xml.Guest | None], uuid: str) -> xml.Guest | None:
-        """Return the result of ``load`` for a guest; None, and an entry in ``unreadable``, if its record is unreadable.
-        """
+        """Return ``load(uuid)``. If the record is unreadable, add ``directory`` to ``unreadable`` and return None."""
         try:
             guest = load(uuid)
         except exception.VirtError as error:
@@ -164,14 +163,14 @@ class Storage:
         return guest
 
     def make_directory(self, uuid: str, exist_ok: bool = False) -> str:
-        """Create a guest's directory, which QEMU's user can pass through, and return its path."""
+        """Create a guest's directory, in which QEMU's user can open files, and return its path."""
         path = self.path(uuid)
         os.makedirs(path, exist_ok=exist_ok)
         os.chmod(path, DIRECTORY_MODE)
         return path
 
     def prepare(self) -> None:
-        """Create the directories, remove orphans of a crash, and detect the file system's features."""
+        """Create the directories, remove temporary files after a crash, and detect the file system's features."""
         missing = itertools.takewhile(lambda path: not path.exists(), pathlib.Path(self._base).parents)
         for directory in [*reversed(list(missing)), pathlib.Path(self.directory), pathlib.Path(self._base)]:
             directory.mkdir(exist_ok=True)
@@ -190,11 +189,11 @@ class Storage:
         self._shares = reflink.possible(self.directory)
 
     def _may_clean(self, path: str, others: set[str]) -> bool:
-        """Return whether the records show that no other host writes in a directory."""
+        """Return whether, according to the records, no other host writes in a directory."""
         return path not in others and path not in self.unreadable
 
     def check_reach(self, uuid: str) -> None:
-        """Check that a guest with disks in the pool has a record.
+        """Check that the pool has no disks of a guest that has no record.
 
         :raises VirtError: neither the pool nor this host has a record
         """
@@ -215,23 +214,23 @@ class Storage:
         self.record(guest)
 
     def record(self, guest: xml.Guest) -> None:
-        """Save a guest as ``save`` does, but keep the recorded owner host."""
+        """Write the record of a guest. Unlike ``save``, this does not make this host the owner."""
         records.write(self.path(guest.uuid), guest)
         self._parsed.pop(guest.uuid, None)
 
     def has_lost(self, uuid: str) -> bool:
-        """Return whether another host has taken over a guest in the pool that the local record assigns to this host."""
+        """Return whether another host owns the pool disks of a guest, although the local record names this host."""
         guest = self.load(uuid)
         return (guest is not None and guest.ownership.host == self.host and any(disk.source for disk in guest.disks)
                 and self.owners.are_others(uuid, self.path(uuid)))
 
     def forget(self, uuid: str) -> None:
-        """Remove a guest's directory but no disk outside of it."""
+        """Remove a guest's directory, but not its disks outside of the directory."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path(uuid))
 
     def remove(self, uuid: str, again: bool = False, kept: Collection[str] = ()) -> None:
-        """Remove a guest's directory with its content and its disks elsewhere; no error if there is none.
+        """Remove a guest's directory and its disks elsewhere; no error if there are none.
 
         :param again: the guest will be recreated: also remove another host's disks in a pool
         :param kept: names of files to preserve; the directory is then preserved too
@@ -255,7 +254,7 @@ class Storage:
     def _erase(self, uuid: str, guest: xml.Guest | None, again: bool) -> None:
         """Remove a guest's data outside of its directory.
 
-        Without a directory, the guest may belong to a host that shares the pool but not the record.
+        Without a directory nothing is removed: a host that shares only the pool may have the guest.
         """
         if guest is None and not self.exists(uuid):
             return
@@ -281,7 +280,7 @@ class Storage:
         return self.backends.unused_bytes() if self.backends.new.room() else self.reserve.room(self.directory)
 
     def check_free(self) -> None:
-        """Check the reserve of the guests' file system.
+        """Check the reserve of the guests' file system, unless new disks are in a pool.
 
         :raises VirtError: less than the reserve is free
         """
@@ -311,9 +310,9 @@ class Storage:
             shutil.rmtree(directory, ignore_errors=True)
 
     def free_bytes(self) -> int:
-        """Return the free bytes not promised to a guest: disks are sparse and will grow.
+        """Return the free bytes, without those into which sparse disks of guests may grow.
 
-        For a pool, return its free bytes, because hosts do not know what was promised to other users of the pool.
+        For a pool, all free bytes are returned, because a host does not know how far disks of other hosts will grow.
         """
         if room := self.backends.new.room():
             return int(room.unused)
@@ -321,7 +320,7 @@ class Storage:
         return self.backends.unused_bytes() - promised
 
     def records(self) -> list[xml.Guest]:
-        """Return the recorded Guest of every directory, also of hosts that share it; callers must not change them.
+        """Return the recorded Guest of every directory, also of other hosts. Callers must not change the objects.
 
         An unchanged file is not read again. An unreadable record is logged and omitted; ``unreadable`` has its
         directory.
@@ -353,7 +352,7 @@ class Storage:
 
 
 def _promised(disk: xml.Disk, shares: bool) -> int:
-    """Return the bytes that a disk may still allocate; ``shares`` includes blocks shared with the image."""
+    """Return the bytes that a disk may still allocate; with ``shares`` including blocks shared with the image."""
     try:
         unallocated = local_files.size_of(disk.file, disk.format) - os.stat(disk.file).st_blocks * 512
         return unallocated + (reflink.shared_bytes(disk.file) if shares else 0)

@@ -13,13 +13,13 @@ from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.virt.libvirt.moves import transfer_progress
 
-# A completed block is synced to disk and not sent again. The size adapts to a duration of BLOCK_S, so that an
-# interruption costs little on a slow network.
+# Minimum and maximum bytes of a block, and its intended duration in seconds. A complete block is synced to disk and not
+# sent again, so an interruption costs at most one block.
 SMALLEST, LARGEST, BLOCK_S = 1024 ** 2, 256 * 1024 ** 2, 2.0
 
 
 class Copy:
-    """Copy of a file by blocks into ``path``.part, renamed when complete.
+    """Copy of a file, block by block, into ``path``.part, which is renamed when it is complete.
 
     :param arrival: record of its progress; None: progress is only in memory, and an existing target is kept
     :param reserve: nova.runtime.disk_space.Reserve: free space that the copy must leave
@@ -35,7 +35,7 @@ class Copy:
         self._stamp, self.offset = arrival.of(os.path.basename(path)) if arrival else (None, 0)
 
     def is_done(self) -> bool:
-        """Return whether the source is no longer needed."""
+        """Return whether the file is complete and, after a restart, compared with the source."""
         return self.whole and self._checked
 
     def go_on(self, connection: libvirt.virConnect, volume: libvirt.virStorageVol, deadline: float) -> None:
@@ -67,7 +67,7 @@ class Copy:
         self.whole = True
 
     def _check(self, stamp: transfer_progress.FileVersion) -> None:
-        """Check after a restart that the copied part is complete and the source file is unchanged."""
+        """Check after a restart that the copied data and the source file are unchanged; otherwise start again."""
         part_size = os.path.getsize(self._part) if os.path.exists(self._part) else -1
         if not stamp.written or stamp != self._stamp or not (
                 self.offset == stamp.size if self.whole else part_size >= self.offset):
@@ -78,7 +78,7 @@ class Copy:
     def _fetch_block(self, connection: libvirt.virConnect, volume: libvirt.virStorageVol, file: BinaryIO,
                      length: int, deadline: float) -> None:
         began = time.monotonic()
-        file.truncate(self.offset)       # an incomplete block must not show through the holes of the next
+        file.truncate(self.offset)       # the next attempt skips holes: it would not overwrite old data there
         file.seek(self.offset)
         _download(connection, volume, file, self.offset, length, deadline)
         file.truncate(self.offset + length)
@@ -93,7 +93,7 @@ class Copy:
 
 
 def stamp_of(volume: libvirt.virStorageVol) -> transfer_progress.FileVersion:
-    """Return the source libvirt's description of a file."""
+    """Return size and modification time of a source file as libvirt reports them."""
     size = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
     return transfer_progress.FileVersion(
         size, etree.fromstring(volume.XMLDesc()).findtext('./target/timestamps/mtime') or '')
@@ -101,7 +101,7 @@ def stamp_of(volume: libvirt.virStorageVol) -> transfer_progress.FileVersion:
 
 def _download(connection: libvirt.virConnect, volume: libvirt.virStorageVol, file: BinaryIO, offset: int,
               length: int, deadline: float) -> None:
-    """Write a block of a volume at the file position; holes are skipped."""
+    """Download a block of a libvirt volume to the current position of a file; holes are skipped."""
     stream = connection.newStream(0)
 
     def write(_stream: libvirt.virStream, data: bytes, _opaque: None) -> int:

@@ -1,7 +1,7 @@
 """Transfer of a guest's files from another host through that host's libvirt, as for migrations.
 
-libvirt's storage API streams a file of a directory, which becomes a temporary pool; holes are not sent. The raw bytes
-of the file are sent and never parsed as a format, because the guest may have written any header.
+The directory becomes a temporary pool of libvirt's storage API, which streams its files without holes. Files are sent
+as raw bytes and never parsed as a disk format, because the guest may have written any header.
 https://libvirt.org/html/libvirt-libvirt-storage.html describes the calls.
 """
 import collections.abc
@@ -21,7 +21,7 @@ from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_copy
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
-ATTEMPTS, PAUSE_S = 5, 1.0               # consecutive connections without progress, and the pause before the second
+ATTEMPTS, PAUSE_S = 5, 1.0               # consecutive connections without progress, and the first pause
 # libvirt's errors for a connection that has ended or cannot be opened
 _BROKEN = (libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INTERNAL_ERROR,
            libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_NO_CONNECT)
@@ -33,8 +33,8 @@ def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target
     """Fetch files of a directory of another host.
 
     A file gets its name when it is complete. After a connection error, the copy resumes after the last completed
-    block. With an ``arrival`` a call after a restart resumes too, if the source file is unchanged. Without one,
-    existing files with a final name are kept.
+    block. With ``arrival``, a call after a restart also resumes, if the source file is unchanged. Without
+    ``arrival``, complete files from an earlier call are kept.
 
     :param uri: URI of the other host's libvirt
     :param directory: directory on the other host
@@ -56,9 +56,9 @@ def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target
 
 
 def _fetch(uri: str, directory: str, copies: list[disk_copy.Copy], deadline: float) -> None:
-    """Fetch the files on a separate thread: takes no lock, writes no log.
+    """Fetch the files. Runs on a native thread, so it takes no lock and writes no log.
 
-    A broken connection is reopened as long as it made progress, and the copy resumes.
+    A broken connection is reopened and the copy resumes, up to ATTEMPTS times without progress.
     """
     attempt = 0
     while True:
@@ -90,7 +90,7 @@ def _fetch_rest(uri: str, directory: str, copies: list[disk_copy.Copy], deadline
 
 @contextlib.contextmanager
 def pool(connection: libvirt.virConnect, directory: str) -> collections.abc.Iterator[libvirt.virStoragePool]:
-    """Define the directory as a temporary libvirt pool during the block."""
+    """Context manager: a temporary libvirt storage pool of the files in a directory."""
     name = f'nova-{os.path.basename(directory)}'
     with contextlib.suppress(libvirt.libvirtError):      # left by a crashed call
         connection.storagePoolLookupByName(name).destroy()

@@ -1,12 +1,12 @@
-"""Fencing of a failed host: its guest stops writing to a server's disks and volumes before another host starts it.
+"""Fencing of a server on a failed host: stop writes to its disks and volumes there before another host starts it.
 
-A host that counts as failed may only have lost its nova-compute or its network to the conductors. Its QEMU then still
-runs, and Ceph would let both QEMUs write in turn. The client addresses of that guest are added to Ceph's blocklist;
-other guests of the host continue (ADR 0014).
+A host that seems to have failed may have lost only nova-compute or its connection to the conductors. Then QEMU still
+runs there, and Ceph would let both QEMUs write in turn. So the client addresses of that server are added to Ceph's
+blocklist; other guests of the host continue (ADR 0014).
 
-* ``gather`` reads the facts
-* ``decide`` is a pure function of them
-* ``fence`` applies the decision
+* ``gather`` finds the disks and volumes with their clients
+* ``decide`` selects the clients to fence (a pure function)
+* ``fence`` adds them to the blocklist
 """
 import collections.abc
 import dataclasses
@@ -33,12 +33,12 @@ class Part:
     """Disk or volume that the guest on the failed host may have open.
 
     name      name for log and error messages
-    kind      CEPH: an image; CLOSED: an export that the block storage closes before the new host gets its own; else a
-              sentence: why it cannot be fenced
+    kind      CEPH: an image; CLOSED: an export that the block storage closes before it opens one for the new host;
+              otherwise the reason why it cannot be fenced
     image     pool/image in Ceph
-    shared    other servers may have it open too
+    shared    whether other servers may also have it open
     seen      addresses of the clients that Ceph reports
-    problem   why Ceph is unavailable, or is not this host's cluster
+    problem   why its clients are unknown: Ceph is unavailable, or the image is in another cluster
     volume    whether it is a volume
     """
 
@@ -66,14 +66,14 @@ class Decision:
 def decide(parts: collections.abc.Iterable[Part], recorded: disk_clients.Images | None, off: bool) -> Decision:
     """Return the clients to fence and the parts that cannot be fenced.
 
-    :param recorded: clients recorded by the failed host, or None
+    :param recorded: clients that the failed host has recorded; None: no record
     :param off: the guest was powered off there and no start was in progress, so it has no disk open
     """
     addresses: set[str] = set()
     unfenced: dict[str, str] = {}
     images = {part.image for part in parts if part.kind == CEPH}
     for part in parts:
-        # the guest has not opened this pool image; a volume of the guest should be recorded
+        # an image without a record was not opened by the guest; but its volumes are all expected in the record
         known = (recorded or {}).get(part.image, None if part.volume and recorded else [])
         if not part.shared:
             addresses |= part.seen
@@ -93,7 +93,7 @@ def decide(parts: collections.abc.Iterable[Part], recorded: disk_clients.Images 
 
 
 def gather(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHost) -> list[Part]:
-    """Return the Parts of a server: disks shared with the failed host, and volumes.
+    """Return the Parts of a server: disks that both hosts can access, and volumes.
 
     :param ceph: Ceph access of this host, for any pool
     """
@@ -140,7 +140,7 @@ def _reason(error: exception.VirtError) -> str:
 
 
 def fence(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHost) -> bool:
-    """Fence every client of a failed host's guest, which is not started on this host yet.
+    """Fence all storage clients that a guest has on a failed host, before the guest starts on this host.
 
     :returns: whether all are fenced; False: an operator has accepted the risk
     :raises NotFenced: a client remains and no operator has accepted the risk
@@ -177,12 +177,12 @@ def _check(uuid: str, former: FormerHost, unfenced: collections.abc.Sequence[tup
     raise exception.NotFenced(part=unfenced[0][0], reason=unfenced[0][1], more=more, details=text)
 
 
-# A documentation address (RFC 5737) with a client number. The test blocks it for one second, so no real client.
+# Client that ``missing_rights`` blocks for a second: no real client has this address for documentation (RFC 5737).
 PROBE_CLIENT, PROBE_S = '192.0.2.1:0/1', 1
 
 
 def missing_rights(ceph: pools.Pool, images: collections.abc.Iterable[str]) -> list[str]:
-    """Return sentences on missing permissions.
+    """Return sentences on permissions that the Ceph user of this host lacks for fencing.
 
     :param ceph: Ceph access of the host, for any pool
     :param images: pool/image of servers' disks and volumes; one of each pool is checked

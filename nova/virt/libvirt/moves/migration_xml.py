@@ -1,7 +1,7 @@
 """Replace host-specific parts of a running guest's XML with the destination's: pure functions.
 
-libvirt requires the same guest-visible machine on both sides. So the running definition is sent with the guest, and
-only the backends of its devices change: files, bridges, taps, CPUs and NUMA nodes.
+libvirt requires the same guest-visible machine on both sides. So the source sends the XML of the running guest and
+replaces only resources of the host: files, bridges, taps, CPUs and NUMA nodes.
 """
 import copy
 from xml.etree import ElementTree as etree
@@ -9,11 +9,11 @@ from xml.etree import ElementTree as etree
 from nova import exception
 from nova.virt.libvirt import xml
 
-# Root elements that name CPUs and memory of the host.
+# Elements below <domain> that name CPUs and NUMA nodes of the host.
 PLACEMENT = ('vcpu', 'cputune', 'numatune')
 BOOT_FILES = ('kernel', 'initrd')
 LOOPBACK = '127.0.0.1'
-VARIABLES = 'nvram'                      # UEFI variables: a file of the host, whose content migrates with the guest
+VARIABLES = 'nvram'                      # file of the host with UEFI variables; its content migrates with the guest
 
 
 def for_destination(running: str, there: str) -> str:
@@ -37,13 +37,13 @@ def for_destination(running: str, there: str) -> str:
     _devices(root, other, 'disk', './target', 'dev', ('source', 'backingStore', 'driver'))
     _devices(root, other, 'interface', './mac', 'address', ('source', 'target', 'mtu'))
     _consoles(root, other)
-    for log in root.findall('./devices/*/log'):          # the console shares the log of its serial port
+    for log in root.findall('./devices/*/log'):          # <console> and <serial> of a port have the same log
         log.attrib.update(_wanted(other.find('./devices/serial/log'), 'log').attrib)
     return etree.tostring(root, encoding='unicode')
 
 
 def for_later(there: str, running: str) -> str:
-    """Return the destination's definition with the passwords of the guest's consoles."""
+    """Return the definition that the destination stores: its own, with the console passwords of the guest."""
     root = etree.fromstring(there)
     for kind, password in _passwords(etree.fromstring(running)).items():
         element = root.find(f"./devices/graphics[@type='{kind}']")
@@ -58,9 +58,9 @@ def _passwords(root: etree.Element) -> dict[str, str]:
 
 
 def _consoles(root: etree.Element, other: etree.Element) -> None:
-    """Keep the console passwords and set the destination's listen addresses, or loopback if it has no such console.
+    """Keep the console passwords, and set listen addresses: those of the destination's consoles, else loopback.
 
-    A guest does not see the backends of its serial ports.
+    Backends of serial ports are replaced too, because a guest does not see them.
     """
     passwords = _passwords(root)
     for element in root.findall('./devices/graphics'):
@@ -84,7 +84,7 @@ def _consoles(root: etree.Element, other: etree.Element) -> None:
 
 
 def cpu_of(text: str) -> str | None:
-    """Return the <cpu> of a running guest as chosen at its start, or None if the guest has the host's processor."""
+    """Return the <cpu> that libvirt chose at the start of a guest, or None if it has no model (host-passthrough)."""
     found = etree.fromstring(text).find('cpu')
     if found is None or found.find('model') is None:
         return None

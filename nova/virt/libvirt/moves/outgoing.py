@@ -24,7 +24,7 @@ _BASE = (libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_
 
 
 class Job:
-    """Job of one migration: its requests and its result."""
+    """One live migration: state and error of its call of migrateToURI3."""
 
     def __init__(self) -> None:
         self.done, self.aborted = threading.Event(), threading.Event()
@@ -41,7 +41,7 @@ class Job:
             self.done.set()
 
     def _send(self, domain: libvirt.virDomain, uri: str, parameters: Parameters, flags: int) -> None:
-        if self.begun:       # repeated after a connection error: the caller looks up the result of the first call
+        if self.begun:       # Host.run repeats it after a connection error; a migration must not begin twice
             raise exception.VirtError(operation=OPERATION, reason='the connection to libvirt was lost')
         self.begun = True
         domain.migrateToURI3(uri, parameters, flags)
@@ -51,7 +51,7 @@ class Limits:
     """Limits on the duration of a migration and on the time without progress.
 
     :param seconds: seconds allowed for each GiB of memory and disks; 0: no limit
-    :param progress_s: maximum time without a new minimum of remaining data; 0: no limit
+    :param progress_s: seconds in which the remaining data must reach a new minimum; 0: no limit
     """
 
     def __init__(self, seconds: float, progress_s: float) -> None:
@@ -60,7 +60,7 @@ class Limits:
         self._least: int | None = None
 
     def passed(self, values: dict[str, int]) -> str:
-        """Return why the migration must end now, as a part of a sentence; '' if it may continue."""
+        """Return why a limit ends the migration now, as a part of a sentence; '' if it may continue."""
         now = time.monotonic()
         left = values['memory_remaining_bytes'] + values['disk_remaining_bytes']
         if self._least is None or left < self._least:
@@ -78,7 +78,7 @@ def flags(options: ConfigOpts.GroupAttr, copied: bool, incremental: bool, tls: b
 
     :param copied: local disks are copied
     :param incremental: copy only the data above the images, which the destination has
-    :param seen: both hosts see the same content of all other disks, and neither caches it
+    :param seen: other disks are safe: both hosts access the same data, and neither caches it
     """
     found = _BASE
     if copied:
@@ -86,7 +86,7 @@ def flags(options: ConfigOpts.GroupAttr, copied: bool, incremental: bool, tls: b
     for wanted, flag in ((options.live_migration_permit_auto_converge, libvirt.VIR_MIGRATE_AUTO_CONVERGE),
                          (options.live_migration_permit_post_copy, libvirt.VIR_MIGRATE_POSTCOPY),
                          (options.live_migration_parallel_connections > 1, libvirt.VIR_MIGRATE_PARALLEL),
-                         # libvirt treats file systems that are not in its list as local
+                         # libvirt would refuse shared file systems that it does not know
                          (seen, libvirt.VIR_MIGRATE_UNSAFE),
                          (tls, libvirt.VIR_MIGRATE_TLS)):
         found |= flag if wanted else 0
@@ -127,7 +127,7 @@ def running_xml(domain: libvirt.virDomain) -> str:
 
 
 def progress(domain: libvirt.virDomain) -> dict[str, int] | None:
-    """Return the figures of the driver interface, or None if libvirt reports none."""
+    """Return the progress as the driver interface defines it, or None if libvirt reports none."""
     stats = domain.jobStats()
     if stats.get('type', libvirt.VIR_DOMAIN_JOB_NONE) == libvirt.VIR_DOMAIN_JOB_NONE or 'memory_total' not in stats:
         return None
@@ -144,7 +144,7 @@ def hurry(domain: libvirt.virDomain, post_copy: bool) -> None:
 
 
 def run_on(domain: libvirt.virDomain) -> None:
-    """Resume a migrated guest. If ``hurry`` paused it before libvirt began, it arrives paused."""
+    """Resume a migrated guest, which is paused if ``hurry`` paused it before libvirt began the migration."""
     state, reason = domain.state()
     if state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_USER,
                                                          libvirt.VIR_DOMAIN_PAUSED_MIGRATION):
@@ -152,7 +152,7 @@ def run_on(domain: libvirt.virDomain) -> None:
 
 
 def went_ahead(domain: libvirt.virDomain) -> bool:
-    """Return whether the guest is in post-copy, even with a broken connection. Such a guest cannot resume here."""
+    """Return whether the guest is in post-copy, maybe with a broken connection; then it cannot resume here."""
     state, reason = domain.state()
     return state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_POSTCOPY,
                                                              libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
@@ -160,7 +160,7 @@ def went_ahead(domain: libvirt.virDomain) -> bool:
 
 def settled(domain: libvirt.virDomain) -> bool:
     """Return whether no migration is in progress; a migration in progress is aborted."""
-    if not domain.isActive():            # the guest left in a migration whose end was missed
+    if not domain.isActive():            # a migration ended, and this host missed its end
         return True
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
         return True
@@ -172,7 +172,7 @@ def arrived(domain: libvirt.virDomain) -> bool:
     """Return whether the domain is active and not in an incoming migration."""
     if not domain.isActive():
         return False
-    # a domain reports a migration only at its source
+    # libvirt refuses this call on the destination of a migration in progress
     with calls.suppressed(libvirt.VIR_ERR_OPERATION_UNSUPPORTED, libvirt.VIR_ERR_OPERATION_INVALID):
         domain.jobStats()
         return True
@@ -180,7 +180,7 @@ def arrived(domain: libvirt.virDomain) -> bool:
 
 
 def cpu_features(connection: libvirt.virConnect, virt_type: str, cpu: str | None = None) -> list[str] | None:
-    """Return the features of a processor including its model's, or None if libvirt cannot tell.
+    """Return the CPU features of a processor, including those of its model, or None if libvirt does not know.
 
     :param cpu: XML of a guest's <cpu>; None: the default of guests on this host
     """
@@ -195,7 +195,7 @@ def cpu_features(connection: libvirt.virConnect, virt_type: str, cpu: str | None
 
 
 def is_at(uri: str, uuid: str, coming: bool = False) -> bool:
-    """Return whether the guest has arrived at that libvirt's host.
+    """Return whether a guest has arrived on the host of a libvirt URI.
 
     :param coming: also return True for an incoming migration
     :raises libvirtError: libvirt is unreachable
@@ -220,7 +220,7 @@ TLS_FILES = ('ca-cert.pem', 'server-cert.pem', 'server-key.pem', 'client-cert.pe
 
 
 def can_encrypt(wanted: bool | None, settings: dict[str, str]) -> bool:
-    """Return whether guests can migrate encrypted in both directions.
+    """Return whether this host can send and receive guests with TLS.
 
     :param wanted: [libvirt] live_migration_with_native_tls
     :param settings: the readable settings of qemu.conf

@@ -1,8 +1,8 @@
-"""Guests in post-copy: they run at their destination while part of their memory is here.
+"""Recovery of post-copy: the guest runs on its destination while a part of its memory is still on this host.
 
-Such a guest cannot resume here, and the destination must not remove it, however long the connection is broken. The
-arguments of the migration are stored next to the guest's record, because libvirt requires the same ones to resume it.
-So a restart of nova-compute can resume it too.
+The guest cannot resume on this host, and the destination must not remove it, however long the connection is broken.
+libvirt resumes a migration only with the same arguments. They are stored next to the guest's record, so nova-compute
+can also resume after a restart.
 """
 import dataclasses
 import logging
@@ -24,7 +24,7 @@ from nova.virt.libvirt.moves import outgoing
 LOG = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 0.2                    # seconds between two polls of a migration
-RESUME_S = 5                             # between two attempts to resume a broken migration
+RESUME_S = 5                             # seconds between two attempts to resume a migration
 Report = Callable[[dict[str, int]], None]
 
 
@@ -55,7 +55,7 @@ class PostCopy:
         return self._storage.path(uuid, f'post-copy.{self._host}.json')
 
     def keep(self, uuid: str, call: Call) -> None:
-        """Store the arguments of a migration before it begins, for its post-copy phase."""
+        """Store the arguments of a migration before it begins, if it may switch to post-copy."""
         if call.flags & libvirt.VIR_MIGRATE_POSTCOPY:
             FORMAT.write(self._file(uuid), utils.to_record(call))
 
@@ -71,9 +71,9 @@ class PostCopy:
         files.remove(self._file(uuid))
 
     def finish(self, uuid: str, call: Call | None, progress: Report) -> None:
-        """Wait until a guest in post-copy is complete at its destination; resume after each connection error.
+        """Wait for the end of post-copy of a guest; resume the migration after each connection error.
 
-        :param call: arguments of the migration; None: unknown, so libvirt must end the migration
+        :param call: arguments of the migration; None: unknown, so this only waits for libvirt
         """
         tries = 0
         while self.is_ahead(uuid):
@@ -102,7 +102,7 @@ class PostCopy:
             self.report(uuid, progress)
         self.report(uuid, progress)
         if job.error is not None:
-            time.sleep(RESUME_S)                         # QEMU must notice the broken connection too
+            time.sleep(RESUME_S)                         # until QEMU has also noticed the broken connection
 
     def is_ahead(self, uuid: str) -> bool:
         """Wait until the state is known and return whether the guest is in post-copy."""
@@ -114,7 +114,7 @@ class PostCopy:
                 time.sleep(RESUME_S)
 
     def looks_ahead(self, uuid: str) -> bool:
-        """Return whether the guest is in post-copy, by one query.
+        """Return whether the guest is in post-copy, without retries.
 
         :raises VirtError: the state is unknown
         """

@@ -3,13 +3,13 @@
 The record names the guest's host and, during a live migration on shared disks, its destination. The record determines
 which host may remove the files:
 
-* a host removes only a directory with a record that names it and no successor;
+* a host removes a directory only if the record names this host and no successor;
 * a directory with another host's record belongs to that host, or is on storage that both share.
 
 To detect shared storage, both hosts read the record and compare it; neither writes.
 
-The destination also has its own connections to the guest's volumes. While the record belongs to the source, they are in
-a file next to it that is named after the destination.
+The destination connects the guest's volumes before it owns the record. Until then it stores its version of the guest in
+``coming.<destination>.json``, next to the record.
 """
 import collections.abc
 import dataclasses
@@ -27,7 +27,7 @@ from nova.virt.libvirt.moves import transferred_record
 
 RECORD_NEEDED = ('its disks are in a Ceph pool, and the other host neither finds its record there nor shares the '
                  'directory of the guests')
-# why an adopted guest (features/adoption.py) stays on its host
+# reason why an adopted guest (features/adoption.py) cannot leave its host
 ELSEWHERE = ('it was adopted, and its disks are outside of the directory of the guests; a resize on its host copies '
              'them into that directory')
 MIXED = ('some of its disks are in a Ceph pool and others are files of its host, which does not share the '
@@ -35,7 +35,7 @@ MIXED = ('some of its disks are in a Ceph pool and others are files of its host,
 
 
 def record_fingerprint(stored: storage.Storage, uuid: str) -> list[str | int] | None:
-    """Return a value that is equal on two hosts only for the same file; None if there is no file."""
+    """Return values that are equal on two hosts only if both read the same file; None if there is no file."""
     try:
         with open(stored.path(uuid, records.RECORD), 'rb') as file:
             status, data = os.fstat(file.fileno()), file.read()
@@ -49,7 +49,7 @@ def _coming(stored: storage.Storage, uuid: str, host: str) -> str:
 
 
 def note_incoming(stored: storage.Storage, guest: xml.Guest, host: str) -> None:
-    """Store the guest as ``host`` will have it, when it arrives on shared disks."""
+    """Store the guest as it will run on ``host`` after a migration on shared disks."""
     records.write_file(_coming(stored, guest.uuid, host), guest)
 
 
@@ -74,16 +74,16 @@ def may_remove(guest: xml.Guest | None, host: str) -> bool:
 
 
 def hand_over(stored: storage.Storage, guest: xml.Guest, successor: str | None) -> None:
-    """Record the host that takes over the guest's disks when the guest leaves; None if the guest does not move."""
+    """Record the host that will own the disks after a live migration; None removes it."""
     if guest.ownership.successor != successor:
         stored.save(dataclasses.replace(guest, ownership=dataclasses.replace(guest.ownership, successor=successor)))
 
 
 def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
-    """Return whether ``host`` shares the disks of a guest of another host, ``owner``.
+    """Return whether the record shows that ``host`` shares the disks of a guest with its former host ``owner``.
 
-    A stale record of a guest that ``host`` had earlier does not name ``owner``. The record of an interrupted takeover
-    by ``host`` counts.
+    The record names ``owner`` as the host or, after an interrupted takeover by ``host``, as the previous host. A stale
+    record on ``host`` does not name ``owner``.
     """
     if guest is None:
         return False
@@ -93,11 +93,10 @@ def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
 
 
 def leftovers(stored: storage.Storage, host: str, known: collections.abc.Container[str]) -> dict[str, bool]:
-    """Return {uuid: whether ``host`` owns the directory according to the record of the guest or of its transfer} of the
-    directories of guests that the hypervisor does not know.
+    """Return {uuid: whether a record names ``host`` as the owner} of directories without a guest in the hypervisor.
 
-    Directories of another host, or kept for one, are omitted. A directory without a record may be a new one of another
-    host that shares the parent directory.
+    The record is that of the guest or of its transfer. Directories that belong to another host, now or after a
+    migration, are omitted. A directory without a record may be a new one of a host that shares the parent directory.
     :param known: guests of the hypervisor
     """
     found = {}
@@ -107,18 +106,18 @@ def leftovers(stored: storage.Storage, host: str, known: collections.abc.Contain
         try:
             guest = stored.load(uuid)
             owner = transfer_progress.host_of(stored.path(uuid)) if guest is None else guest.ownership.host
-        except (OSError, exception.NovaException):       # the record does not name the owner
+        except (OSError, exception.NovaException):       # the owner is unknown
             guest = owner = None
         if owner in (None, host) and may_remove(guest, host):
             found[uuid] = owner is not None
     return found
 
 
-# ---- guests with disks in a pool, on hosts that share the pool but no directory. The guest's entry in owners.py is
-# sufficient for an evacuation.
+# ---- guests with disks in a pool, on hosts that share the pool but no directory. An evacuation needs only the record
+# of owners.py.
 
 def take_from_pool(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> None:
-    """Record a guest of the failed host ``source`` here from the pool, as if both hosts shared the directory.
+    """Write the record of a guest of the failed host ``source`` from its record in the pool.
 
     Does nothing if there is a record, or if the pool has no guest of that host.
 
@@ -127,7 +126,7 @@ def take_from_pool(stored: storage.Storage, uuid: str, source: str, virt_type: s
     note = stored.owners.read(uuid) if stored.load(uuid) is None else None
     if note is None or note.host != source:
         return
-    known = transferred_record.known(note.guest)    # the host may run a newer release
+    known = transferred_record.known(note.guest)    # the failed host may have a newer release
     guest = transferred_record.unpacked({**known, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
     if guest.boot.kernel or guest.boot.ramdisk:
         raise _refusal('its kernel is a file of the host that is down')
@@ -135,7 +134,7 @@ def take_from_pool(stored: storage.Storage, uuid: str, source: str, virt_type: s
         raise _refusal('the state of its TPM is on the host that is down')
     if any(disk.source is None for disk in guest.disks):
         raise _refusal(MIXED)
-    stored.backends.clear_pool(guest)             # left by a rescue
+    stored.backends.clear_pool(guest)             # removes disks of a rescue
     guest.ownership.host = source
     stored.make_directory(uuid, exist_ok=True)
     stored.record(guest)
@@ -158,7 +157,7 @@ def check_pool_disks(stored: storage.Storage, guest: xml.Guest, seen: str | None
 
 
 def pool_digest(stored: storage.Storage, uuid: str) -> str | None:
-    """Return a value that is equal on two hosts only in the same pool; None if the pool has no such guest."""
+    """Return a hash that is equal on two hosts only if they use the same pool; None if it lacks the guest."""
     note = stored.owners.read(uuid)
     return None if note is None else note.digest
 

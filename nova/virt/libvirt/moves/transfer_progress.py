@@ -1,7 +1,7 @@
 """Progress of the transfer of an incoming guest's files: a record in their directory for a resume after a restart.
 
-The record exists from the beginning of the copies until the guest is recorded, before its first start. It is ignored
-once the guest has a record. Until then no guest has written to the files.
+This record is removed when the guest gets a guest record, before its first start on this host. Until then the files are
+unchanged copies. If both records exist, this record is ignored.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nova.virt.driver import GuestLocation
 
 NAME = 'transfer.json'
 FileRecord = TypedDict('FileRecord', {'size': int, 'written': str, 'offset': int})
-# the source, and the bytes of the disks by the names of their files
+# source of the move, and {file name of a disk: bytes}
 Move = TypedDict('Move', {'source': GuestLocation, 'sizes': dict[str, int]})
 Record = TypedDict('Record', {'move': Move, 'host': str | None, 'files': dict[str, FileRecord]})
 FORMAT = versioned_records.RecordFormat[Record](
@@ -28,7 +28,7 @@ PART = '.part'                           # suffix of an incomplete file
 
 @dataclasses.dataclass(frozen=True)
 class FileVersion:
-    """Description of a file by its host's libvirt: the same description implies the same content.
+    """Version of a file as libvirt on its host describes it; an equal version means equal content.
 
     size     bytes
     written  modification time with the fraction of the second; '' if libvirt does not report it
@@ -42,13 +42,13 @@ class IncomingTransfer:
     """Transfer of files into a directory.
 
     :param directory: where the files arrive
-    :param move: copies of another move are not resumed
+    :param move: identifies the move; copies of another move are not resumed
     :param host: destination host; others may share the directory of all guests
     """
 
     def __init__(self, directory: str, move: Move, host: str | None = None) -> None:
         self._directory = directory
-        self._record: Record = {'move': move, 'host': host, 'files': {}}      # also fields of another release
+        self._record: Record = {'move': move, 'host': host, 'files': {}}      # may have fields of another release
         self._files: dict[str, tuple[FileVersion, int]] = {}
 
     @classmethod
@@ -65,7 +65,7 @@ class IncomingTransfer:
 
         try:
             found = FORMAT.read_as(os.path.join(directory, NAME), made)
-        except exception.RecordUnreadable:               # the files are copied again
+        except exception.RecordUnreadable:               # start again
             return None
         if found is not None:
             found._clean()
@@ -87,7 +87,7 @@ class IncomingTransfer:
         return sum(offset for _stamp, offset in self._files.values())
 
     def note(self, name: str, stamp: FileVersion, offset: int) -> None:
-        """Record that the data before ``offset`` is on the disk."""
+        """Record that the data of a file before ``offset`` is on the disk of this host."""
         self._files[name] = (stamp, offset)
         self.begin()
 

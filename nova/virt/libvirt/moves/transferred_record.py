@@ -1,7 +1,7 @@
-"""Guest record that one host sends to another, which derives its own record from it.
+"""Guest record that a host sends to another one. The receiver derives its own record from it.
 
-The receiver trusts the guest's properties. File paths, owners and network backends are the receiver's own. Only the
-last part of each path counts, and only if it is a file name that this driver creates.
+The receiver accepts the guest's properties, but uses its own directories, owners and network backends. It takes only
+the file name of each path, which must be a name that this driver creates.
 """
 import dataclasses
 import os
@@ -20,31 +20,31 @@ from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import storage
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
-# an image, or the copy of an image sent with a guest
+# file name of a cached image, or of the copy of an image that is sent with a guest
 BASE = re.compile(r'([0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(raw|qcow2)|disk\.base)\Z')
 TARGET = re.compile(r'[a-z]{2}[a-z]\Z')
 FORMATS = ('raw', 'qcow2')
-DISKS = 26                               # a guest with only volumes has none
-# Fields that each host derives from the conductor's data and its own options. From another host, a volume path, a
-# device address or the program of a share would give access to this host.
+DISKS = 26                               # maximum number of disks; a guest with only volumes has none
+# Fields that each host derives from the conductor's data and its own options. Another host
+# that could send a volume path, a device address or the program of a share would have access to this host.
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'shares', 'memory_source')
 NOT_KEPT = ('size', 'pooled', 'source')
-SETTING = 255                            # characters of a value
+SETTING = 255                            # maximum number of characters
 BOOT_FILES = ('kernel', 'ramdisk')
-SIZES = range(1 << 50)                   # bytes of a disk
+SIZES = range(1 << 50)                   # valid sizes of a disk in bytes
 _DISK_FIELDS = versioned_records.fields_of(xml.Disk).union(NOT_KEPT)
 
 
 def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
-    """Return the record as JSON-able data with the bytes of each disk; reads the disks' headers.
+    """Return the record as JSON-able data with the size of each disk, which is read from the disk's header.
 
-    :param directory: present directory of the disks; None: as recorded
+    :param directory: current directory of the disks; None: as recorded
     """
     # send known fields only: the other host refuses unknown fields, and this host cannot interpret them
     values = {name: value for name, value in known(guest.to_record()).items() if name not in OWN}
     for disk in values['disks']:
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
-        # a disk that is not a file is visible to both hosts; otherwise the move is refused
+        # a disk in a pool has no file; a move is refused unless both hosts use the pool
         disk['size'] = 0 if disk['source'] else local_files.size_of(path, disk['format'])
         if disk.pop('source'):
             disk['pooled'] = True
@@ -63,7 +63,7 @@ def sizes(values: dict[str, Any]) -> dict[str, int]:
 
 
 def known(values: dict[str, Any]) -> dict[str, Any]:
-    """Select the fields that this release has of a guest and its disks."""
+    """Select the fields of a guest and its disks that this release knows."""
     return {**{name: value for name, value in values.items() if name in xml.FIELDS},
             'disks': [{name: value for name, value in disk.items() if name in _DISK_FIELDS}
                       for disk in values['disks']]}
@@ -77,7 +77,7 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     :raises VirtError: the values are invalid
     """
     try:
-        if values != known(values):      # an unknown field may be one that this host must not ignore
+        if values != known(values):      # this host must not ignore a field that it does not know
             raise _refusal()
         sent = {name: value for name, value in values.items() if name not in OWN}
         guest = xml.Guest.from_dict({**sent, 'interfaces': [], 'disks': [
@@ -108,7 +108,7 @@ def place(source: GuestLocation, uuid: str) -> tuple[str, str]:
     """Return (address of the other host's libvirt, directory of the guest's files there).
 
     :param source: {'address', 'directory'} reported by that host
-    :raises VirtError: the directory's name does not fit this guest: it may be that of another guest
+    :raises VirtError: the directory may belong to another guest, because its name does not contain ``uuid``
     """
     given = source if isinstance(source, dict) else {}
     address, directory = given.get('address'), given.get('directory')

@@ -1,29 +1,29 @@
-"""Privileged operations of the libvirt driver in a separate process: its operations and its client.
+"""Privileged helper process of the libvirt driver: its operations and its client.
 
 ========================  =====================================================  ======================================
 Operation                 Arguments                                              Needs
 ========================  =====================================================  ======================================
-``qemu_img.prepare``      none                                                   requirements of the others
-``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: the
-``qemu_img.measure``      path, format; backing file
-``qemu_img.create``       path, format, size; backing file and format; key       program runs as a separate user.
-``qemu_img.resize``       path, format, size; backing file; key                  CHOWN, FOWNER, DAC_OVERRIDE: a file is
+``qemu_img.prepare``      none                                                   as the operations below
+``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: qemu-img
+``qemu_img.measure``      path, format; backing file                             runs as a separate user;
+``qemu_img.create``       path, format, size; backing file and format; key       CHOWN, FOWNER, DAC_OVERRIDE: files
+``qemu_img.resize``       path, format, size; backing file; key                  belong to that user during the run
 ``qemu_img.rebase``       path, format, backing file and format; key
-``qemu_img.convert``      path, format, target, target format; backing file;     that user's during the run
+``qemu_img.convert``      path, format, target, target format; backing file;
                           key
 ``guest.let_read``        path                                                   FOWNER: QEMU's user owns its files;
-                                                                                 CHOWN: a snapshot is given to this user
+                                                                                 CHOWN: the service owns its snapshots
 ``guest.console``         uuid                                                   DAC_OVERRIDE: virtlogd writes as root
 ``vif.plug``              uuid; the values of a vifs.Port                        NET_ADMIN: taps; DAC_OVERRIDE: the
-``vif.unplug``            the same                                               socket of Open vSwitch is root's
+``vif.unplug``            uuid; the values of a vifs.Port                        socket of Open vSwitch is root's
 ``container.unpack``      uuid, paths of archives, bytes                         SETUID, SETGID, CHOWN: the mapped users
 ``container.remove``      uuid                                                   DAC_OVERRIDE: files of these users
 ``host.qemu_settings``    none                                                   DAC_OVERRIDE: qemu.conf is root's
 ========================  =====================================================  ======================================
 
-A path must be one that the driver creates, below the directory of the guests. It is opened as a regular file with
-one hard link, without symbolic links in the path (sandbox.opened). There are two formats, and sizes are numbers in a
-range. The privileged part reads all other values from the configuration.
+A path must have a form that the driver creates, below the directory of the guests. It must lead to a regular file with
+one hard link, without symbolic links in the path (sandbox.opened). Formats and sizes are validated. The helper reads
+all other values from the configuration.
 """
 import base64
 import contextlib
@@ -47,11 +47,11 @@ from nova.virt.libvirt import isolation
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt.privileged import steps
 
-CALLERS = 16                             # concurrent operations; many, because the copy of a disk takes minutes
+CALLERS = 16                             # maximum of concurrent operations; a copy of a disk takes minutes
 CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,
                 privileges.SETUID, privileges.SETPCAP)
 NEUTRON, LXC = 'neutron', 'lxc'
-ARCHIVES = 2                             # the image, and the content of a config drive
+ARCHIVES = 2                             # maximum: the image, and the content of a config drive
 FORMATS = ('raw', 'qcow2')
 UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 CACHED = r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2|vmdk|vdi|vhdx|vhd)(?:\.part)?'
@@ -61,7 +61,7 @@ DISK = UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{1,20}/disk\.
 
 
 class RemoteSteps:
-    """The steps of LocalSteps, run by a Helper with ``operations``."""
+    """The operations of LocalSteps, which a Helper process runs."""
 
     def __init__(self, helper: privileges.Helper, conf: cfg.ConfigOpts) -> None:
         self._helper = helper
@@ -95,7 +95,7 @@ HostSteps = steps.LocalSteps | RemoteSteps
 
 
 class RemoteQemuImg:
-    """Client of QemuImg. Its output files are created here, so that they belong to this process's user."""
+    """Client of QemuImg. This process creates the output files, so that they belong to its user."""
 
     def __init__(self, helper: privileges.Helper) -> None:
         self._helper = helper
@@ -137,7 +137,7 @@ def _make(path: str) -> None:
 
 
 def helper(conf: cfg.ConfigOpts, directory: str, uid: int) -> privileges.Helper:
-    """Return the Helper of a RemoteSteps, not forked yet.
+    """Return the Helper for RemoteSteps. Its process is not started yet.
 
     :param directory: directory of the guests
     :param uid: user of the service
@@ -147,10 +147,9 @@ def helper(conf: cfg.ConfigOpts, directory: str, uid: int) -> privileges.Helper:
 
 
 def capabilities(conf: cfg.ConfigOpts) -> tuple[int, ...]:
-    """Return CAPABILITIES and the configured additions.
+    """Return CAPABILITIES and those that the configuration needs.
 
-    SYS_ADMIN if root must create the sandbox's namespaces because users may not; NET_ADMIN if ports of a Networking
-    service are plugged.
+    SYS_ADMIN: only root may create the namespaces of the sandbox. NET_ADMIN: ports of a Networking service are plugged.
     """
     plugging = (privileges.NET_ADMIN,) if conf.network.backend == NEUTRON else ()
     return (*CAPABILITIES, *plugging, *_of_sandbox(conf.libvirt.sandbox_qemu_img))
@@ -180,7 +179,7 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
     def let_read(path: str) -> None:
         with sandbox.opened(path, os.O_RDONLY) as descriptor:
             if os.path.basename(os.path.dirname(path)).startswith(SNAPSHOT):
-                # it is complete, and the service's user uploads it
+                # a complete snapshot, which the service's user uploads
                 os.fchown(descriptor, uid, -1)
             files.let_read(descriptor, uid)
 
@@ -215,7 +214,7 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
 
 
 def _path(directory: str, *names: str) -> v.Validator[str]:
-    """Accept paths below the directory of the guests.
+    """Return a validator that accepts paths below the directory of the guests.
 
     :param names: patterns of the rest of the path
     """

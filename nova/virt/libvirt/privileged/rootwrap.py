@@ -1,19 +1,19 @@
-"""Conversion of old rootwrap commands to steps of the privileged part (remote.py): arguments in, a named step out.
+"""Conversion of old rootwrap commands to operations of the privileged helper process (remote.py).
 
 ==========================================================================  ================================
-Command                                                                     Step
+Command                                                                     Operation
 ==========================================================================  ================================
 ``qemu-img info [--output=json] [-U] -f FORMAT PATH``                       ``qemu_img.info``
 ``qemu-img create -f FORMAT [-b FILE -F FORMAT] PATH SIZE``                 ``qemu_img.create``
-``qemu-img create -f FORMAT -o backing_file=FILE,backing_fmt=FORMAT …``     the same
+``qemu-img create -f FORMAT -o backing_file=FILE,backing_fmt=FORMAT …``     ``qemu_img.create``
 ``qemu-img resize -f FORMAT PATH SIZE``                                     ``qemu_img.resize``
 ``qemu-img rebase -f FORMAT -b FILE -F FORMAT PATH``                        ``qemu_img.rebase``
 ``qemu-img convert -f FORMAT -O FORMAT PATH TARGET``                        ``qemu_img.convert``
 ``cat INSTANCES/UUID/console.log``                                          ``guest.console``
-``chown USER PATH``, of the calling user                                  ``guest.let_read``
+``chown USER PATH``, where USER is the calling user                         ``guest.let_read``
 ==========================================================================  ================================
 
-Each step validates its own arguments. Pure functions.
+The helper validates the arguments. Pure functions.
 """
 import getopt
 import os
@@ -29,7 +29,7 @@ _LONG = ['output=', 'force-share']
 
 
 def step(words: Sequence[str], users: Sequence[str], directory: str) -> Step:
-    """Return the step of a command.
+    """Return the (operation, arguments) of a command.
 
     :param words: arguments of the command
     :param users: name and id of the calling user
@@ -88,7 +88,7 @@ def _bytes(text: str) -> int:
     return int(match[1]) * UNITS[match[2].lower()]
 
 
-# qemu-img subcommand: number of arguments, and a function for those other than path and format
+# {qemu-img subcommand: (number of arguments, function that returns the values other than path and format)}
 _IMAGES: dict[str, tuple[int, Callable[[dict[str, str], list[str]], dict[str, typing.Any]]]] = {
     'info': (1, lambda found, rest: {}),
     'create': (2, lambda found, rest: {'size': _bytes(rest[1]), **_backing(found)}),

@@ -1,7 +1,7 @@
-"""Privileged operations: programs on untrusted data as another user, and access to root's files.
+"""Privileged operations: run programs on untrusted data as another user, and access root's files.
 
-LocalSteps runs them in this process, which is root or has no helper. The module remote has the steps of a process that
-has dropped its privileges.
+LocalSteps runs them in this process if it is root or has no helper process. A process without privileges calls them in
+the helper process through remote.RemoteSteps.
 """
 import os
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from nova.virt.libvirt.container_root import unpack
 from nova.virt.libvirt.container_root import users
 
 CONSOLE_LOG = 'console.log'
-TAIL = 100 * 1024                        # bytes that the compute API returns
+TAIL = 100 * 1024                        # maximum bytes of console output
 
 
 class LocalSteps:
-    """Steps run in this process.
+    """Operations that run in this process.
 
     :param directory: directory of the guests
     :ivar qemu_img: a qemu_img.Tool
@@ -38,10 +38,10 @@ class LocalSteps:
         return tail(os.path.join(self._directory, uuid, CONSOLE_LOG))
 
     def let_read(self, path: str) -> None:
-        """Grant this process read access to a disk written by QEMU; root has it anyway."""
+        """Do nothing. RemoteSteps.let_read grants its process read access to a disk of QEMU; root needs none."""
 
     def plug(self, uuid: str, port: dict[str, str | int]) -> None:
-        """Plug a port of a guest: the values of a vifs.Port."""
+        """Plug a port of a guest; ``port`` has the values of a vifs.Port."""
         self._plugs.plug(uuid, vifs.check(utils.from_known(vifs.Port, port)))
 
     def unplug(self, uuid: str, port: dict[str, str | int]) -> None:
@@ -58,12 +58,12 @@ class LocalSteps:
         unpack.remove(os.path.join(self._directory, uuid))
 
     def qemu_settings(self) -> dict[str, str]:
-        """Return {name: value} of isolation.SETTINGS that qemu.conf contains."""
+        """Return {name: value} of the settings in qemu.conf."""
         return isolation.read_settings(isolation.QEMU_CONF)
 
 
 def tail(path: str, size: int = TAIL) -> bytes:
-    """Return the last ``size`` bytes of a log of virtlogd and its rotated predecessor; b'' without a log."""
+    """Return the last ``size`` bytes of a log of virtlogd, including its last rotated file; b'' without a log."""
     data = b''
     for name in (path, path + '.0'):
         if len(data) < size:

@@ -18,7 +18,7 @@ from nova.virt.libvirt.xml import Disk
 
 
 class VolumeConnections:
-    """Connections of guests' volumes.
+    """Connects and disconnects the volumes of guests.
 
     :param key: function(server uuid, volume id) -> passphrase of an encrypted volume; raises VirtError
     """
@@ -30,9 +30,9 @@ class VolumeConnections:
 
     def connect_all(self, instance: Instance, devices: Iterable[BlockDevice], machine: str, disks: Sequence[Disk],
                     known: Sequence[disk.Volume] = ()) -> list[disk.Volume]:
-        """Connect the volumes among the devices of a guest.
+        """Connect the volumes in the block devices of a guest.
 
-        :param disks: local disks of the guest; their cache modes and I/O threads are assigned with the volumes'
+        :param disks: local disks of the guest, which also get cache modes and I/O threads
         :param known: previous Volumes of the guest, which keep their targets
         :raises VirtError: this host does not reach one of the volumes
         """
@@ -58,7 +58,7 @@ class VolumeConnections:
         """
         source = self._connectors.connect(device['connection_info'])
         if source.pop('encrypted', False):
-            source['luks'] = device['volume_id']         # the secret has the same id
+            source['luks'] = device['volume_id']         # id of the libvirt secret
         return disk.volume(device, source, instance.image_properties or {}, machine, taken, self._choices())
 
     def _choices(self) -> disk.Choices:
@@ -68,14 +68,14 @@ class VolumeConnections:
         return disk.Choices(cache, options.detect_zeroes)
 
     def define_secrets(self, volumes: Iterable[disk.Volume]) -> None:
-        """Define libvirt's secrets for the authentication to storages; a restart of libvirt loses them."""
+        """Define libvirt's secrets for authentication to storage servers, which libvirt loses when it restarts."""
         for volume in volumes:
             if volume.source.get('secret'):
                 self._hypervisor.run('keep a secret', operations.define_secret, '', volume.source['auth'],
                                      volume.source['secret'])
 
     def define_keys(self, uuid: str, volumes: Iterable[disk.Volume]) -> None:
-        """Define the passphrases of a guest's encrypted volumes in libvirt; a restart of libvirt loses them."""
+        """Define the passphrases of a guest's encrypted volumes in libvirt, which loses them when it restarts."""
         for volume in volumes:
             if volume.source.get('luks'):
                 self._hypervisor.run('keep a key', operations.define_passphrase, uuid, volume.volume_id,
@@ -85,7 +85,7 @@ class VolumeConnections:
         """Disconnect volumes that no guest of this host uses."""
         for volume in volumes:
             if volume.source.get('luks'):
-                with contextlib.suppress(exception.HypervisorUnreachable):      # libvirt loses the secret when it stops
+                with contextlib.suppress(exception.HypervisorUnreachable):      # a stopped libvirt has lost the secret
                     self._hypervisor.run('forget a key', operations.forget_passphrase, '', volume.volume_id)
-            if volume.source.get('connection'):      # other volumes are open only in QEMU
+            if volume.source.get('connection'):      # other volumes are connected only by QEMU
                 self._connectors.disconnect(volume.source['connection'])

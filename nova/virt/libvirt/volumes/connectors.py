@@ -1,7 +1,7 @@
-"""Volume connectors: convert the connection from a block storage into QEMU's source.
+"""Volume connectors: convert the connection info of a block storage into the source of a disk for QEMU.
 
-A connector is a class with ``connect`` and ``disconnect``. The table OURS lists those of this package. Other packages
-register theirs in the entry point group GROUP. Its name is Cinder's ``driver_volume_type`` of such connections.
+A connector is a class with ``connect`` and ``disconnect``. Its name is the ``driver_volume_type`` in the connection
+info. OURS has the connectors of this package; other packages register connectors in the entry point group GROUP.
 """
 from collections.abc import Callable, Mapping
 import dataclasses
@@ -26,10 +26,10 @@ INITIATOR_FILE = '/etc/iscsi/initiatorname.iscsi'
 PORTAL = re.compile(r'\[?(?P<host>[0-9A-Za-z.:_-]+?)\]?:(?P<port>[0-9]{1,5})\Z')
 HOST = re.compile(r'[0-9A-Za-z.:_-]{1,255}\Z')
 KEY = re.compile(r'^\s*key\s*=\s*(\S+)', re.MULTILINE)
-# authentication keys of an iSCSI connection, and those supported here
+# pattern of authentication keys in iSCSI connection info, and the supported keys
 LOGIN = re.compile('auth|chap|user|passw|secret|mutual', re.IGNORECASE)
 LOGINS = {f'{prefix}auth_{what}' for prefix in ('', 'discovery_') for what in ('method', 'username', 'password')}
-RECONNECT_S = 60             # time for which a guest waits for a lost export before its reads and writes fail
+RECONNECT_S = 60             # seconds that a guest waits for a lost export before its reads and writes fail
 
 _P = typing.ParamSpec('_P')
 _Result = typing.TypeVar('_Result')
@@ -40,7 +40,7 @@ class ConnectorOptions:
     """Options of os-brick.
 
     root_helper  prefix of the commands that need root; None: not used
-    multipath    whether the host's kernel uses all paths to a volume
+    multipath    whether the host's kernel uses several paths to a volume
     locks        directory of os-brick's locks
     """
 
@@ -71,11 +71,11 @@ class Connector:
     def disconnect(self, data: ConnectionData, device: JsonObject | None = None) -> None:
         """Disconnect a volume that is unused on this host.
 
-        :param device: the 'device' of the source's 'connection'
+        :param device: value of 'device' in the 'connection' of the disk's source
         """
 
     def extend(self, data: ConnectionData) -> None:
-        """Rescan a grown volume, if the host needs it."""
+        """Let the host detect the new size of an extended volume, if necessary."""
 
     def read(self, source: disk.DiskSource) -> bytes:
         """Return the first bytes of a file source.
@@ -85,7 +85,7 @@ class Connector:
         raise _refused(f'files of {self.kind} volumes cannot be read here')
 
     def name_below(self, source: disk.DiskSource, name: str, form: str) -> None:
-        """Set the backing file name in the header of a file that no QEMU has open, after libvirt has merged others."""
+        """Correct the backing file name in a file that no QEMU has open, after libvirt has merged backing files."""
 
 
 class Local(Connector):
@@ -99,9 +99,9 @@ class Local(Connector):
 
 
 class Nbd(Connector):
-    """NBD export: through a socket of this host, or over the network with TLS.
+    """NBD export: through a Unix socket, or over the network with TLS.
 
-    qemu.conf names the certificates in nbd_tls_x509_cert_dir.
+    The option nbd_tls_x509_cert_dir in qemu.conf names the certificates.
     """
 
     def connect(self, data: ConnectionData) -> disk.DiskSource:
@@ -133,7 +133,7 @@ class Rbd(Connector):
 
 
 class Iscsi(Connector):
-    """iSCSI target accessed by QEMU (libiscsi), without a session of the host's kernel."""
+    """iSCSI target that QEMU accesses with libiscsi; the host's kernel has no session."""
 
     def connect(self, data: ConnectionData) -> disk.DiskSource:
         _check_login(data)
@@ -152,7 +152,7 @@ class Iscsi(Connector):
 
 
 class Nfs(Connector):
-    """File of an NFS server accessed by QEMU (libnfs), without a mount that could hang."""
+    """File of an NFS server that QEMU accesses with libnfs; the host has no mount, which could hang."""
 
     def connect(self, data: ConnectionData) -> disk.DiskSource:
         host, colon, directory = str(data['export']).rpartition(':/')
@@ -166,7 +166,7 @@ class Nfs(Connector):
         return chain.read_nfs(source['hosts'][0][0], source['name'])
 
     def name_below(self, source: disk.DiskSource, name: str, form: str) -> None:
-        """Replace the network location written by QEMU, which the block storage does not understand."""
+        """Replace the nfs:// location that QEMU has written, because the block storage does not support it."""
         chain.name_below_nfs(source['hosts'][0][0], source['name'], name, form)
 
 
@@ -179,7 +179,7 @@ class Initiator(typing.Protocol):
 
 
 class Brick(Connector):
-    """Volume that needs an initiator of the host's kernel: through os-brick, if it is installed."""
+    """Volume that the host's kernel connects; needs os-brick, which is optional."""
 
     def connect(self, data: ConnectionData) -> disk.DiskSource:
         if self.kind == 'iscsi':
@@ -205,11 +205,11 @@ class Brick(Connector):
 
 
 OURS = {'local': Local, 'nbd': Nbd, 'rbd': Rbd, 'iscsi': Iscsi, 'nfs': Nfs, 'fibre_channel': Brick, 'nvmeof': Brick}
-KERNEL = {'iscsi': Brick}    # multipath needs an initiator of the host's kernel; QEMU's initiator uses one path
+KERNEL = {'iscsi': Brick}    # for multipath: libiscsi uses only one path
 
 
 class Connectors:
-    """Connectors of this package and of installed packages.
+    """Connectors of this package and of other installed packages.
 
     :param host: name of this host, for a default iSCSI name
     :param options: options of os-brick
@@ -228,7 +228,7 @@ class Connectors:
         form = data.get('format') or chain.RAW
         kind = str(info.get('driver_volume_type'))
         if form != chain.RAW and (form != chain.QCOW2 or kind not in words.CHAINS or data.get('encrypted')):
-            # only the author of a file may follow its backing file name
+            # the backing file name in its header could lead to any file
             raise _refused(f'it is a file of the format {str(form)!r:.40}; this host opens only raw files, and '
                            f'unencrypted qcow2 files of {" and ".join(words.CHAINS)} volumes')
         source = self._of(info).connect(data)
@@ -245,7 +245,7 @@ class Connectors:
         return source
 
     def below(self, info: Connection, source: disk.DiskSource) -> list[chain.File]:
-        """Return the backing files of a qcow2 source.
+        """Return the chain of backing files of a qcow2 source.
 
         :raises VirtError: a file is rejected or unreadable
         """
@@ -273,16 +273,16 @@ class Connectors:
         self._of(info).disconnect(info['data'], *([info['device']] if info.get('device') else []))
 
     def extend(self, info: Connection) -> None:
-        """Rescan a grown volume.
+        """Let the host detect the new size of an extended volume.
 
         :raises VirtError: the host does not see the volume
         """
         self._of(info).extend(info['data'])
 
     def facts(self, address: str) -> JsonObject:
-        """Return connector properties for a block storage: {'initiator', 'multipath'}, and os-brick's if it is used.
+        """Return the connector properties of this host for a block storage: {'initiator', 'multipath'}.
 
-        os-brick adds WWPNs and the NVMe name.
+        If os-brick is used, it adds properties such as WWPNs and the NVMe name.
 
         :param address: address of this host
         :raises VirtError: os-brick fails
@@ -310,14 +310,14 @@ class Connectors:
 
 
 def _brick(options: ConnectorOptions) -> types.ModuleType:
-    """Return os-brick's connector module with its lock directory and privileged daemon configured.
+    """Configure os-brick's lock directory and privileged daemon, and return its connector module.
 
-    The default of os-brick would run sudo, regardless of the root helper passed to its functions.
+    By default os-brick starts its daemon with sudo, regardless of the root helper in the calls.
     """
     import os_brick
     from os_brick.initiator import connector
     from oslo_concurrency import lockutils
-    from oslo_config.cfg import CONF as GLOBAL                       # os-brick reads only these options
+    from oslo_config.cfg import CONF as GLOBAL                       # os-brick reads only the global options
     from oslo_privsep import priv_context
     os.makedirs(options.locks, exist_ok=True)
     lockutils.set_defaults(options.locks)
@@ -340,8 +340,8 @@ def _asked(function: Callable[_P, _Result], *args: _P.args, **more: _P.kwargs) -
 def _check_login(data: ConnectionData) -> None:
     """Check the authentication of an iSCSI connection.
 
-    :raises VirtError: mutual CHAP is required. QEMU, libvirt and os-brick support only a name and password of the
-        initiator, so the login would be one-way without a warning
+    :raises VirtError: the target must authenticate itself too (mutual CHAP). QEMU, libvirt and os-brick do not support
+        this and would omit it without a warning
     """
     demands = sorted(key for key, value in data.items() if value and LOGIN.search(key) and key not in LOGINS)
     if demands:
@@ -350,9 +350,9 @@ def _check_login(data: ConnectionData) -> None:
 
 
 def _limits(specs: Mapping[str, str]) -> dict[str, int]:
-    """Return {one of disk.LIMITS: number} of the front-end QoS specs, which the hypervisor enforces.
+    """Return {name in disk.LIMITS: number} of the front-end QoS specs, which the hypervisor enforces.
 
-    Other keys of the same specs are for the storage's driver.
+    Other keys in the specs are for the driver of the block storage.
     :raises VirtError: a value for the hypervisor is not a number
     """
     found = {}

@@ -1,4 +1,4 @@
-"""Operations on the volumes of one domain; see nova/virt/libvirt/calls.py."""
+"""libvirt calls for the volumes of a domain; see nova/virt/libvirt/calls.py."""
 import base64
 from xml.etree import ElementTree as etree
 
@@ -11,14 +11,14 @@ _COPY = libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_
 
 
 def define_secret(connection: libvirt.virConnect, _uuid: str, auth: dict[str, str], secret: disk.StorageSecret) -> None:
-    """Define the secret of a storage in libvirt; a repeated call replaces it."""
+    """Define or replace the libvirt secret for authentication to a storage server."""
     text = disk.secret(auth['type'], secret['usage'], auth.get('uuid'))
     value = base64.b64decode(secret['value']) if secret['base64'] else secret['value'].encode()
     connection.secretDefineXML(text).setValue(value)
 
 
 def define_passphrase(connection: libvirt.virConnect, _uuid: str, secret: str, passphrase: str) -> None:
-    """Define the passphrase of an encrypted disk in libvirt: write-only, and lost when libvirtd stops."""
+    """Define the passphrase of an encrypted disk in libvirt: unreadable for clients, and lost when libvirtd stops."""
     connection.secretDefineXML(disk.passphrase(secret)).setValue(passphrase.encode())
 
 
@@ -28,15 +28,15 @@ def forget_passphrase(connection: libvirt.virConnect, _uuid: str, secret: str) -
 
 
 def resize(domain: libvirt.virDomain, target: str, size: int) -> None:
-    """Set the size of a disk that a running guest sees to ``size`` bytes."""
+    """Tell a running guest that a disk has ``size`` bytes."""
     if domain.isActive():
         domain.blockResize(target, size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
 
 def uses(domain: libvirt.virDomain, target: str, text: str) -> bool:
-    """Return whether the disk at a target matches an element, in the running guest or else its definition.
+    """Return whether the disk at a target has the source of the element ``text``.
 
-    libvirt also updates the definition at the end of a copy.
+    The XML is that of the running guest, or else the definition, which libvirt updates at the end of a copy.
     """
     found = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/../source")
     return found is not None and _where(found) == _where(etree.fromstring(text).find('source'))
@@ -47,14 +47,14 @@ def _where(source: etree.Element | None) -> list[str | None]:
 
 
 def begin_swap(domain: libvirt.virDomain, target: str, text: str) -> None:
-    """Begin to mirror a disk to another one, including later writes."""
+    """Begin to copy a disk to another one; the copy includes later writes."""
     if domain.blockJobInfo(target):
         domain.blockJobAbort(target)
     domain.blockCopy(target, text, {}, _COPY)
 
 
 def swap_ready(domain: libvirt.virDomain, target: str) -> bool | None:
-    """Return None during the copy, then whether both disks are equal."""
+    """Return None during the copy, True when both disks are equal, and False without a copy job."""
     info = domain.blockJobInfo(target)
     if not info:
         return False
@@ -79,10 +79,10 @@ _ALONE = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
 
 
 def put_on_top(domain: libvirt.virDomain, target: str, source: disk.DiskSource, size: int) -> bool:
-    """Switch the guest to another file, an overlay of the active one.
+    """Switch the guest to a new file, which is an overlay on the active one.
 
-    :param size: bytes of the disk in it
-    :returns: False if its size would differ from that of the guest's disk
+    :param size: bytes of the disk in the overlay
+    :returns: False if the guest's disk has another size; then nothing is changed
     """
     if not has_size(domain, target, size):
         return False
@@ -102,7 +102,7 @@ def files(domain: libvirt.virDomain, target: str) -> list[str]:
 
 
 def _layers(domain: libvirt.virDomain, target: str) -> list[tuple[str, str]]:
-    """Return [(name of a file, libvirt's name of its place in the chain)]."""
+    """Return [(file name, libvirt's name of the layer, such as vda[1])] of a disk, active file first."""
     layer = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/..")
     found = []
     while layer is not None and (source := layer.find('source')) is not None:
@@ -116,7 +116,7 @@ def begin_merge(domain: libvirt.virDomain, target: str, commit: bool, top: str, 
                 relative: bool) -> None:
     """Begin to merge the files from ``top`` down to ``base`` into ``base``, or into the active file ``top``.
 
-    :param relative: headers keep relative names, which libvirt supports only for files of its host
+    :param relative: write relative backing file names, which libvirt supports only for local files
     """
     if domain.blockJobInfo(target):
         domain.blockJobAbort(target)
@@ -134,7 +134,7 @@ def begin_merge(domain: libvirt.virDomain, target: str, commit: bool, top: str, 
 
 
 def merge_percent(domain: libvirt.virDomain, target: str) -> int | None:
-    """Return the percentage of a merge, 100 once the active file can be switched; None if it has ended."""
+    """Return the percentage of a merge: 100 when ``end_swap`` can switch the file, None after its end."""
     info = domain.blockJobInfo(target)
     if not info:
         return None
@@ -144,5 +144,5 @@ def merge_percent(domain: libvirt.virDomain, target: str) -> int | None:
 
 
 def start_alone(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
-    """Start a paused machine that ends with this process."""
+    """Start a domain paused. libvirt destroys it when this connection closes."""
     connection.createXML(text, _ALONE)

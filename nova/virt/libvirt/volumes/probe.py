@@ -1,7 +1,7 @@
 """Probe the storage of a volume before QEMU opens it.
 
-QEMU opens a disk in its main loop without a timeout. A hanging storage would freeze a running guest that gets the
-volume, or block the start of a guest. If a storage hangs later, only the guest waits for it.
+QEMU opens a disk in its main loop without a timeout. A storage that hangs then would freeze a running guest or block
+the start of a guest. If a storage hangs later, only the guest's reads and writes wait.
 """
 from collections.abc import Callable
 import functools
@@ -15,10 +15,10 @@ from nova.virt.libvirt.domain import volume_disks as disk
 
 ANSWER_S = 10.0
 NFS_PORT = 2049
-# RFC 5531: call of procedure 0 of NFS version 3, without credentials, as one record
+# ONC RPC (RFC 5531): the procedure NULL of NFS version 3, without credentials, in one record
 _CALL = struct.pack('>10I', 0x4e4f5641, 0, 2, 100003, 3, 0, 0, 0, 0, 0)
 NFS_CALL = struct.pack('>I', 0x80000000 | len(_CALL)) + _CALL
-# protocol: (request, start of the response); NBD and Ceph servers speak first, an iSCSI target does not
+# {protocol: (request, start of the response)}; NBD and Ceph servers send first. An iSCSI target is only connected.
 WORDS: dict[str, tuple[bytes, bytes]] = {
     'nbd': (b'', b'NBDMAGIC'), 'rbd': (b'', b'ceph v'), 'iscsi': (b'', b''), 'nfs': (NFS_CALL, b'')}
 
@@ -73,7 +73,7 @@ def _failure(connect: Callable[[float], socket.socket], words: bytes, greeting: 
                     return 'closed the connection'
                 found += more
             return None if found.startswith(greeting) else 'does not speak the expected protocol'
-    except PermissionError:                # only this process lacks access: QEMU runs as another user
+    except PermissionError:                # no failure: QEMU runs as another user
         return None
     except TimeoutError:
         return f'did not answer within {seconds:.0f} seconds'
