@@ -1,7 +1,7 @@
 """Guest metadata: the documents of the metadata service and of the config drive.
 
-Pure functions of an instance. The formats are public: EC2's instance metadata and the ``openstack`` documents that
-cloud-init reads.
+Pure functions that convert an instance to two public formats: EC2's instance metadata, and the ``openstack`` documents
+that cloud-init reads.
 """
 import base64
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,11 +25,11 @@ EC2_VERSIONS = ('1.0', '2007-01-19', '2007-03-01', '2007-08-29', '2007-10-10', '
 OPENSTACK_VERSIONS = ('2012-08-10', '2013-04-04', '2013-10-17', '2015-10-15', '2016-06-30', '2016-10-06',
                       '2017-02-22', '2018-08-27', '2020-10-14')
 IDENTITY_VERSION = '2017-09-30'          # version of EC2's identity document
-ARCHITECTURES = {'aarch64': 'arm64', 'i686': 'i386'}             # architectures of images and their EC2 names
-DISKS = 'block-device-mapping'           # EC2's directory of the disks
+ARCHITECTURES = {'aarch64': 'arm64', 'i686': 'i386'}             # {architecture of an image: its EC2 name}
+DISKS = 'block-device-mapping'           # directory of the disks in EC2's metadata
 RANDOM_SEED_BYTES = 512
 _META_DATA = re.compile(r'openstack/[^/]+/meta_data\.json\Z')
-SECOND_METRIC = 1025         # of the second interface's default route; IPv6 routes without a metric have 1024
+SECOND_METRIC = 1025         # metric of the second interface's default route; above 1024, the default of IPv6 routes
 # an entry of an EC2 tree: a leaf, or a directory
 Entry: TypeAlias = 'str | bytes | Mapping[str, Entry]'
 Tree: TypeAlias = Mapping[str, Entry]
@@ -47,7 +47,7 @@ def addresses(network_info: list[Vif], version: int) -> list[str]:
 
 
 def _floating(vif: Vif) -> dict[str, list[str]]:
-    """Return {fixed address: its floating addresses} of a VIF, IPv4 only."""
+    """Return {fixed IPv4 address: [floating addresses]} of a VIF."""
     found: dict[str, list[str]] = {}
     for subnet in vif['network']['subnets']:
         for ip in subnet['ips'] if subnet['version'] == 4 else ():
@@ -58,7 +58,7 @@ def _floating(vif: Vif) -> dict[str, list[str]]:
 
 
 def _interface(instance: Instance, vif: Vif, index: int, domain: str) -> dict[str, Entry]:
-    """Return the directory of an interface below its MAC address."""
+    """Return the EC2 directory of an interface, which the parent directory lists by MAC address."""
     subnets = [subnet for subnet in vif['network']['subnets'] if subnet['version'] == 4]
     floating = _floating(vif)
     found: dict[str, Entry] = {
@@ -78,7 +78,7 @@ def _interface(instance: Instance, vif: Vif, index: int, domain: str) -> dict[st
 
 
 def identity_document(instance: Instance, region: str) -> bytes:
-    """Return EC2's ``dynamic/instance-identity/document`` without a signature and product codes."""
+    """Return EC2's ``dynamic/instance-identity/document``. It has no signature and no product codes."""
     launched = instance.launched_at or instance.created_at
     found = {'accountId': instance.project_id, 'architecture': _architecture(instance),
              'availabilityZone': instance.availability_zone, 'billingProducts': None, 'devpayProductCodes': None,
@@ -101,16 +101,16 @@ def _architecture(instance: Instance) -> str | None:
 def block_device_mapping(instance: Instance, devices: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return EC2's ``block-device-mapping``: {name of a disk: device}.
 
-    ``ami`` is the root device without its directory, and ``root`` with it. ``ephemeral0``, ``ephemeral1``, … are the
-    ephemeral disks in order of creation, and ``swap`` is the swap disk. ``ebs0``, ``ebs1``, … are the volumes except
-    the root volume, in order of their names.
+    ``root`` is the path of the root device, and ``ami`` its name without directory. ``ephemeral0``, ``ephemeral1``, …
+    are the ephemeral disks in order of creation, and ``swap`` is the swap disk. ``ebs0``, ``ebs1``, … are the volumes
+    except the root volume, in order of their device names.
 
     :param devices: rows of the server's disks, see ``nova.api.servers.devices.row``
     """
     root = instance.root_device_name or '/dev/vda'
     rows = [row for row in devices if row.get('boot_index') != 0]
     blank = [row for row in rows if (row.get('source_type'), row.get('destination_type')) == ('blank', 'local')]
-    # A resize changes the local disks but not their rows.
+    # A resize changes the local disks but not their rows, so the flavor decides which disks exist.
     ephemerals = [row for row in blank if row['guest_format'] != 'swap'] or [{}] if instance.ephemeral_gb else []
     local = {f'ephemeral{number}': row for number, row in enumerate(ephemerals)}
     if (instance.flavor or {}).get('swap'):
@@ -136,7 +136,7 @@ def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: It
     meta_data: dict[str, Entry] = {
         'ami-id': utils.ec2_id(instance.image_id, 'ami') or '',
         'ami-launch-index': str(instance.launch_index),
-        'ami-manifest-path': '',             # images here have no manifest
+        'ami-manifest-path': '',             # images of this service have no manifest
         DISKS: block_device_mapping(instance, devices),
         'hostname': fqdn(instance, domain),
         'instance-action': 'none',
@@ -158,7 +158,7 @@ def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: It
         ident = getattr(instance, key + '_id')
         if ident:
             meta_data[key + '-id'] = utils.ec2_id(ident, prefix) or ''
-    if instance.key_data and utils.key_type(instance.key_data) == 'ssh':      # EC2 has no form for certificates
+    if instance.key_data and utils.key_type(instance.key_data) == 'ssh':      # EC2's format has no certificates
         meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name or '', {
             'openssh-key': instance.key_data.strip() + '\n'})}
     tree: dict[str, Entry] = {'meta-data': meta_data}
@@ -171,7 +171,7 @@ def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: It
 
 
 class _NamedDirectory(dict[str, str]):
-    """Directory that its parent lists as ``index=name``, EC2's form for public keys."""
+    """Directory that its parent lists as ``index=name``, the EC2 format of public keys."""
 
     def __init__(self, name: str, content: dict[str, str]) -> None:
         super().__init__(content)
@@ -179,7 +179,7 @@ class _NamedDirectory(dict[str, str]):
 
 
 def listing(directory: Tree) -> str:
-    """Return a directory of the EC2 tree as text: one name a line, directories with a slash."""
+    """Return a directory of the EC2 tree as text: a line for each name, with a slash after directories."""
     def line(name: str, value: Entry) -> str:
         if isinstance(value, _NamedDirectory):
             return f'{name}={value.name}'
@@ -226,7 +226,7 @@ def _is_tagged(device: Mapping[str, Any]) -> bool:
 
 
 def _disk(device: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tagged disk. A guest finds a volume by its serial number, which is the complete volume id."""
+    """Return a tagged disk. The serial number by which a guest finds a volume is the complete volume id."""
     found = {'type': 'disk', 'bus': device.get('disk_bus') or 'none', 'address': 'none', 'tags': [device['tag']]}
     for name, column in (('path', 'device_name'), ('serial', 'volume_id')):
         if device.get(column):
@@ -245,9 +245,9 @@ def _placed(devices: list[dict[str, Any]], known: device_addresses.Addresses) ->
 
 
 def place_devices(drive: Mapping[str, bytes], look: Callable[[], device_addresses.Addresses]) -> dict[str, bytes]:
-    """Return the config drive files whose ``devices`` lack addresses, with the addresses added, or {}.
+    """Add the addresses of devices to the meta_data.json files of a config drive; return changed {path: bytes}.
 
-    :param look: returns the addresses of the guest's devices; called only if such a file exists
+    :param look: returns the addresses of the guest's devices; called only if a file lists devices
     """
     documents = {path: json.loads(data) for path, data in drive.items() if _META_DATA.match(path)}
     concerned = {path: document for path, document in documents.items() if document.get('devices')}
@@ -288,7 +288,7 @@ def network_data(network_info: list[Vif], domain: str = '') -> dict[str, list[di
 
 
 def _carried(network_info: list[Vif]) -> list[tuple[Vif, str | None]]:
-    """Return [(VIF, None)] and, after each trunk's parent, [(VIF of a subport, link of the parent)]."""
+    """Return [(VIF, None)]; (VIF of a subport, link of the parent port) follow the parent port of a trunk."""
     found: list[tuple[Vif, str | None]] = []
     for vif in network_info:
         found.append((vif, None))
@@ -322,14 +322,14 @@ def _configured(subnet: Subnet, metric: int | None) -> dict[str, Any]:
     return {'type': kind, 'netmask': str(ipaddress.ip_network(subnet['cidr']).netmask),
             'routes': [{'network': str(span.network_address), 'netmask': str(span.netmask), 'gateway': hop, **more}
                        for span, hop, more in spans],
-            # cloud-init of 2022 ignores the services of a network. It also ignores the global services if there is a
-            # dns_search, so the name servers are repeated here.
+            # cloud-init of 2022 ignores the services of a network and, if there is a dns_search, the global services.
+            # So the name servers are repeated in dns_nameservers.
             'dns_nameservers': list(subnet.get('dns', ())),
             'services': [{'type': 'dns', 'address': server} for server in subnet.get('dns', ())]}
 
 
 def _vendor_data(instance: Instance) -> dict[str, str]:
-    """Return vendor data for cloud-init: disk configuration AUTO grows the root partition and its file system.
+    """Return vendor data for cloud-init: with disk_config AUTO it grows the root partition and its file system.
 
     https://cloudinit.readthedocs.io/en/latest/reference/modules.html
     """

@@ -2,7 +2,7 @@
 
 * cpu.frequency (MHz)
 * cpu.user.time, cpu.kernel.time, cpu.idle.time and cpu.iowait.time (ns since boot)
-* the same with percent instead of time, and cpu.percent of all but idle and iowait (0 to 100, since the last sample)
+* cpu.user.percent, …, cpu.iowait.percent, and cpu.percent (user and kernel): shares since the last sample
 """
 import os
 import pathlib
@@ -20,7 +20,7 @@ SECTOR = 512                 # bytes, the unit of /sys/block/*/stat
 def check(names: list[str]) -> tuple[str, ...]:
     """Return the monitors that ``compute_monitors`` names.
 
-    :raises InvalidOption: a name is not that of a monitor
+    :raises InvalidOption: no monitor has one of the names
     """
     for name in names:
         if name not in NAMES:
@@ -45,7 +45,7 @@ def local_cpu_stats() -> dict[str, int]:
 
 
 def local_counters() -> Counters:
-    """Return the usage of this machine, with that of its disks and network interfaces, since its boot."""
+    """Return the usage of the CPU, memory, disks and network interfaces of this machine; counters start at boot."""
     cpu = local_cpu_stats()
     with open('/proc/meminfo') as file:
         memory = {name: int(words.split()[0]) for name, _, words in (line.partition(':') for line in file)}
@@ -59,34 +59,34 @@ def local_counters() -> Counters:
 
 
 class Usage:
-    """Counters of the guests and nodes of a driver. This base class has only those of the host."""
+    """Counters of the guests and nodes of a driver. This base class returns only counters of the host."""
 
     def __init__(self, host: str) -> None:
         self.host = host
 
     def guests(self) -> dict[str, Counters]:
-        """Return {uuid: Counters} of the running guests whose usage the driver knows."""
+        """Return {uuid: Counters} of the running guests, if the driver can measure them."""
         return {}
 
     def nodes(self) -> dict[str, Counters]:
-        """Return {node: Counters} of the nodes whose usage the driver knows."""
+        """Return {node: Counters} of the nodes that the driver can measure."""
         return {self.host: local_counters()}
 
 
 def _devices(directory: str) -> list[pathlib.Path]:
-    """Return the devices that are hardware: no loops, partitions, bridges and taps."""
+    """Return the directories of hardware devices, without loop devices, partitions, bridges and taps."""
     return [path.parent for path in pathlib.Path(directory).glob('*/device')]
 
 
 class CpuMonitor:
-    """CPU metrics of one host between two samples."""
+    """CPU metrics of one host, calculated from two samples."""
 
     def __init__(self) -> None:
         self._last = dict.fromkeys(PARTS, 0)
         self._metrics: list[Any] = []
 
     def metrics(self, stats: dict[str, int], timestamp: str) -> list[dict[str, Any]]:
-        """Return [{'name', 'value', 'source', 'timestamp'}], or the previous metrics if no value has changed.
+        """Return [{'name', 'value', 'source', 'timestamp'}], or the previous list if no value has changed.
 
         :param stats: result of ``local_cpu_stats``
         :param timestamp: current time as text

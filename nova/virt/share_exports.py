@@ -1,18 +1,18 @@
 """Validation and mount commands of share exports.
 
-A Shared File Systems service provides the values, and they become program arguments. This module uses only the standard
-library because nova-virtiofsd imports it, which libvirt starts for each share.
+A Shared File Systems service provides the values, which become program arguments. This module imports only the standard
+library, because nova-virtiofsd imports it and libvirt starts nova-virtiofsd for each share.
 """
 import re
 
 from nova.json_types import Json
 
 NFS, CEPHFS = 'NFS', 'CEPHFS'
-PROTOCOLS = (NFS, CEPHFS)                # supported by hosts
-TAG_BYTES = 36                           # name by which a guest finds a share (virtio 1.2, 5.11.4)
-MAX_LOCATION_LENGTH = 1024                     # characters
-PREFIX = 'share-'                        # prefix of share names in the directory of a guest
-# A guest's files are data for the host: it neither runs them nor uses them as devices.
+PROTOCOLS = (NFS, CEPHFS)                # protocols that hosts support
+TAG_BYTES = 36                           # maximum length of a share's tag (virtio 1.2, 5.11.4)
+MAX_LOCATION_LENGTH = 1024                     # in characters
+PREFIX = 'share-'                        # prefix of directories of shares in the directory of a guest
+# The host must not run a guest's files or use them as devices.
 OPTIONS = 'nosuid,nodev,noexec'
 CEPH_FUSE = 'ceph-fuse'
 _NAME = re.compile(r'\Ashare-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
@@ -45,7 +45,7 @@ def check_access(protocol: Json, user: Json, key: Json) -> None:
 
 
 def is_name(name: str) -> bool:
-    """Return whether a directory of this name belongs to a share."""
+    """Return whether this is the name of a share's directory."""
     return bool(_NAME.match(name))
 
 
@@ -59,9 +59,9 @@ def mount(location: str, directory: str) -> list[str]:
 
 
 def serve(location: str, user: str, key_file: str, directory: str) -> list[str]:
-    """Return the foreground command that serves a CephFS share while it is mounted.
+    """Return the command that mounts a CephFS share and serves it in the foreground.
 
-    The command ignores the host's Ceph configuration, logs only to its output, and names only the file of the key.
+    The command ignores the host's Ceph configuration and logs to its output. The key is in a file, not in arguments.
     :raises ValueError: see check()
     """
     monitors, path = _parts(CEPHFS, location)

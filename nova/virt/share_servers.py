@@ -1,7 +1,8 @@
 """Run programs that serve a mounted share (ceph-fuse) until the process that uses the mount has ended.
 
-A keeper process stays with the program in the mount namespace of that process and outlives it. The program may still
-buffer data of the guest and must flush it before the unmount. Only the standard library is imported.
+A keeper process runs with the program in the mount namespace of the process that uses the mount, and outlives that
+process. The program may still buffer data of the guest, and must flush the data before the unmount. This module imports
+only the standard library (see virtiofsd.py).
 """
 import os
 import select
@@ -11,7 +12,7 @@ import time
 import typing
 
 READY = b'+'
-POLL_S = 0.05                            # interval of the checks whether the share is mounted
+POLL_S = 0.05                            # interval in seconds of checks whether the share is mounted
 FLUSH_S = 60                             # timeout in seconds for the program to flush its data
 # control group roots that restrict device access: version 1, hybrid, version 2
 DEVICES = ('/sys/fs/cgroup/devices', '/sys/fs/cgroup/unified', '/sys/fs/cgroup')
@@ -19,7 +20,7 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def start(command: typing.Sequence[str], directory: str, seconds: float) -> None:
-    """Run a program that mounts ``directory`` and serves it as long as this process lives, also after exec.
+    """Run a program that mounts ``directory`` and serves it until this process ends; exec does not end it.
 
     :param seconds: timeout of the mount
     :raises ValueError: the mount failed; standard error has the program's output
@@ -51,7 +52,7 @@ def start(command: typing.Sequence[str], directory: str, seconds: float) -> None
 def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent: int, ready_end: int) -> None:
     deadline = time.monotonic() + seconds
     program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    for each in _IGNORED:                # after the start, because the program must not inherit this
+    for each in _IGNORED:                # after the start, because the program must not inherit ignored signals
         signal.signal(each, signal.SIG_IGN)
     here = os.pidfd_open(program.pid)
     ends = select.poll()
@@ -73,9 +74,9 @@ def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent:
 
 
 def _leave_devices() -> None:
-    """Leave the control group of the guest, into which libvirt has put its virtiofsd.
+    """Leave the control group of the guest, into which libvirt has put this process.
 
-    Processes in the group may not open /dev/fuse, and the end of the guest would kill the program before it flushes.
+    Processes in it may not open /dev/fuse, and are killed at the end of the guest, before the program has flushed data.
     """
     for root in DEVICES:
         try:
@@ -83,7 +84,7 @@ def _leave_devices() -> None:
         except FileNotFoundError:
             continue
         try:
-            os.write(group, b'0')        # 0 is the writing process
+            os.write(group, b'0')        # 0 means the process that writes
         finally:
             os.close(group)
 
@@ -94,5 +95,5 @@ def _close_others(*kept: int) -> None:
         if int(name) > 2 and int(name) not in kept:
             try:
                 os.close(int(name))
-            except OSError:              # descriptor of the listing
+            except OSError:              # the descriptor that listdir used
                 continue

@@ -3,7 +3,7 @@ import re
 
 NAME = re.compile(r'[A-Z0-9_]{1,255}')
 
-# processor flags as in /proc/cpuinfo or libvirt, without '.', '_' and '-'
+# {processor flag of /proc/cpuinfo or libvirt, without '.', '_' and '-': trait}
 _X86 = {
     **{flag: flag.upper() for flag in (
         'avx', 'avx2', 'avx512f', 'avx512cd', 'avx512bw', 'avx512dq', 'avx512vl', 'avx512vnni', 'avx512vbmi',
@@ -12,7 +12,7 @@ _X86 = {
     'aes': 'AESNI', 'fma': 'FMA3', 'abm': 'ABM', 'lzcnt': 'ABM', 'pni': 'SSE3', 'sse3': 'SSE3', 'sse41': 'SSE41',
     'sse42': 'SSE42', 'pclmuldq': 'CLMUL', 'pclmulqdq': 'CLMUL', 'shani': 'SHA', '3dnow': '3DNOW'}
 
-# capabilities of the driver
+# {capability of the driver: trait}
 _CAPABILITIES = {
     'extend_volume': 'COMPUTE_VOLUME_EXTEND', 'interfaces': 'COMPUTE_NET_ATTACH_INTERFACE',
     'stable_rescue': 'COMPUTE_RESCUE_BFV', 'shares': 'COMPUTE_SHARE_LOCAL_FS'}

@@ -1,8 +1,8 @@
 """nova-virtiofsd: mount a share and exec virtiofsd. libvirt starts this program for each share of a guest.
 
-The mount is in a private mount namespace, so it ends with the guest and is invisible to the rest of the host. A program
-that serves the mount ends then too (share_servers.py). nova-compute writes the mount parameters to a file next to the
-directory that libvirt names. So nova-compute needs no right to mount (ADR 0011). Only the standard library is imported,
+The mount is in a private mount namespace, so it ends with the guest, and other processes do not see it. A program that
+serves the mount also ends with the guest (share_servers.py). nova-compute only writes the mount parameters to a file
+next to the directory that libvirt names, and needs no right to mount (ADR 0011). Only the standard library is imported,
 because the guest's start waits for this program.
 """
 import ctypes
@@ -18,11 +18,11 @@ from nova.virt import share_exports as exports
 from nova.virt import share_servers
 
 CLONE_NEWNS = 0x00020000                 # linux/sched.h
-MOUNT_S = 60                             # timeout of a server's response
-MAX_FILE_BYTES = 16384                       # maximum size of the file
-VERSION = 1                              # format version (virt/libvirt/features/shares.py) that this program reads
-CAPABILITIES = ['--print-capabilities']  # libvirt's first query, from 10.0 on
-KEY = '.key'                             # suffix of the key file of a share's user
+MOUNT_S = 60                             # timeout of a mount in seconds
+MAX_FILE_BYTES = 16384                       # maximum size of the file with the mount parameters
+VERSION = 1                              # supported format version of that file (virt/libvirt/features/shares.py)
+CAPABILITIES = ['--print-capabilities']  # libvirt 10.0 and later use this before the start
+KEY = '.key'                             # suffix of the file with the key of a share's Ceph user
 DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # QEMU's descriptions of vhost-user programs
 
 
@@ -57,7 +57,7 @@ def _mount(command: typing.Sequence[str]) -> None:
 
 
 def source(arguments: typing.Sequence[str]) -> str:
-    """Return the directory to serve from libvirt's arguments.
+    """Return the directory that libvirt's arguments name.
 
     :raises ValueError: the directory is missing or does not belong to a share
     """
@@ -103,7 +103,7 @@ def server(pattern: str | None = None) -> str:
 
 
 def _leave_mounts() -> None:
-    """Unshare the mount namespace, so that only children of this process see its mounts."""
+    """Create a private mount namespace, so that only this process and its children see new mounts."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS):
         raise OSError(ctypes.get_errno(), 'no mount namespace of its own')
