@@ -1,7 +1,8 @@
-"""Interface to block storage; the backends are the embedded block storage and Cinder.
+"""Interface to block storage. The backends are the embedded block storage and Cinder.
 
-An attachment connects a volume to a server. Creating it reserves the volume or fails, which decides races. Updating it
-with the host's connector returns the connection. Then it is completed, and finally deleted.
+An attachment connects a volume to a server. ``attach`` creates it and reserves the volume; of concurrent calls only one
+succeeds. ``connect`` sends the host's connector and returns the connection. ``complete`` marks the volume as in use.
+``detach`` deletes the attachment.
 """
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ from nova.objects.image import ImageValues
 if TYPE_CHECKING:
     from typing_extensions import ReadOnly
 
-# encryption providers; the second is an old name of the first
+# names of the encryption provider LUKS: current and old
 LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')
-# Encryption of nova-volume's volumes: the key's owner, and the action that returns the passphrase to services.
+# Encrypted volumes of nova-volume: field and value if nova-volume keeps the key, and action that returns a passphrase.
 KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:passphrase'
 
 
@@ -33,7 +34,7 @@ Connector: TypeAlias = Mapping[str, Json]       # properties of a host: 'host', 
 
 
 class Attachment(TypedDict):
-    """An attachment in the document of its volume."""
+    """An attachment as a volume's document contains it."""
 
     id: ReadOnly[str | None]
     instance_uuid: ReadOnly[str | None]
@@ -46,7 +47,7 @@ class Volume(TypedDict):
 
     size            GiB
     image_metadata  {name: text}
-    created_at      naive UTC, or the text of the Block Storage API
+    created_at      naive UTC, or the text that the Block Storage API returned
     """
 
     id: ReadOnly[str]
@@ -82,7 +83,7 @@ class Snapshot(TypedDict):
 
 
 class Connection(TypedDict):
-    """How a host reaches a volume; ``host`` is that of its connector."""
+    """How a host accesses a volume; ``host`` is the host name in the connector."""
 
     driver_volume_type: str | None
     data: JsonObject
@@ -90,7 +91,7 @@ class Connection(TypedDict):
 
 
 class Images(Protocol):
-    """The part of nova.image.api.Images that the block storage uses."""
+    """The methods of nova.image.api.Images that the block storage uses."""
 
     in_place: bool
 
@@ -98,7 +99,7 @@ class Images(Protocol):
         """Return one image."""
 
     def check_download(self, ctx: RequestContext, image: Image) -> None:
-        """Refuse a caller that may not download its data."""
+        """Check that the caller may download the data of an image."""
 
     def create(self, ctx: RequestContext, values: ImageValues) -> Image:
         """Create an image without data."""
@@ -107,22 +108,22 @@ class Images(Protocol):
         """Delete an image."""
 
     def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str) -> None:
-        """Upload a file as its data."""
+        """Upload a file as the data of an image."""
 
     def readable(self, ctx: RequestContext, image_id: str, path: str,
                  group: int | None = None) -> AbstractContextManager[str]:
-        """Provide a file with its data."""
+        """Context manager: path of a file with the data of an image."""
 
     def check_header(self, path: str, disk_format: str) -> None:
-        """Check a file written by a guest's QEMU."""
+        """Check the header of an image file that a guest's QEMU has written."""
 
 
 class BlockStorage:
-    """Interface of a backend. Volumes that the caller (``ctx``) may not see raise VolumeNotFound."""
+    """Interface of a backend. Methods raise VolumeNotFound for volumes that the caller (``ctx``) may not see."""
 
     @property
     def keeps_chains(self) -> bool:
-        """Whether the hypervisor creates and merges files of its volumes (backing chains)."""
+        """Whether hypervisors create and merge files of the volumes (backing chains)."""
         return False
 
     @classmethod
@@ -153,7 +154,7 @@ class BlockStorage:
 
     def check_create(self, ctx: RequestContext, *, image_id: str | None = None,
                      volume_type: str | None = None) -> None:
-        """Refuse a caller that may not create volumes, or not from an image or of a type; raises PolicyDenied."""
+        """Check that the caller may create such a volume; raises PolicyDenied."""
 
     def delete(self, ctx: RequestContext, volume_id: str) -> None:
         """Delete a volume; raises VolumeNotFound, InvalidVolume (in use)."""
@@ -164,10 +165,10 @@ class BlockStorage:
         raise NotImplementedError
 
     def check_reimage(self, ctx: RequestContext, volume_id: str) -> None:
-        """Refuse a caller that may not write images to the root volume of a server; raises PolicyDenied."""
+        """Check that the caller may write images to the root volume of a server; raises PolicyDenied."""
 
     def reimage(self, ctx: RequestContext, volume_id: str, image_id: str) -> None:
-        """Start writing an image to a reserved volume; done when its status is 'reserved' again."""
+        """Start writing an image to a reserved volume. At the end its status is 'reserved' again."""
         raise NotImplementedError
 
     # ---- attachments
@@ -182,9 +183,9 @@ class BlockStorage:
         raise NotImplementedError
 
     def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> str:
-        """Reserve a volume again for a server, before attachment ``held`` is deleted; return the new attachment's id.
+        """Create a second attachment to replace ``held``, which the caller deletes later; return the new id.
 
-        The volume stays attached throughout, even if no host has completed ``held``.
+        The volume stays attached throughout. ``held`` need not be completed.
 
         :raises VolumeNotFound, InvalidVolume:
         """
@@ -194,7 +195,7 @@ class BlockStorage:
                          connector: Connector, device: str | None) -> tuple[str, Connection]:
         """Attach a volume to a second host during a server's migration; return (attachment id, connection).
 
-        After a failure ``held`` is the server's only attachment.
+        On failure the new attachment is removed, and ``held`` remains.
 
         :raises VolumeNotFound, InvalidVolume:
         """
@@ -214,7 +215,7 @@ class BlockStorage:
         raise NotImplementedError
 
     def complete(self, ctx: RequestContext, attachment_id: str) -> None:
-        """Complete an attachment: the volume is 'in-use'."""
+        """Complete an attachment: the status of the volume becomes 'in-use'."""
         raise NotImplementedError
 
     def passphrase(self, ctx: RequestContext, volume_id: str) -> str:
@@ -230,14 +231,14 @@ class BlockStorage:
         raise NotImplementedError
 
     def check_detach(self, ctx: RequestContext, volume_id: str) -> None:
-        """Refuse a caller that may not delete attachments of a volume; raises PolicyDenied."""
+        """Check that the caller may delete attachments of a volume; raises PolicyDenied."""
 
     def begin_detaching(self, ctx: RequestContext, volume_id: str) -> None:
-        """Reserve a volume for detaching; raises InvalidVolume if it is not in use, or already detaching."""
+        """Reserve a volume for detaching; raises InvalidVolume if it is not in use or is already detaching."""
         raise NotImplementedError
 
     def roll_detaching(self, ctx: RequestContext, volume_id: str) -> None:
-        """Revert begin_detaching: the volume is in use."""
+        """Revert begin_detaching: the status of the volume is 'in-use' again."""
         raise NotImplementedError
 
     def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[str]:
@@ -260,7 +261,7 @@ class BlockStorage:
         raise NotImplementedError
 
     def check_create_snapshot(self, ctx: RequestContext, volume_id: str) -> None:
-        """Refuse a caller that may not create snapshots of a volume; raises PolicyDenied."""
+        """Check that the caller may create snapshots of a volume; raises PolicyDenied."""
 
     def delete_snapshot(self, ctx: RequestContext, snapshot_id: str) -> None:
         """Delete a snapshot; idempotent."""
@@ -268,7 +269,7 @@ class BlockStorage:
 
     def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: str,
                                progress: str | None) -> None:
-        """Report the progress of a snapshot made by a compute host. Backends with their own snapshots ignore it."""
+        """Report the progress of a snapshot that a compute host creates. Backends that create snapshots ignore it."""
 
     def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
         """Finish a swap requested by the block storage; return the id of the remaining volume."""

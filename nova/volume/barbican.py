@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from nova.context import RequestContext
 
-SERVICE_TYPE = 'key-manager'             # in the catalog, unless set in [barbican]
+SERVICE_TYPE = 'key-manager'             # type in the service catalog; [barbican] may set another one
 MAX_CERTIFICATE_BYTES = 64 * 1024
 _CERTIFICATE_KINDS = ('application/octet-stream', 'application/pkix-cert', 'text/plain')
-MAX_KEY_BYTES = 512                         # maximum size of a key; libvirt and QEMU accept more
+MAX_KEY_BYTES = 512                         # maximum size of a key
 _ID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
@@ -34,10 +34,9 @@ class Barbican:
         self._service = rest_client.Service(conf, 'barbican', SERVICE_TYPE, 'Key Manager')
 
     def passphrase(self, ctx: RequestContext, key_id: str) -> str:
-        """Return the LUKS passphrase of a key in Block Storage's format: a symmetric key in hexadecimal digits, or a
-        passphrase.
+        """Return the LUKS passphrase of a Block Storage key: the stored passphrase, or a symmetric key in hexadecimal.
 
-        :raises InvalidVolume: the caller has no such key, or it is not usable
+        :raises InvalidVolume: the caller has no such key, or it is not a LUKS key
         :raises Unavailable:
         """
         if not _ID.match(key_id):
@@ -52,7 +51,7 @@ class Barbican:
     def certificate(self, ctx: RequestContext, ident: str) -> bytes:
         """Return a certificate as stored: PEM or DER.
 
-        :param ctx: context of a permitted user; without a token: the service account
+        :param ctx: context of a user with access; without a token the service account is used
         :raises NotFound: no such certificate for the caller
         :raises Unavailable:
         """
@@ -66,7 +65,7 @@ class Barbican:
             raise exception.NotFound()
         return bytes(content)
 
-    # ---- with the service account
+    # ---- secrets of the service account
 
     @property
     def has_account(self) -> bool:
@@ -75,7 +74,7 @@ class Barbican:
     def store(self, ctx: RequestContext, name: str, passphrase: str) -> str:
         """Store a passphrase and return its id.
 
-        :param ctx: without a token
+        :param ctx: context without a token, so that the service account is used
         :raises Unavailable, Forbidden:
         """
         body = {'name': name, 'secret_type': 'passphrase', 'payload': passphrase, 'payload_content_type': 'text/plain'}
@@ -83,7 +82,7 @@ class Barbican:
         return _ident(self._service.fine(ctx, answer).json()['secret_ref'])
 
     def named(self, ctx: RequestContext, name: str) -> list[str]:
-        """Return the ids of the account's secrets with a name.
+        """Return the ids of the service account's secrets that have this name.
 
         :raises Unavailable, Forbidden:
         """

@@ -1,11 +1,11 @@
-"""The embedded block storage for the compute API, which acts for users: the rules of the block storage API apply.
+"""The embedded block storage for the compute API: checks the rules of the block storage API for the user.
 
-With Cinder, the user's token is checked there. The compute API is a service of the deployment, so it passes rules for
-the role service; a policy file may restrict users further.
+Cinder would check them with the user's token. Rules of attachments are checked with the role service added, because the
+compute API is a service of the deployment; a policy file may restrict users further.
 
-The rules of an operation that a compute host completes are checked when it begins: the rules of the whole attachment
-when the volume is reserved, and the rule of its deletion when the detachment begins. Cleanup is not checked. An
-attachment that was just created can always be deleted.
+Compute hosts complete attachments and detachments. So the rules of the whole attachment are checked when the volume is
+reserved, and the rule of its deletion when the detachment begins. Cleanup is not checked, so an attachment that was
+just created can always be deleted.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ATTACH = ('volume:attachment_create', 'volume:attachment_update', 'volume:attac
 
 
 class CheckedVolumes(api.BlockStorage):
-    """The operations that the compute API uses, with checks of rules before them.
+    """The operations that the compute API uses; each checks its rules first.
 
     :param rules: policy.Policy of the block storage API
     """
@@ -135,7 +135,7 @@ class CheckedVolumes(api.BlockStorage):
     # ---- rules
 
     def _check(self, ctx: RequestContext, rule: str, table: Table | None = None, ident: str = '') -> None:
-        """Check a rule for a row of a table, or for a resource of the caller's project.
+        """Check a rule for a row of a table, or without a table for resources of the caller's project.
 
         :raises PolicyDenied:
         """
@@ -146,7 +146,7 @@ class CheckedVolumes(api.BlockStorage):
         return self._rules.allows(ctx, rule, self._target(ctx, rule, table, ident))
 
     def _target(self, ctx: RequestContext, rule: str, table: Table | None, ident: str) -> policy.Target:
-        """Return project and user of the resource; the caller's own if it belongs to another project or is missing."""
+        """Return the owner of a resource, or the caller if it is missing or the caller may not see it."""
         own = {'project_id': ctx.project_id, 'user_id': ctx.user_id}
         if table is None or not ctx.is_admin and self._rules.compares(rule) <= {'project_id'}:
             return own

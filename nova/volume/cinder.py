@@ -26,16 +26,16 @@ LOG = logging.getLogger(__name__)
 
 VERSION = {'OpenStack-API-Version': 'volume 3.44'}       # required for os-complete of attachments
 REIMAGE_VERSION = {'OpenStack-API-Version': 'volume 3.68'}
-SERVICE_TYPE = 'block-storage'                           # in the catalog, unless set in [cinder]
+SERVICE_TYPE = 'block-storage'                           # type in the service catalog; [cinder] may set another one
 PAGE = 1000
-ATTACHING = 'attaching'                                  # a host has a connection and has not completed it
+ATTACHING = 'attaching'                                  # status of a volume with an incomplete attachment
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
-PREFIX = 'Invalid volume: '         # prefix of service messages that the exception here adds too
+PREFIX = 'Invalid volume: '         # prefix of messages of Cinder; InvalidVolume adds it again
 ERRORS = {413: exception.Forbidden}
 
 
 class _Options(TypedDict, total=False):
-    """Options of a request: see requests.request; ``log``: whether keystoneauth1 may log it."""
+    """Options of requests.request; ``log``: whether keystoneauth1 may log the request."""
 
     json: Json
     params: Mapping[str, str | int]
@@ -51,7 +51,7 @@ class _Attachment(TypedDict):
 class CinderVolumes(api.BlockStorage):
     """Thread-safe client.
 
-    Requests carry the service token in addition to the caller's: Cinder requires it to delete a server's attachment.
+    Requests have the caller's token and the service token. Cinder deletes attachments of servers only for services.
 
     :param conf: uses [cinder] (see nova.runtime.rest_client)
     """
@@ -93,9 +93,9 @@ class CinderVolumes(api.BlockStorage):
         return _volume(answer.json()['volume'])
 
     def _check_owner(self, ctx: RequestContext, what: str) -> None:
-        """Check that the volume or snapshot would be created in the caller's project.
+        """Check that a new volume or snapshot will belong to the caller's project.
 
-        :raises InvalidVolume: with the service token it would belong to the service's project
+        :raises InvalidVolume: the caller has no token, and the service's token is for another project
         """
         if not ctx.auth_token and self._service.has_account and ctx.project_id != self._service.own_project():
             raise exception.InvalidVolume(reason=f'{what} can be created only during a request of its owner.')
@@ -132,14 +132,14 @@ class CinderVolumes(api.BlockStorage):
         return self._call(ctx, 'POST', '/attachments', missing, json=body).json()['attachment']
 
     def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> str:
-        # Cinder refuses another attachment while a volume is attaching, but not while it is in use
+        # Cinder refuses a second attachment while a volume is attaching, but not while it is in use
         if held is not None and self.get(ctx, volume_id)['status'] == ATTACHING:
             self.complete(ctx, held)
         return self.attach(ctx, volume_id, instance_uuid)
 
     def attach_elsewhere(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None,
                          connector: api.Connector, device: str | None) -> tuple[str, api.Connection]:
-        # Cinder refuses to add a connector to a second attachment later
+        # create the attachment with its connector: Cinder refuses to add a connector to a second attachment later
         try:
             made = self._attach(ctx, volume_id, instance_uuid, {**connector, 'mountpoint': device})
         except exception.NovaException:
@@ -174,7 +174,7 @@ class CinderVolumes(api.BlockStorage):
         return self._keys.passphrase(ctx, str(found.get('encryption_key_id')))
 
     def _kept_passphrase(self, ctx: RequestContext, volume_id: str) -> str:
-        """Return the passphrase from nova-volume, which only services may get. Neither request nor answer is logged."""
+        """Return the passphrase from nova-volume, which returns it only to services. The request is not logged."""
         own = context.admin_context(ctx.request_id)
         answer = self._volume(own, 'POST', volume_id, '/action', json={api.PASSPHRASE: {}}, log=False)
         return str(answer.json()['passphrase'])
@@ -240,7 +240,7 @@ class CinderVolumes(api.BlockStorage):
 
     def _call(self, ctx: RequestContext, method: str, path: str, missing: exception.NovaException,
               headers: Mapping[str, str] = VERSION, **options: Unpack[_Options]) -> requests.Response:
-        """Return the answer; raise ``missing`` for 404."""
+        """Send a request and return the response; raise ``missing`` for 404."""
         response = self._service.request(ctx, method, lambda: self._address(ctx) + path,
                                          {'Accept': 'application/json', **headers}, **options)
         code = response.status_code
@@ -254,7 +254,7 @@ class CinderVolumes(api.BlockStorage):
         raise self._service.refusal(ctx, code)
 
     def _address(self, ctx: RequestContext) -> str:
-        """Return the API's URL for the project of the request's token. The catalog has it for the service's project."""
+        """Return the URL of the API with the project of the token; the URL in the catalog has the service's project."""
         if self._root is None:
             endpoint = self._service.endpoint()
             root, found, _project = endpoint.partition('/v3')
@@ -275,7 +275,7 @@ def _message(response: requests.Response) -> str:
 def _connection(attachment: _Attachment, connector: api.Connector) -> api.Connection:
     info = attachment['connection_info']
     kind = info.pop('driver_volume_type', None)
-    # Cinder puts the data of a connection into the document itself
+    # Cinder returns the data of a connection without the key 'data'
     return {'driver_volume_type': kind, 'data': info.get('data', info), 'host': connector.get('host')}
 
 

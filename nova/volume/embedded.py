@@ -1,7 +1,7 @@
 """The embedded block storage, used by the HTTP API and the rest of the system.
 
-Callers see their own project's volumes, administrators all. Rows are in the API database, data in files of the host
-that serves the API. Parts are in nova/volume/store.
+Users see the volumes of their project, and administrators all volumes. Rows are in the API database, and data is in
+files of the host that serves the API. The parts of EmbeddedVolumes are in nova/volume/store.
 """
 from __future__ import annotations
 
@@ -54,25 +54,25 @@ from nova.web import json_text
 
 GIB = jobs.GIB
 REIMAGED = ('available', 'error')
-# image attributes that are stored with the image properties in the metadata of a volume
+# image attributes that are stored in image_metadata of a volume, next to the image properties
 _FACTS = ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum')
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
 
 class EmbeddedVolumes(api.BlockStorage):
-    """The backend and its parts.
+    """Backend of embedded volumes, with the parts:
 
     limits                      quotas of projects
-    attachments, attach_backend attachments of volumes to servers; export to hosts
+    attachments, attach_backend attachments to servers; access of hosts
     snapshots, backups          snapshots; full copies
     uploads                     images created from volumes
-    transfers, retypes          changes of a volume's project or type
+    transfers, retypes          changes of the project or type of a volume
     types, type_access, keys    volume types, access to private types, keys of encrypted volumes
-    services                    status of the services
+    services                    list of services with their status
 
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
-    :param cells: Cells, to notify hosts of guests and list services; None: no notification
+    :param cells: Cells, to list services and notify the hosts of guests; None: neither
     """
 
     @classmethod
@@ -107,7 +107,7 @@ class EmbeddedVolumes(api.BlockStorage):
         self.services = volume_services.Services(conf, cells)
 
     def recover(self) -> None:
-        """Recover interrupted work once at the start of the process that owns the files: see VolumeJobs.recover.
+        """Resume interrupted work. The process that owns the files calls this once, when it starts.
 
         :raises InvalidInput: a configured file is not usable
         """
@@ -150,7 +150,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                            'names requires microversion 3.46.')
             snapshot_id = _root_snapshot(image)
             image = image_id = None
-        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # copies have no project default
+        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # no project's default for copies
             volume_type = self.types.of_new(None, ctx)['id']
         ident = str(uuid.uuid4())
         values: JsonObject = {
@@ -192,7 +192,7 @@ class EmbeddedVolumes(api.BlockStorage):
                 **values, 'availability_zone': zone, 'size': checked, 'volume_type': kind['name'],
                 'multiattach': shared, 'key_id': key}))
         log.about(ident)
-        copied = snapshot_id or source_volume_id or backup_id        # copies use the key of their source
+        copied = snapshot_id or source_volume_id or backup_id        # a copy uses the key of its source
         with self.jobs.deleting_unused_keys(), self.keys.reserved(
                 None if copied else self._encrypted_type(ctx, volume_type)) as key_id:
             type_id, row = self.db.run(write)
@@ -204,7 +204,7 @@ class EmbeddedVolumes(api.BlockStorage):
                 'attachments': [], 'status': self._status(ident)}
 
     def _encrypted_type(self, ctx: nova_context.RequestContext, name: str | None) -> volume_types.Type | None:
-        """Return the type of a new volume if its key must be created before the volume, else None."""
+        """Return the type of a new volume if the Key Manager service stores its key, else None."""
         if not self.keys.external:
             return None
         with self.db.reader() as conn:
@@ -212,7 +212,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def _kind(self, conn: Connection, ctx: nova_context.RequestContext, name: str | None,
               source: rows.Stored | None) -> volume_types.Type:
-        """Return the type of a new volume. Copies are encrypted like their source: they are the same file.
+        """Return the type of a new volume. The data is copied unchanged, so encryption must be that of the source.
 
         :raises VolumeTypeNotFound, InvalidVolume:
         """
@@ -241,7 +241,7 @@ class EmbeddedVolumes(api.BlockStorage):
         return str(source['key_id']) if source is not None else self.keys.make(conn, kind, reserved)
 
     def zones(self, conn: Connection) -> builtins.list[str]:
-        """Return the names of availability zones for volumes: volumes are reachable from all zones."""
+        """Return the names of all availability zones; servers in any of them can use a volume."""
         return sorted({self.conf.default_availability_zone, *aggregates.zone_names(conn)})
 
     def _status(self, volume_id: str) -> str:
@@ -257,7 +257,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False,
                force: bool = False) -> None:
-        """See api.BlockStorage. ``cascade`` also deletes snapshots, ``force`` ignores the status."""
+        """See api.BlockStorage. ``cascade``: also delete snapshots; ``force``: in any status."""
         def write(conn: Connection) -> builtins.list[str]:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if db.attachments(conn, volume_ids=[row['id']]) or not force and row['status'] not in DELETABLE:
@@ -265,7 +265,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                                      f'attached; it is {row["status"]}.')
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
-            gone = db.delete_snapshots(conn, row['id']) if cascade else []       # they share its key
+            gone = db.delete_snapshots(conn, row['id']) if cascade else []       # they have the same key
             if db.copied_from(conn, gone):
                 raise exception.InvalidVolume(reason='a volume or backup is being created from one of its snapshots.')
             if db.has_snapshots(conn, row['id']):
@@ -308,7 +308,7 @@ class EmbeddedVolumes(api.BlockStorage):
                 raise exception.InvalidVolume(reason='it is exported to another host, which does not support extending '
                                                      'it online.')
             db.update(conn, t.volumes, row['id'], {'size': size})
-            if not held:                             # otherwise the guest's QEMU extends the open file
+            if not held:                             # QEMU extends the file of an attached volume
                 path = self.files.volume(row['id'])
                 self.files.extend(path, self.files.room(path, size * GIB, row['key_id']))
             return {each['instance_uuid'] for each in held}
@@ -320,7 +320,7 @@ class EmbeddedVolumes(api.BlockStorage):
     def reimage(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str, reserved: bool = True) -> None:
         """Write an image to a volume that is not in use.
 
-        :param reserved: also a volume reserved by a server that is being rebuilt
+        :param reserved: also to a volume that a server under rebuild has reserved
         :raises InvalidVolume: it is in use or being copied
         """
         with self.db.reader() as conn:
@@ -343,7 +343,7 @@ class EmbeddedVolumes(api.BlockStorage):
         self.jobs.fill_volume(ctx, self.db.run(write))
 
     def encryption(self, ctx: nova_context.RequestContext, volume_id: str) -> JsonObject:
-        """Return a volume's encryption: 'encryption_key_id' and its type's encryption; {} if it is not encrypted.
+        """Return 'encryption_key_id' and the encryption of the type of a volume; {} if it is not encrypted.
 
         :raises VolumeNotFound:
         """
@@ -412,7 +412,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
 
 def _from_image(image: Image, size: int | None) -> JsonObject:
-    """Return the values that a volume takes from its image."""
+    """Return the columns of a volume that depend on its image."""
     needed = max(image.get('min_disk') or 0, -(-(image.get('virtual_size') or image.get('size') or 0) // GIB))
     if size is not None and size < needed:
         raise exception.InvalidInput(reason=f'Size of specified image {needed}GB is larger than volume size '
@@ -424,11 +424,11 @@ def _from_image(image: Image, size: int | None) -> JsonObject:
 
 
 def _root_snapshot(image: Image) -> str:
-    """Return the id of the root disk's snapshot of an image without data, from a volume-backed server.
+    """Return the id of the root disk's snapshot that an image of a volume-backed server names.
 
-    The image's owner wrote the id: the caller may not have access to the snapshot.
+    The image's owner may write any id, so the caller must check the access to the snapshot.
 
-    :raises BadRequest: the image refers to none
+    :raises BadRequest: the image names no snapshot
     """
     try:
         return next(str(each['snapshot_id']) for each in json_text.parse(image['properties'][disks.MAPPING])
@@ -439,7 +439,7 @@ def _root_snapshot(image: Image) -> str:
 
 
 def _size_from(source: rows.Stored, size: int | None, noun: str) -> int:
-    """Return the size of a copy: the source's, unless a larger one is given."""
+    """Return the size of a copy in GiB: ``size``, or that of the source if ``size`` is missing."""
     if size is not None and size < source['size']:
         raise exception.InvalidInput(reason=f"Volume size '{size}'GB cannot be smaller than {noun} size "
                                             f'{source["size"]}GB.')
@@ -448,6 +448,6 @@ def _size_from(source: rows.Stored, size: int | None, noun: str) -> int:
 
 def _page(conn: Connection, ctx: nova_context.RequestContext, table: Table, limit: int,
           offset: int) -> list[dict[str, Any]]:
-    """Return rows of the caller's project; volumes of administrative servers only for administrators."""
+    """Return rows of the caller's project. Only administrators see volumes of administrative servers."""
     ctx.require_project()
     return db.page(conn, table, ctx.project_id or '', {}, administrative=bool(ctx.is_admin), limit=limit, offset=offset)

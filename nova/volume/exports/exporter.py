@@ -1,8 +1,8 @@
 """Exports of volumes to guests on other hosts: a daemon for each compute host, an export for each attachment.
 
-Attachments define the exports. Missing exports are opened at the start and every minute; an exited daemon is restarted
-within two seconds. An export is closed only on request, or if its attachment is closing. It stays open if it
-has no attachment or one with another host, because the database may have been restored from a backup.
+Attachments in the database define the exports. Missing exports are opened at the start and every minute, and exited
+daemons are restarted within two seconds. An export is closed only by ``close``, or if its attachment is closing. An
+export without an attachment on its host stays open, because the database may have been restored from a backup.
 """
 from collections.abc import Callable
 import dataclasses
@@ -28,8 +28,8 @@ LOG = logging.getLogger(__name__)
 
 HOST = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z')      # host names that are valid in a certificate
 POLL_S, RECONCILE_S, COPY_POLL_S = 1, 60, 0.1
-EXPIRY_WARNING_S = 30 * 86400    # warn this long before the certificate of a daemon expires
-PORTS = 1000                     # maximum number of hosts
+EXPIRY_WARNING_S = 30 * 86400    # seconds before the expiry of a certificate at which warnings begin
+PORTS = 1000                     # maximum number of daemons
 
 
 Export = dict[str, str | int]            # {'host', 'port', 'export'}
@@ -37,7 +37,7 @@ Export = dict[str, str | int]            # {'host', 'port', 'export'}
 
 @dataclasses.dataclass(frozen=True)
 class DesiredExport:
-    """An attachment that must be exported."""
+    """Export that an attachment requires."""
 
     attachment_id: str
     host: str
@@ -48,12 +48,12 @@ class DesiredExport:
 class Exporter:
     """Exports of one volume host.
 
-    :param directory: directory of the daemons; created with the first one
-    :param address: address of this host that they listen on
-    :param first_port: port of the first daemon; others follow
+    :param directory: directory of the daemons' directories; created with the first daemon
+    :param address: address of this host on which the daemons listen
+    :param first_port: port of the first daemon; other daemons use the ports after it
     :param credentials: function that returns the directory with ca-cert.pem, server-cert.pem and server-key.pem
-    :param wanted: function: attachment id, or None for all -> [DesiredExport] in the database
-    :param ending: function: () -> {(host, attachment id)} with closing exports
+    :param wanted: function(attachment id; None: all) that returns the [DesiredExport] of the database
+    :param ending: function that returns {(host, attachment id)} of exports to close
     """
 
     def __init__(self, directory: str, address: str, first_port: int, credentials: Callable[[], str],
@@ -63,7 +63,7 @@ class Exporter:
         self._credentials, self._wanted, self._ending = credentials, wanted, ending
         self._unknown: dict[str, set[str]] = {}          # {host: exports without an attachment}
         self._daemons: dict[str, daemons.Daemon] = {}
-        self._unreadable = versioned_records.UnreadableRecords()         # by directory of a daemon
+        self._unreadable = versioned_records.UnreadableRecords()         # keyed by the daemon's directory
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -81,7 +81,7 @@ class Exporter:
     def open(self, attachment_id: str, host: str) -> Export:
         """Export the volume of an attachment to its host.
 
-        :raises InvalidVolume: not possible, or no longer wanted
+        :raises InvalidVolume: the export is not possible, or the attachment no longer requires it
         :raises InsufficientStorage: no space for the daemon's files
         """
         with self._locked(host):
@@ -102,8 +102,8 @@ class Exporter:
             return {'host': self._address, 'port': record['port'], 'export': attachment_id}
 
     def close(self, attachment_id: str, host: str) -> None:
-        """Close the export; it is closed when this returns."""
-        with self._locked(host):             # lock first: a concurrent open may not have created anything yet
+        """Close an export, and wait until it is closed."""
+        with self._locked(host):             # before the checks: a concurrent ``open`` may be in progress
             if not os.path.isdir(self._directory_of(host)) or any(
                     each.host == host for each in self._wanted(attachment_id)):
                 return
@@ -115,7 +115,7 @@ class Exporter:
     def copy(self, attachment_id: str, host: str, path: str) -> None:
         """Make a point-in-time copy of an attachment's volume in a qcow2 file of the same size.
 
-        :raises InvalidVolume: it failed
+        :raises InvalidVolume: the copy failed
         """
         with self._locked(host):
             daemon = self._daemon(host)
@@ -128,10 +128,10 @@ class Exporter:
             with self._locked(host):
                 daemon.end_copy(attachment_id)
 
-    # ---- all of them
+    # ---- all attachments
 
     def reconcile(self) -> None:
-        """Reconcile the exports with the attachments."""
+        """Open missing exports, and close exports of closing attachments."""
         for host in sorted(self._hosts() | {each.host for each in self._wanted(None)}):
             try:
                 self._reconcile(host)
@@ -187,7 +187,7 @@ class Exporter:
                         'away once, or kill the daemon at a quiet time: it restarts with a new certificate.', host)
 
     def watch(self) -> None:
-        """Reconcile the exports periodically until ``stop``. Copies of an earlier process are ended."""
+        """End copies of an earlier process, and reconcile the exports periodically until ``stop``."""
         for host in self._hosts():
             with self._locked(host):
                 self._daemon(host).end_copies()
@@ -195,7 +195,7 @@ class Exporter:
         self._thread = concurrency.spawn('volume-exports', self._watch)
 
     def stop(self, timeout: float) -> bool:
-        """Stop the thread. Exports continue: guests of other hosts use them."""
+        """Stop the thread. Daemons continue, because guests of other hosts use the exports."""
         self._stopping.set()
         return self._thread is None or concurrency.join(self._thread, timeout)
 
@@ -219,18 +219,18 @@ class Exporter:
             except exception.InvalidVolume as error:
                 self._unreadable.add(daemon.directory, error)
                 continue
-            with self._locked(host, wait=False) as held:         # False: another thread is starting or stopping it
+            with self._locked(host, wait=False) as held:         # not held: another thread starts or stops it
                 dead = held and daemon.record() is not None and not daemon.is_alive()
             if dead:
                 LOG.warning('The exporter of host %s exited and is restarted.', host)
                 self._reconcile(host)
 
-    # ---- steps; the caller holds the host's lock
+    # ---- helpers; the caller holds the host's lock
 
     def _close_exports(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
-        """Close exports. A daemon that fails to do so is killed and restarted without them.
+        """Close exports. If a daemon fails to close them, it is killed; it restarts without them.
 
-        The exports must be closed because another server may use the volume next.
+        The exports must be closed, because another server may use the volume next.
         """
         try:
             daemon.close(*nodes)
@@ -251,7 +251,7 @@ class Exporter:
             self._daemons.pop(record['host'], None)
 
     def _running_daemon(self, host: str) -> daemons.Daemon:
-        """Return the daemon of a host; start it if necessary, with its former port."""
+        """Return the daemon of a host. If it does not run, start it, with its former port if it had one."""
         daemon = self._daemon(host)
         if daemon.is_alive():
             return daemon

@@ -32,10 +32,10 @@ if typing.TYPE_CHECKING:
     from nova.volume.embedded import EmbeddedVolumes
 
 _PART = re.compile(r'\{\w+\}')
-# first segment of a path: feature of Cinder that this service does not have
+# {segment of a path: name of a feature that this service does not support}
 _CINDER = {'group_types': 'groups of volumes', 'group_snapshots': 'groups of volumes',
            'workers': 'cleanup of workers'}
-# the same of features whose lists are served, and are empty
+# likewise, except for GET requests, which return empty lists
 _NOT_WRITTEN = {'groups': 'groups of volumes', 'consistencygroups': 'groups of volumes'}
 DOCUMENT = 'openapi.json'            # path below the mount point
 _DOCUMENT_QUERY = listing.Query('microversion')
@@ -52,7 +52,7 @@ def version(url: str) -> JsonObject:
 
 
 class VolumeApi(application.Api[VolumeRequest]):
-    """Paths below /v3, and below /v3/{project id}.
+    """Block Storage API, with paths below /v3 and below /v3/{project id}.
 
     :param rules: policy.Policy of the block storage API; None: its defaults
     """
@@ -87,7 +87,7 @@ class VolumeApi(application.Api[VolumeRequest]):
             raise exception.Unsupported(f'The embedded block storage has no {feature}. Use Cinder for that.')
         named = segments.pop(0) if not self.mapper.knows(segments[0]) else req.context.project_id
         if named != req.context.project_id:
-            # otherwise it would list the administrator's project
+            # otherwise the list would have the rows of the administrator's project
             if req.context.is_admin and segments and self.mapper.knows(segments[0]):
                 raise exception.BadRequest('The project in the URL differs from the token. Administrators select '
                                            'projects in the query of lists (all_tenants, project_id).')
@@ -106,8 +106,8 @@ class VolumeApi(application.Api[VolumeRequest]):
     def _owner(self, req: VolumeRequest, rule: str, row: Route, parts: application.Parts) -> Mapping[str, str] | None:
         """Return project_id and user_id of the resource in the path; None: it belongs to the caller's project.
 
-        Callers other than administrators have access to their own project only, so most rules need no lookup. The
-        exception are changes of the quotas of a project. Reads of those of another project are handled by ``limits``.
+        Users have access only to their own project, so most rules need no lookup of the owner. The project in the path
+        is the owner for changes of quotas; limits.py checks reads of quotas.
         """
         if 'project_id' in parts and req.method != 'GET':
             return {'project_id': parts['project_id']}
@@ -125,7 +125,7 @@ class VolumeApi(application.Api[VolumeRequest]):
     def fault(self, req: VolumeRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
-            code = 413                   # as documented for this API
+            code = 413                   # the Block Storage API documents 413
         return Response(faults.document(code, message), code)
 
     def finish(self, req: VolumeRequest, code: int, headers: Headers,

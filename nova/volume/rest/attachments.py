@@ -26,7 +26,7 @@ MULTIATTACH_BOOTABLE = 'volume:multiattach_bootable_volume'
 
 
 class Attachment(db_rows.VolumeAttachmentsRow):
-    """An attachment's row with the read-only flag of its volume, and its connection after a host has connected it."""
+    """Row of an attachment, with the read-only flag of the volume, and the connection after connecting a host."""
 
     readonly: bool
     connection: api.Connection | None

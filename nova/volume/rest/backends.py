@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SHOWN = ('volume_backend_name', 'pool_name', 'storage_protocol', 'thin_provisioning_support', 'multiattach',
           'QoS_support')
 GIB = 1024 ** 3
-HOST, POOL = services.BACKEND_HOST, types.BACKEND['pool_name']    # of os-vol-host-attr:host, which volumes show
+HOST, POOL = services.BACKEND_HOST, types.BACKEND['pool_name']    # parts of os-vol-host-attr:host of volumes
 SINCE_MESSAGES, SINCE_FILTERS = 3, 33
 LISTED = {'volume': resources.VOLUME, 'snapshot': resources.SNAPSHOT, 'backup': resources.BACKUP}
 
@@ -34,7 +34,7 @@ def pools(request: VolumeRequest) -> JsonObject:
     """List the pool of this service: the file system of its volumes."""
     pool: JsonObject = {'name': f'{HOST}#{POOL}'}
     if flag('detail', request.query.get('detail')):
-        directory = request.store.files.directory            # the first volume creates it
+        directory = request.store.files.directory            # created with the first volume
         space = shutil.disk_usage(directory if os.path.isdir(directory) else os.path.dirname(directory))
         pool['capabilities'] = {
             **{name: types.BACKEND[name] for name in _SHOWN},
@@ -43,7 +43,7 @@ def pools(request: VolumeRequest) -> JsonObject:
 
 
 def capabilities(request: VolumeRequest, host: str) -> JsonObject:
-    """Show what the backend of this service offers.
+    """Show the capabilities of the backend of this service.
 
     :raises NotFound: another host
     """
@@ -63,7 +63,7 @@ def filters(request: VolumeRequest) -> JsonObject:
 
 
 def messages(request: VolumeRequest) -> JsonObject:
-    """List user messages: there are none, because this service reports the reason of each failure with the request."""
+    """List user messages. The list is empty, because this service reports failures in the response of a request."""
     return {'messages': []}
 
 

@@ -73,7 +73,7 @@ def accept_transfer(request: VolumeRequest, ident: str) -> VolumeTransfersRow:
 
 
 def _transfers(path: str) -> tuple[routes.Route, ...]:
-    """Return the routes below one of the two paths of transfers."""
+    """Return the routes of transfers below a path; the API has two paths for them."""
     shown = One(TRANSFER, 'show')
     return (listing.listed(path, 'list_transfers', 'volume:get_all_transfers', TRANSFER),
             listing.listed(f'{path}/detail', 'list_transfers', 'volume:get_all_transfers', TRANSFER),

@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 
 ONLINE_EXTEND = 42       # microversion for extending volumes in use
 OF_BACKUP = 47           # microversion for volumes from backups
-OF_SERVER_IMAGE = 46     # microversion for volumes from images without data that refer to a snapshot
-SUMMARY, SUMMARY_METADATA = 12, 36       # microversions of the summary, and of its metadata
-IMAGE_FIELDS = 1         # microversion with visibility and protected for images of volumes
+OF_SERVER_IMAGE = 46     # microversion for volumes from images that have no data but name a snapshot
+SUMMARY, SUMMARY_METADATA = 12, 36       # microversions of the summary, and of metadata in the summary
+IMAGE_FIELDS = 1         # microversion with the keys visibility and protected of os-volume_upload_image
 CLOSED = 53              # microversion that refuses unknown attributes of new volumes
-# rules of parts of operations
+# rules that are checked only for some requests of an operation
 CREATE_FROM_IMAGE, MULTIATTACH, FORCE_DELETE = 'volume:create_from_image', 'volume:multiattach', 'volume:force_delete'
 EXTEND_ATTACHED, REIMAGE_RESERVED = 'volume:extend_attached_volume', 'volume:reimage_reserved'
 UPLOAD_PUBLIC = 'volume_extension:volume_actions:upload_public'
-SAME_HOST = 'same_host'        # scheduler hint that one backend always meets
+SAME_HOST = 'same_host'        # scheduler hint that is always met, because there is only one backend
 _WORD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 STATUSES = ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating', 'deleting']
 
-# first path segment, or body key: table of the following id
+# {first segment of the path, or key of the body: table of the resource with the id that follows}
 _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
            'backups': volume_backups, 'os-volume-transfer': volume_transfers, 'volume-transfers': volume_transfers,
            'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots,
@@ -74,14 +74,14 @@ _NOT_FOUND: dict[Table, Callable[[str], exception.NovaException]] = {
 
 
 def owned_table(row: Route) -> Table | None:
-    """Return the table of the resource in a path, or None if it has no owner, or the caller takes it over."""
+    """Return the table of the resource in a path. None: it has no owner, or the caller accepts it as new owner."""
     return _IDENTS.get(row.path.split('/')[1]) if '{ident}' in row.path and not row.path.endswith('/accept') else None
 
 
 def check_shown(request: VolumeRequest, row: Route, parts: dict[str, str]) -> None:
-    """Hide volumes of administrative servers, and their resources, from users.
+    """Hide volumes of administrative servers, and resources of these volumes, from users.
 
-    :raises VolumeNotFound, VolumeSnapshotNotFound, VolumeAttachmentNotFound: the request names one
+    :raises VolumeNotFound, VolumeSnapshotNotFound, VolumeAttachmentNotFound: the request names a hidden resource
     """
     named = request.body.items() if isinstance(request.body, dict) else ()
     for key, value in (*zip([row.path.split('/')[1]], parts.values()), *named):
@@ -92,7 +92,7 @@ def check_shown(request: VolumeRequest, row: Route, parts: dict[str, str]) -> No
 
 
 def _unmet_hints(hints: Json) -> str:
-    """Return the reason to refuse scheduler hints, or ''."""
+    """Return why scheduler hints are refused, or '' to accept them."""
     unmet = [name for name, value in hints.items() if name != SAME_HOST and value] if isinstance(hints, dict) else ['?']
     return f'{unmet[0][:80]} is not supported: there is one backend. Supported is {SAME_HOST}.' if unmet else ''
 
@@ -103,7 +103,7 @@ _HINTS = dict.fromkeys(('OS-SCH-HNT:scheduler_hints', 'scheduler_hints'), _unmet
 # ---- volumes -----------------------------------------------------------------
 
 class _Summary(Document):
-    """Number and size of volumes, and their metadata in later versions."""
+    """Number and total size of volumes; later microversions include their metadata."""
 
     def schema(self, version: int) -> Schema:
         shown: dict[str, Schema] = {'total_count': schemas.INTEGER, 'total_size': schemas.INTEGER}
@@ -148,10 +148,10 @@ def create_volume(request: VolumeRequest) -> rows_of.Volume:
 
 
 def _is_shared(request: VolumeRequest, name: str | None, copied: bool = True) -> bool:
-    """Return whether several servers can use volumes of a type at once.
+    """Return whether a volume type supports multiattach.
 
     :param name: name or id of the type; None: the default type
-    :param copied: whether the volume is a copy, for which the default type of the project has no effect
+    :param copied: whether the volume is a copy; the default type of the project is not for copies
     :raises VolumeTypeNotFound:
     """
     return type_rows.is_multiattach(types.find(request, name) if copied else request.store.types.of_new(
@@ -195,7 +195,7 @@ def set_readonly(request: VolumeRequest, ident: str) -> None:
 
 
 def retype(request: VolumeRequest, ident: str) -> None:
-    """Change the type. migration_policy is ignored: there is one backend."""
+    """Change the type. migration_policy is ignored, because there is only one backend."""
     row = request.store.get(request.context, ident)
     if not row['multiattach'] and _is_shared(request, request.body['new_type']):
         request.authorize(MULTIATTACH, row)
@@ -221,7 +221,7 @@ def reset_status(request: VolumeRequest, ident: str) -> None:
 
 
 def reimage(request: VolumeRequest, ident: str) -> None:
-    """Write an image. A rule of its own guards reserved volumes, which are written during a rebuild."""
+    """Write an image to a volume. A separate rule permits this for reserved volumes, as in a rebuild."""
     reserved = request.body.get('reimage_reserved', False)
     if reserved:
         request.authorize(REIMAGE_RESERVED, request.store.get(request.context, ident))
@@ -229,7 +229,7 @@ def reimage(request: VolumeRequest, ident: str) -> None:
 
 
 def upload_image(request: VolumeRequest, ident: str) -> tuple[rows_of.Volume, Image]:
-    """Create an image. ``force`` is validated only: an upload of a volume in use would not be consistent."""
+    """Create an image from a volume. ``force`` has no effect: an image of a volume in use would be inconsistent."""
     given, since = request.body, request.version >= IMAGE_FIELDS
     disk_format, container_format = given.get('disk_format') or 'raw', given.get('container_format') or 'bare'
     if disk_format not in uploads.FORMATS or container_format != 'bare':
@@ -245,7 +245,7 @@ def upload_image(request: VolumeRequest, ident: str) -> tuple[rows_of.Volume, Im
 
 
 def attach(request: VolumeRequest, ident: str) -> None:
-    """Record an attachment to a server that a client has made."""
+    """Record that a client has attached a volume to a server."""
     given = request.body
     attachments.check_mode(given.get('mode'), request.store.get(request.context, ident))
     request.store.attachments.attach(request.context, ident, given['instance_uuid'], given.get('mountpoint'), False)
@@ -254,7 +254,7 @@ def attach(request: VolumeRequest, ident: str) -> None:
 def detach(request: VolumeRequest, ident: str) -> None:
     """End an attachment.
 
-    :raises InvalidVolume: it is ambiguous, or there is none
+    :raises InvalidVolume: the request does not select exactly one attachment
     """
     held, named = request.store.get(request.context, ident)['attachments'], request.body.get('attachment_id')
     found = [each['id'] for each in held if named in (None, each['id'])]
@@ -263,7 +263,7 @@ def detach(request: VolumeRequest, ident: str) -> None:
     request.store.detach(request.context, found[0])
 
 
-# name of an action without a body: method of the backend
+# {action without parameters: method of the backend}
 _FORWARDED: dict[str, Callable[[EmbeddedVolumes], Callable[..., None]]] = {
     'begin_detaching': lambda store: store.begin_detaching, 'roll_detaching': lambda store: store.roll_detaching,
     'reserve': lambda store: store.attachments.reserve, 'unreserve': lambda store: store.attachments.unreserve}

@@ -23,7 +23,7 @@ from nova.web.resource import shape
 if TYPE_CHECKING:
     from nova.volume.rest.request import VolumeRequest
 
-# field of the limits: (whether it is a limit, resource)
+# {key of the response: (True for a limit and False for the usage, resource)}
 ABSOLUTE = {
     'maxTotalVolumes': (True, 'volumes'), 'maxTotalSnapshots': (True, 'snapshots'),
     'maxTotalVolumeGigabytes': (True, 'gigabytes'), 'maxTotalBackups': (True, 'backups'),
@@ -31,10 +31,10 @@ ABSOLUTE = {
     'totalSnapshotsUsed': (False, 'snapshots'), 'totalGigabytesUsed': (False, 'gigabytes'),
     'totalBackupsUsed': (False, 'backups'), 'totalBackupGigabytesUsed': (False, 'backup_gigabytes')}
 ZONE: JsonObject = {'zoneState': {'available': True}}
-OF_PROJECT = ('project_id', 'tenant_id')         # query parameters for the project of limits
+OF_PROJECT = ('project_id', 'tenant_id')         # query parameters that select the project
 USED_LIMITS, SHOW_QUOTAS = 'limits_extension:used_limits', 'volume_extension:quotas:show'
 _LIMIT: Schema = {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1, 'maximum': 2147483647}
-OF_TYPE = f'^({"|".join(storage_quotas.PER_TYPE)})_.'         # names of the limits of single volume types
+OF_TYPE = f'^({"|".join(storage_quotas.PER_TYPE)})_.'         # pattern of limits for single volume types
 _QUOTAS: Schema = {'type': 'object', 'minProperties': 1, 'additionalProperties': False,
                    'properties': dict.fromkeys(storage_quotas.VOLUMES, _LIMIT), 'patternProperties': {OF_TYPE: _LIMIT}}
 
@@ -55,7 +55,7 @@ def limits(request: VolumeRequest) -> JsonObject:
 
 
 def _seen(request: VolumeRequest, project_id: str) -> str:
-    """Check access to a project's limits; raises NotFound (another project, whose limits the caller may not read)."""
+    """Check access to a project's limits; raises NotFound if the caller may not read limits of another project."""
     if project_id != request.context.project_id and not request.allows(SHOW_QUOTAS, {'project_id': project_id}):
         raise exception.NotFound()
     return project_id
@@ -103,7 +103,7 @@ def zones(request: VolumeRequest) -> JsonObject:
 
 
 def services(request: VolumeRequest) -> JsonObject:
-    """List services. The filter ``host`` accepts the host of a backend with and without the name of the backend."""
+    """List services. The filter ``host`` accepts the host with or without the name of the backend (host@backend)."""
     wanted = {SERVICE.filters[name]: value for name, value in request.query.items()}
     build = SERVICE.view('show').documents(request)
     return {'services': [build(row) for row in request.store.services.every()
@@ -112,7 +112,7 @@ def services(request: VolumeRequest) -> JsonObject:
 
 
 def empty_list(key: str) -> Callable[[VolumeRequest], JsonObject]:
-    """Return a handler for an empty list of an unsupported resource."""
+    """Return a handler that returns an empty list, for resources that this service does not support."""
     def empty(request: VolumeRequest) -> JsonObject:
         return {key: []}
     return empty

@@ -1,4 +1,4 @@
-"""Lists: filters, order, markers and links of a query string."""
+"""Lists of resources: filters, sorting, markers and links."""
 from __future__ import annotations
 
 import ast
@@ -31,7 +31,7 @@ class Identified(TypedDict):
 
 
 class Named(Identified):
-    """A row of a list that is in memory."""
+    """A row of a list that is sorted in memory."""
 
     name: str
 
@@ -40,20 +40,20 @@ MAX_LIMIT = 1000
 SORTED = ('sort', 'sort_key', 'sort_dir')
 EVERYONE = ('all_tenants', 'all_projects')
 PAGED = ('limit', 'marker', 'offset')
-COMPARED_TIMES = 60                      # microversion of filters by time
+COMPARED_TIMES = 60                      # microversion with filters by time
 TIME_OPERATORS = ('gt', 'gte', 'lt', 'lte', 'eq', 'neq')
-MAX_TIMES = 8                            # conditions of one filter
-MAX_ITEMS = 4096                         # characters of a metadata filter
-MAX_NAMES = 3                           # names in an error message
+MAX_TIMES = 8                            # maximum number of conditions in a filter by time
+MAX_ITEMS = 4096                         # maximum number of characters in a metadata filter
+MAX_NAMES = 3                           # maximum number of names in an error message
 _NUMBERS = ('limit', 'offset')
 
 
 class Query(params.Query):
-    """Parameters of a query string; the handler gets {name: last value} as texts.
+    """Parameters of a query string. The handler gets {name: last value} as strings.
 
     :param names: known parameters
-    :param times: parameters since COMPARED_TIMES
-    :param refuses: refuse unknown parameters: a client must not take an unfiltered list for a filtered one
+    :param times: names of parameters that exist since COMPARED_TIMES
+    :param refuses: refuse unknown parameters; otherwise a client could take an unfiltered list for a filtered one
     """
 
     def __init__(self, *names: str, times: Iterable[str] = (), refuses: bool = True) -> None:
@@ -85,7 +85,7 @@ def listed(path: str, name: str, rule: str | None, shown: resource.Resource, vie
     """Return the route of a list.
 
     :param name, rule: name and policy of the operation
-    :param first: default direction, by creation time
+    :param first: default direction of sorting by creation time
     :param prepare: see resource.Page
     """
     times = [name for name, column in shown.filters.items() if _kind(shown, column) is datetime.datetime]
@@ -101,7 +101,7 @@ def _kind(shown: resource.Resource, column: str) -> type:
 
 
 def asked_of(request: VolumeRequest) -> nova_context.Projects | str:
-    """Return the caller's project, or all projects at an administrator's request."""
+    """Return the caller's project, or all projects if an administrator asks for them."""
     everyone = flag('all_tenants', request.query.get('all_tenants', request.query.get('all_projects')))
     return nova_context.ALL_PROJECTS if everyone and request.context.is_admin else request.context.project_id or ''
 
@@ -111,11 +111,11 @@ def page_from_oldest(request: VolumeRequest) -> JsonObject:
 
 
 def page(request: VolumeRequest, direction: str = 'desc') -> JsonObject:
-    """Return a page of the project's rows, or of all projects for an administrator.
+    """Return a page of the project's rows, or of all projects if an administrator asks for them.
 
-    Resources of administrative servers are visible to administrators and services only.
+    Only administrators and services see resources of administrative servers.
 
-    :param direction: default direction, by creation time
+    :param direction: default direction of sorting by creation time
     """
     query, answer = request.query, cast(resource.Page, cast('Route', request.route).answer)
     shown, table = answer.resource, answer.resource.table
@@ -150,7 +150,7 @@ def page(request: VolumeRequest, direction: str = 'desc') -> JsonObject:
 
 
 def _items(text: str) -> list[tuple[str, str, object]]:
-    """Parse ``metadata={'key': 'value'}``: clients send a Python or JSON dictionary."""
+    """Parse the value of ``metadata={'key': 'value'}``. Clients send a Python dictionary or JSON."""
     try:
         items = ast.literal_eval(text) if len(text) <= MAX_ITEMS else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -178,7 +178,7 @@ def _times(name: str, text: str) -> list[tuple[str, str, object]]:
 
 
 def _value(kind: type, query: dict[str, str], name: str) -> bool | int | str:
-    """Return a filter's value with the type of its column."""
+    """Convert a filter's value to the type of its column."""
     if kind is bool:
         return flag(name, query[name])
     return _number(query, name, 0) if kind is int else query[name]
@@ -194,9 +194,9 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
 
 
 def page_of_types(request: VolumeRequest, rows: Sequence[Named]) -> JsonObject:
-    """Return a page of rows in memory; they keep their order unless the query has one.
+    """Return a page of rows that are in memory. They are sorted only if the query asks for it.
 
-    :raises InvalidMarker: no row has the marker
+    :raises InvalidMarker: no row has the id in ``marker``
     """
     query, answer = request.query, cast(resource.Page, cast('Route', request.route).answer)
     if any(name in query for name in SORTED):
@@ -226,7 +226,7 @@ def _next(request: VolumeRequest, last_id: str) -> list[Json]:
 def _sort(query: dict[str, str], columns: Sequence[str], first: str, default: str) -> list[tuple[str, str]]:
     """Return [(column, direction)].
 
-    :param columns: existing columns
+    :param columns: columns by which lists can be sorted
     :param first, default: default column and direction
     """
     if not any(name in query for name in SORTED):

@@ -10,7 +10,7 @@ MICROVERSIONS = versions.Microversions('volume', 3, 0, 68, other_major=exception
 
 
 class VolumeDescriber(openapi.VersionedDescriber):
-    """Generator of the documents of the Block Storage API."""
+    """Generator of the OpenAPI documents of the Block Storage API."""
 
     title = 'Block Storage API'
     url = 'v3'

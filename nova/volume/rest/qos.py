@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
     from nova.volume.rest.request import VolumeRequest
 
-_NAMED = ('name', 'consumer')            # keys of a body beside the specs
+_NAMED = ('name', 'consumer')            # keys of a body that are not specs
 
 
 def list_qos_specs(request: VolumeRequest) -> JsonObject:
@@ -89,7 +89,7 @@ ROUTES = (
     route('DELETE', _ONE, delete_qos_specs, _RULE + 'delete', status=202, query=listing.Query('force')),
     route('GET', f'{_ONE}/associations', list_associations, _RULE + 'get_all', answer=Document({
         'qos_associations': [shape(association_type={'const': 'volume_type'}, name=schemas.TEXT, id=schemas.UUID)]})),
-    # GET changes the associations in the public API
+    # the public API changes associations with GET
     route('GET', f'{_ONE}/associate', associate_qos_specs, _RULE + 'update', status=202, query=_OF_TYPE),
     route('GET', f'{_ONE}/disassociate', disassociate_qos_specs, _RULE + 'update', status=202, query=_OF_TYPE),
     route('GET', f'{_ONE}/disassociate_all', disassociate_all_types, _RULE + 'update', status=202),

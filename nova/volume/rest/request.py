@@ -18,7 +18,7 @@ SEE_ADMINISTRATIVE = 'nova:volumes:administrative'
 class VolumeRequest(BaseRequest):
     """Request to a handler.
 
-    store     the backend
+    store     the block storage backend
     query     {name: last value}
     body      value below the route's body key
     version   minor version; 0 by default
@@ -44,7 +44,7 @@ class VolumeRequest(BaseRequest):
         return self.allows(SEE_ADMINISTRATIVE)
 
     def allows(self, rule: str, row: Mapping[str, typing.Any] | None = None) -> bool:
-        """Return whether a rule allows the caller to use a resource; evaluated once for each owner.
+        """Return whether a rule allows the caller to use a resource. The result is cached for each owner.
 
         :param row: row of the resource, with project_id and maybe user_id; None: the caller's own resources
         """
@@ -56,9 +56,9 @@ class VolumeRequest(BaseRequest):
         return self._allowed[key]
 
     def authorize(self, rule: str, row: Mapping[str, typing.Any] | None = None) -> None:
-        """Check a rule; the parameters are those of ``allows``.
+        """Check a rule; for the parameters see ``allows``.
 
-        :raises PolicyDenied: it does not allow the caller to use the resource
+        :raises PolicyDenied: the rule does not allow the caller to use the resource
         """
         if not self.allows(rule, row):
             raise exception.PolicyDenied(rule=rule)

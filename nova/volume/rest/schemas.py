@@ -1,4 +1,4 @@
-"""Types and routes that the resources of the Block Storage API share."""
+"""JSON types of the Block Storage API, and functions that create its routes."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from nova.volume.rest.request import VolumeRequest
 
 Result = TypeVar('Result')
-MAX_METADATA_ITEMS = 128                         # maximum number of metadata items
+MAX_METADATA_ITEMS = 128                         # of a resource
 
 
 def flag(name: str, value: Json, default: bool = False) -> bool:
     """Parse a boolean of a body or query.
 
-    :raises BadRequest: neither true nor false: a misspelt word must not count as the default
+    :raises BadRequest: the value is neither true nor false; a misspelt word must not mean the default
     """
     if value in (None, ''):
         return default
@@ -76,13 +76,13 @@ METADATA_ANSWER = Document({'metadata': STRINGS})
 
 def route(method: str, path: str, handler: Callable[..., Any], policy: str | None = None, checks: tuple[str, ...] = (),
           answer: Document | None = None, since: int = 0, **more: Any) -> Route:
-    """Return a route; its checks include the rules of the fields of its answer."""
+    """Return a Route. The rules of the fields in ``answer`` are added to its checks."""
     fields = answer.checks if answer is not None else ()
     return Route(method, path, handler, policy, (*checks, *fields), answer=answer, since=since, **more)
 
 
 def forward(method: Callable[[EmbeddedVolumes], Callable[..., Result]], **values: bool) -> Callable[..., Result]:
-    """Return a handler that only calls a method of the backend, with the caller and the parts of the path.
+    """Return a handler that only calls a method of the backend, with the caller and the ids in the path.
 
     :param method: function(backend) -> method
     :param values: further arguments
@@ -95,10 +95,10 @@ def forward(method: Callable[[EmbeddedVolumes], Callable[..., Result]], **values
 def action(noun: str, key: str, handler: Callable[..., Any], policy: str, status: int = 202,
            schema: Schema | None = None, checks: tuple[str, ...] = (), answer: Document | None = None,
            name: str = '') -> Route:
-    """Return the route of an action.
+    """Return the route of an action on a resource.
 
-    :param key: key of the body
-    :param schema: type of the value below the key
+    :param key: key of the body, which names the action
+    :param schema: JSON Schema of the value below the key
     """
     return route('POST', f'/{noun}/{{ident}}/action', handler, policy, checks, answer, status=status, action=key,
                  body=schema and Body(key, schema), name=name)

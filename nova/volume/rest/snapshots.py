@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeSnapshotsRow
     from nova.volume.rest.request import VolumeRequest
 
-STATUSES = ['available', 'error', 'creating', 'deleting']     # of a reset
-ALWAYS_FORCED = 66       # microversion in which force is implied
-UNASKED = 65             # the one that openstackclient asks for, and omits force
+STATUSES = ['available', 'error', 'creating', 'deleting']     # that a reset may set
+ALWAYS_FORCED = 66       # first microversion in which force is always true
+UNASKED = 65             # microversion of openstackclient, which omits force but expects it to be true
 
 
 def create_snapshot(request: VolumeRequest) -> VolumeSnapshotsRow:
@@ -45,7 +45,7 @@ def reset_snapshot_status(request: VolumeRequest, ident: str) -> None:
 
 
 def update_snapshot_status(request: VolumeRequest, ident: str) -> None:
-    """Handle a compute host's report on a copy; see EmbeddedVolumes."""
+    """Handle the report of a compute host on the copy for a snapshot; see Snapshots.copied."""
     request.store.snapshots.get(request.context, ident)
     request.store.snapshots.copied(ident, request.body['status'])
 

@@ -22,21 +22,21 @@ from nova.volume import api
 from nova.volume.exports import exporter
 from nova.volume.store import files as volume_files
 
-CLOSING = 'closing'              # status of an attachment during the closing of its export
-PREVIOUS_HOST = 'previous_host'  # key of a connector: previous host with a closing export
-# file in [volume] export_tls_dir: function(content), which raises ValueError
+CLOSING = 'closing'              # status of an attachment while its export is being closed
+PREVIOUS_HOST = 'previous_host'  # key in a connector: previous host, while its export is being closed
+# {file in [volume] export_tls_dir: function(content) that raises ValueError if it is invalid}
 _CREDENTIALS: dict[str, Callable[[bytes], object]] = {
     'ca-cert.pem': x509.load_pem_x509_certificate, 'server-cert.pem': x509.load_pem_x509_certificate,
     'server-key.pem': lambda data: serialization.load_pem_private_key(data, None)}
 EXPORTS, CREDENTIALS = 'exports', 'tls'
-CERTIFICATE = 'volumes'          # name of the deployment's certificate for exports
-# A daemon keeps its certificate as long as it runs, that is, while its host has volumes. Each authority is valid for
-# longer.
+CERTIFICATE = 'volumes'          # name of the certificate for exports, issued by the deployment's authority
+# A daemon uses one certificate as long as it runs, that is, while its host has volumes. So the certificate has the
+# longest validity that ends before the validity of its authority.
 CERTIFICATE_DAYS = certificates.AUTHORITY_RENEWAL_DAYS - 1
 
 
 class Access(TypedDict):
-    """How a host reaches a volume."""
+    """Connection info for a host, without the host name."""
 
     driver_volume_type: str
     data: JsonObject
@@ -56,7 +56,7 @@ class EmbeddedAttachBackend:
                                          self._wanted, self._ending)
 
     def check_credentials(self) -> None:
-        """Check the configured certificate files at the start.
+        """Check the configured certificate files when the service starts.
 
         :raises InvalidInput: a file in [volume] export_tls_dir is missing or invalid
         """
@@ -71,14 +71,14 @@ class EmbeddedAttachBackend:
                 raise exception.InvalidInput(f'[volume] export_tls_dir: cannot use {path}: {why}.') from None
 
     def watch(self) -> None:
-        """Start the reconciliation of exports."""
+        """Start the thread that reconciles exports with attachments."""
         self.exports.watch()
 
     def stop(self, timeout: float) -> bool:
         return self.exports.stop(timeout)
 
     def is_export(self, connector: api.Connector | None) -> bool:
-        """Return whether access through this connector needs ``close``."""
+        """Return whether the host of a connector accesses volumes through an export, which needs ``close``."""
         if not connector:
             return False
         return connector.get('host') != self._conf.host and connector.get('ip') not in (None, self._conf.my_ip)
@@ -105,11 +105,11 @@ class EmbeddedAttachBackend:
         return {'driver_volume_type': 'nbd', 'data': {**common, **made, 'tls': True}}
 
     def close(self, attachment_id: str, connector: api.Connector) -> None:
-        """End the host's access."""
+        """Close the export of an attachment."""
         self.exports.close(attachment_id, str(connector['host']))
 
     def copy(self, attachment_id: str, connector: api.Connector, path: str) -> None:
-        """Make a point-in-time copy of an exported volume in a qcow2 file; its guest continues.
+        """Write a point-in-time copy of an exported volume to a qcow2 file while the guest runs.
 
         :raises InvalidVolume: the copy failed
         """
@@ -133,7 +133,7 @@ class EmbeddedAttachBackend:
             row['connector'].get(PREVIOUS_HOST)) if host is not None}
 
     def _credentials(self) -> str:
-        """Return the directory with QEMU's certificate files; created from the deployment's certificates by default."""
+        """Return the directory with QEMU's certificate files. By default the deployment's authority issues them."""
         if self._conf.volume.export_tls_dir:
             return str(self._conf.volume.export_tls_dir)
         authority = certificates.Authority(pathlib.Path(host_identity.state_path(self._conf)) / tls.DIRECTORY)

@@ -1,7 +1,7 @@
 """Attachments of volumes. They determine the volume's status; changes hold a lock on the volume's row.
 
-A host with the volume files opens them itself. Other hosts get an export. It is opened after the attachment's row is
-written and closed before the row is deleted, so that the next server finds the volume free.
+The volume host opens the volume files directly. Other hosts get an export, which is opened after the row of the
+attachment is written and closed before the row is deleted. So the next server finds the volume closed.
 """
 import contextlib
 import uuid
@@ -39,7 +39,7 @@ class Attachments:
         """Create an attachment and return its id.
 
         :param device: name of the device in the guest
-        :param reserved: False: the volume is in use at once, also if it was reserved by ``reserve``
+        :param reserved: False: the volume is in use immediately, also if ``reserve`` has reserved it
         :raises VolumeNotFound, InvalidVolume:
         """
         def write(conn: Connection) -> str:
@@ -82,7 +82,7 @@ class Attachments:
                 'status': status})
             update_status(conn, attachment['volume_id'])
             return row, ident, leaves
-        row, attachment_id, left = self._db.run(write)     # the id as stored: MariaDB compares without case
+        row, attachment_id, left = self._db.run(write)     # the id as stored, because MariaDB's comparison ignores case
         if left:
             self._backend.close(attachment_id, left)
             self._db.run(db.update, t.volume_attachments, attachment_id, {'connector': connector})
@@ -116,7 +116,7 @@ class Attachments:
                 self._db.run(remove)
 
     def recover(self) -> None:
-        """Finish deletions that were interrupted by the end of the process."""
+        """Finish deletions of attachments that the end of the process has interrupted."""
         with self._db.reader() as conn:
             closing = [row for row in db.every(conn, t.volume_attachments) if row['status'] == CLOSING]
         for row in closing:
@@ -133,7 +133,7 @@ class Attachments:
         self._db.run(write)
 
     def unreserve(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
-        """Undo ``reserve``; attachments are not changed. Raises VolumeNotFound."""
+        """Undo ``reserve``: set the status that follows from the attachments. Raises VolumeNotFound."""
         def write(conn: Connection) -> None:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] == 'attaching':
@@ -164,7 +164,7 @@ class Attachments:
 
 
 def update_status(conn: Connection, volume_id: str) -> None:
-    """Write the volume status that follows from its attachments."""
+    """Set a volume's status according to its attachments."""
     found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
     status = next((shown for held, shown in (('attached', 'in-use'), ('attaching', 'attaching'),
                                              ('reserved', 'reserved')) if held in found), 'available')

@@ -1,4 +1,4 @@
-"""Backups: full copies of volumes in a separate directory. They outlive their volume."""
+"""Backups: full copies of volumes in a separate directory. They remain if the volume is deleted."""
 from collections.abc import Callable
 from typing import cast
 import uuid
@@ -45,7 +45,7 @@ class Backups:
                force: bool = True) -> db_rows.VolumeBackupsRow:
         """Start a backup of a volume or snapshot. A volume in use is backed up from a temporary snapshot.
 
-        :param force: also of an attached volume
+        :param force: permit a volume in use
         :raises InvalidVolume, VolumeNotFound, VolumeSnapshotNotFound, QuotaExceeded:
         """
         ident, temporary = str(uuid.uuid4()), False
@@ -54,7 +54,7 @@ class Backups:
         if snapshot_id is None and volume['status'] == 'in-use':
             if not force:
                 raise exception.InvalidVolume(reason='a backup of a volume in use needs force.')
-            # before the backup's row: a crash in between leaves a snapshot that its owner sees
+            # before the backup's row is written: after a crash, the owner can see and delete the snapshot
             snapshot_id, temporary = self._snapshot(ctx, volume['id'], f'for backup {ident}')['id'], True
 
         def write(conn: Connection) -> db_rows.VolumeBackupsRow:
@@ -126,7 +126,7 @@ class Backups:
             conn, t.volume_backups, rows.backup(conn, ctx, backup_id, lock=True), values))
 
     def reset(self, ctx: Context, backup_id: str, status: str) -> None:
-        """Set a backup's status.
+        """Set a backup's status for an administrator.
 
         :raises InvalidVolume, VolumeBackupNotFound:
         """
@@ -137,16 +137,16 @@ class Backups:
         self._db.run(write)
 
     def _check_idle(self, conn: Connection, row: db_rows.VolumeBackupsRow) -> None:
-        """Check that a backup is neither being created nor restored; raises InvalidVolume."""
+        """Check that no job creates or restores a backup; raises InvalidVolume."""
         waits = row['status'] == jobs.CREATING and row['snapshot_id'] and db.unfinished(
-            conn, t.volume_snapshots, {'id': row['snapshot_id']})             # waits for its temporary snapshot
+            conn, t.volume_snapshots, {'id': row['snapshot_id']})             # the backup waits for its snapshot
         if waits or self._jobs.is_busy(row['id']) or db.is_restored(conn, row['id']):
             raise exception.InvalidVolume(reason=f'the backup has status {row["status"]} and a job is in progress.')
 
     def delete(self, ctx: Context, backup_id: str, force: bool = False) -> None:
         """Delete a backup.
 
-        :param force: in any status, unless it is being created or restored
+        :param force: delete it in any status, unless a job creates or restores it
         :raises InvalidVolume, VolumeBackupNotFound:
         """
         def write(conn: Connection) -> str:

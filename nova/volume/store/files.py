@@ -3,10 +3,10 @@
 Files of encrypted volumes have a LUKS header and are copied without decryption.
 
 <directory>/<volume id>             data of a volume
-<directory>/snapshots/<id>          a full copy; shares blocks where the file system supports it (XFS, btrfs)
+<directory>/snapshots/<id>          a full copy, with shared blocks if the file system has reflinks (XFS, btrfs)
 <backups>/<id>                      a full copy, in the operator's directory
-<directory>/trash/                  files to delete: deleting a large file takes seconds
-<directory>/unmanaged/<name>        raw disks without a volume, which an administrator can make volumes
+<directory>/trash/                  files to delete in the background, because large files take seconds
+<directory>/unmanaged/<name>        raw disks without a volume; administrators can turn them into volumes
 *.part                              incomplete; deleted after a crash
 """
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class VolumeFiles:
                  backups: str | None = None) -> None:
         self.directory, self._reserve, self._convert = directory, reserve, convert
         self._backups = backups or os.path.join(directory, BACKUPS)
-        self._copies: dict[str, disk_space.Claim] = {}       # of ``prepare_copy``: path -> claim
+        self._copies: dict[str, disk_space.Claim] = {}       # {path: claim of ``prepare_copy``}
 
     @property
     def has_tools(self) -> bool:
@@ -76,7 +76,7 @@ class VolumeFiles:
     def create_empty(self, path: str, size: int, key: str | None = None) -> None:
         """Create a sparse file of ``size`` bytes.
 
-        :param key: passphrase of an encrypted volume; its header is added to the size
+        :param key: passphrase of an encrypted volume; the file is larger by its LUKS header
         :raises InsufficientStorage: the file system is full
         """
         if key is None:
@@ -89,14 +89,14 @@ class VolumeFiles:
 
     @staticmethod
     def room(source: str, size: int, encrypted: str | bool | None) -> int:
-        """Return the size of a copy of ``source`` with ``size`` bytes of data.
+        """Return the size of a copy of ``source`` with ``size`` bytes of data, including the LUKS header if encrypted.
 
-        :raises InvalidVolume: the source should be encrypted and is not
+        :raises InvalidVolume: ``encrypted`` is true, but the source has no LUKS header
         """
         return size + (luks.header_bytes(source) if encrypted else 0)
 
     def clone(self, source: str, path: str, size: int) -> bool:
-        """Create a file that shares the current blocks of another one (reflink).
+        """Create a file that shares its blocks with ``source`` (reflink).
 
         :returns: False if the file system does not support it
         """
@@ -111,13 +111,13 @@ class VolumeFiles:
         return True
 
     def copy(self, source: str, path: str, size: int) -> None:
-        """Copy a file that is not written to; holes are kept.
+        """Copy a file that no process writes; holes are preserved.
 
-        :param size: bytes; data beyond the source is zero
+        :param size: bytes of the copy; zeros follow the data of the source
         :raises InsufficientStorage: no space for the copy
         """
         self._make_directories()
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # backups only: guests do not open them
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # guests do not open backups
         if self.clone(source, path, size):
             return
         with self._reserved_space(disk_space.used_bytes(source), path + PART), self._atomic_write(path) as part:
@@ -128,8 +128,8 @@ class VolumeFiles:
               fetches: int = 0) -> None:
         """Create a file with the data of an image.
 
-        :param fetches: maximum number of bytes that ``readable`` writes to its path
-        :param readable: as nova.image.api.Images.readable, with a path and a group
+        :param fetches: maximum bytes that ``readable`` downloads to a temporary file
+        :param readable: function(path, group); see nova.image.api.Images.readable
         :param key: as for ``create_empty``
         :raises ImageUnacceptable: it is larger than the volume
         :raises InsufficientStorage: no space
@@ -156,7 +156,7 @@ class VolumeFiles:
 
     @contextlib.contextmanager
     def as_image(self, path: str, disk_format: str) -> typing.Iterator[str]:
-        """Context manager: path of an image file with the data of a volume that is not written to.
+        """Context manager: path of an image file with the data of a volume that no process writes.
 
         :raises InsufficientStorage: no space
         """
@@ -173,9 +173,7 @@ class VolumeFiles:
             files.remove(made)
 
     def _encrypt(self, source: str, disk_format: str, part: str, size: int, key: str) -> None:
-        """Write an encrypted copy of an image. Holes are encrypted too, so it takes the space of the image's whole
-        disk.
-        """
+        """Write an encrypted copy of an image. Holes are also encrypted, so it takes the space of the whole disk."""
         form = 'raw' if disk_format in RAW_FORMATS else disk_format
         needed = int(self._convert.info(source, form)['virtual-size'])
         if needed > size:
@@ -184,7 +182,7 @@ class VolumeFiles:
             self._convert.convert(source, form, part, qemu_img.LUKS, key=key)
 
     def _expand(self, source: str, disk_format: str, part: str, size: int) -> None:
-        """Write the disk of an image file, which may be much larger than a compressed file."""
+        """Convert an image file to raw. The disk may be much larger than a compressed file."""
         if int(self._convert.info(source, disk_format)['virtual-size']) > size:
             raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
         with self._reserved_space(self._convert.measure(source, disk_format), part):
@@ -192,22 +190,22 @@ class VolumeFiles:
 
     @contextlib.contextmanager
     def _sandbox_readable(self, source: str, copy: str) -> typing.Iterator[str]:
-        """Context manager: path of a file that the sandbox can read: the file itself or a copy."""
+        """Context manager: path at which the sandbox can read ``source``: the file or a copy of it."""
         if source == copy or self._convert.reaches(source):
             yield source
             return
         try:
             with self._reserved_space(disk_space.used_bytes(source), copy):
                 _copy(source, copy)
-            os.chmod(copy, files.GUEST_MODE)             # the sandbox reads it as member of the group
+            os.chmod(copy, files.GUEST_MODE)             # the group of the sandbox may read it
             yield copy
         finally:
             files.remove(copy)
 
     def prepare_copy(self, path: str, size: int, source: str, key: str | None = None) -> str:
-        """Create an empty qcow2 file for another QEMU to copy a volume to; then call ``finish_copy``.
+        """Create an empty qcow2 file to which a QEMU copies a volume; after the copy, call ``finish_copy``.
 
-        :param key: passphrase of an encrypted volume: the file is a LUKS file with space for the whole volume
+        :param key: passphrase of an encrypted volume; then the file is a LUKS file of the size of the volume
         :raises InsufficientStorage: no space for the copy
         """
         part = path + COPY
@@ -215,7 +213,7 @@ class VolumeFiles:
         self._end_claim(path)
         room = size + luks.MAX_HEADER_BYTES if key else disk_space.used_bytes(source) + qemu_img.TABLES
         self._make_directories()
-        # for the copy and the result of ``finish_copy``
+        # space for the copy and for the result of ``finish_copy``
         self._copies[path] = self._reserve.claim(os.path.dirname(path), 2 * room, part, path + PART)
         self._convert.create(part, qemu_img.LUKS if key else 'qcow2', size, key=key)
         files.give_to_guest(part)
@@ -224,11 +222,11 @@ class VolumeFiles:
     def finish_copy(self, path: str, size: int, check: Check, encrypted: bool = False) -> None:
         """Create the final file from the copy of ``prepare_copy``; idempotent.
 
-        The data is always copied to another file: a guest that has taken over its QEMU could still write to the first.
+        The data is copied to another file, because a guest that has taken over its QEMU can still write to the first.
 
         :param check: as nova.image.api.Images.check_header
-        :param encrypted: ``prepare_copy`` got a key
-        :raises InvalidVolume: the guest's QEMU wrote another disk
+        :param encrypted: whether ``prepare_copy`` was called with a key
+        :raises InvalidVolume: the copy is invalid or has another size
         """
         try:
             self._finish_copy(path, size, check, encrypted)
@@ -283,7 +281,7 @@ class VolumeFiles:
     @staticmethod
     def _make_readable(path: str) -> None:
         files.give_to_guest(path)
-        if os.geteuid():  # an export reads it while a migrating guest, to whose user libvirt gave it, still runs
+        if os.geteuid():  # during a migration an export opens the file while libvirt has given it to the user of QEMU
             files.let_read(path, os.geteuid(), files.READ | files.WRITE)
 
     @contextlib.contextmanager
@@ -323,7 +321,7 @@ class VolumeFiles:
         except FileNotFoundError:
             pass
         except OSError as error:
-            # a backup on another file system, or no space for a directory: delete it directly
+            # the file is on another file system, or there is no space for a directory entry: delete it directly
             if error.errno not in (errno.EXDEV, *disk_space.FULL):
                 raise
             files.remove(path)
@@ -338,7 +336,7 @@ class VolumeFiles:
     # ---- files without a volume
 
     def unmanaged_sizes(self) -> dict[str, int]:
-        """Return {name: bytes} of the plain files without a volume. Links could lead to other files of the host."""
+        """Return {name: bytes} of the files without a volume; links are ignored, as they could lead to other files."""
         directory = os.path.join(self.directory, UNMANAGED)
         if not os.path.isdir(directory):
             return {}
@@ -348,9 +346,9 @@ class VolumeFiles:
                 and stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1 and facts.st_size}
 
     def adopt(self, name: str, volume_id: str, size: int) -> None:
-        """Make a file without a volume that of a new volume.
+        """Turn a file without a volume into the file of a new volume.
 
-        :param size: bytes of the volume, not less than those of the file
+        :param size: bytes of the volume, not less than the size of the file
         """
         self._make_directories()
         path = os.path.join(self.directory, UNMANAGED, name)
@@ -359,7 +357,7 @@ class VolumeFiles:
         durable_files.commit(path, self.volume(volume_id))
 
     def release(self, volume_id: str, name: str) -> None:
-        """Keep the file of a deleted volume as a file without a volume."""
+        """Move the file of a deleted volume to the files without a volume."""
         directory = os.path.join(self.directory, UNMANAGED)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         os.rename(self.volume(volume_id), os.path.join(directory, name))
@@ -374,9 +372,9 @@ class VolumeFiles:
             return None
 
     def delete_incomplete(self, volume_ids: set[str], snapshot_ids: set[str], backup_ids: set[str]) -> list[str]:
-        """Delete incomplete files and return the paths of files without a row.
+        """Delete incomplete files, and return the paths of files without a row in the database.
 
-        Files without a row are kept: a database restored from a backup does not have rows of later volumes.
+        Files without a row are kept: a database that was restored from a backup lacks the rows of newer volumes.
         """
         found = []
         for directory, known in ((self.directory, volume_ids), (os.path.join(self.directory, SNAPSHOTS), snapshot_ids),

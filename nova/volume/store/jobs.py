@@ -1,6 +1,6 @@
 """Create the data of volumes, snapshots and backups in the background, and record the result in their rows.
 
-The rows define the work: one with status 'creating' or 'downloading' is restarted after a crash.
+The status of a row shows unfinished work, such as 'creating' or 'downloading'. It is restarted after a crash.
 """
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -31,16 +31,16 @@ from nova.volume.store import rows
 LOG = logging.getLogger(__name__)
 
 GIB = 2 ** 30
-WORKERS = 5  # concurrent copies, at most four of one project: more would only wait for the disk
-MAX_WAIT_S = 0.25                        # a request waits this long for its work: most clients need not poll
+WORKERS = 5  # concurrent jobs, at most four of a project; more would only wait for the disk
+MAX_WAIT_S = 0.25                        # seconds that a request waits for its job, so that most clients need not poll
 CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
-RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # of a volume
-RESTORING_FROM = 'restoring'                                             # of its backup
+RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # status of a volume
+RESTORING_FROM = 'restoring'                                             # status of the backup
 
 
 @dataclasses.dataclass(frozen=True)
 class _Work:
-    ident: str                           # id of the result; one job for each id at a time
+    ident: str                           # id of the resource; only one job for an id runs at a time
     job: Callable[[], None]
 
 
@@ -57,38 +57,38 @@ class VolumeJobs:
         self._executor = fairness.FairExecutor(queues.VOLUMES, 'volumes', WORKERS)
         self._lock = threading.Lock()
         self._busy: set[str] = set()
-        self._requeued: dict[str, _Work] = {}        # requested during a run of the same id
+        self._requeued: dict[str, _Work] = {}        # {ident: job to run after the current job on it}
 
     def make_volume(self, ctx: nova_context.RequestContext, row: db_rows.VolumesRow) -> None:
         """Start creating the data of a volume with status 'creating'."""
         self.work(row, functools.partial(self._volume, ctx, row['id']))
 
     def fill_volume(self, ctx: nova_context.RequestContext, row: db_rows.VolumesRow) -> None:
-        """Start writing its image to a volume with status 'downloading'."""
+        """Start writing an image to a volume with status 'downloading'; the row names the image."""
         self.work(row, functools.partial(self._fill, ctx, row['id']))
 
     def make_snapshot(self, row: db_rows.VolumeSnapshotsRow) -> None:
-        """Start the copy for a snapshot with status 'creating', of a volume that is not in use."""
+        """Start the copy for a snapshot with status 'creating'; its volume is not in use."""
         self.work(row, functools.partial(self._snapshot, row['id']))
 
     def copy_snapshot(self, row: db_rows.VolumeSnapshotsRow, write: Callable[[str], None]) -> None:
-        """Like ``make_snapshot`` for an exported volume; ``write`` writes a point-in-time copy to a qcow2 file."""
+        """Like ``make_snapshot`` for an exported volume; ``write(path)`` writes the copy to a qcow2 file."""
         self.work(row, functools.partial(self._snapshot, row['id'], write))
 
     def start_copy(self, row: db_rows.VolumeSnapshotsRow, begin: Callable[[str], None]) -> None:
         """Like ``make_snapshot`` for an encrypted volume in use: the guest's QEMU copies it.
 
-        ``begin`` gets the path of the target file; ``finish_snapshot`` ends the copy. Creating the file takes seconds
-        of CPU.
+        ``begin(path)`` starts the copy to a file; ``finish_snapshot`` ends it. This is a job, because creating the
+        LUKS file takes seconds of CPU time.
         """
         self.work(row, functools.partial(self._start, row['id'], begin))
 
     def make_backup(self, row: db_rows.VolumeBackupsRow) -> None:
-        """Start the copy for a backup with status 'creating'; it waits for its snapshot."""
+        """Start the copy for a backup with status 'creating', after its snapshot is complete."""
         self.work(row, functools.partial(self._backup, row['id']))
 
     def restore_volume(self, row: db_rows.VolumesRow) -> None:
-        """Start restoring its backup to a volume with status 'restoring-backup'."""
+        """Start restoring a backup to a volume with status 'restoring-backup'; the row names the backup."""
         self.work(row, functools.partial(self._restore, row['id'], row['backup_id'] or ''))
 
     def work(self, row: rows.Stored, job: Callable[[], None]) -> None:
@@ -109,7 +109,7 @@ class VolumeJobs:
 
     @contextlib.contextmanager
     def deleting_unused_keys(self) -> Iterator[None]:
-        """Context manager: if the block fails, delete the key created for it."""
+        """Context manager: if the block fails, delete unused keys, such as a key created for it."""
         try:
             yield
         except BaseException:
@@ -122,7 +122,7 @@ class VolumeJobs:
             self._submit('keys', self._keys.delete_unused_secrets)
 
     def stop(self, timeout: float) -> bool:
-        """Start no further jobs; unfinished ones are restarted at the next start."""
+        """Start no further jobs; ``recover`` restarts unfinished jobs when the service starts again."""
         return self._executor.stop(timeout)
 
     # ---- jobs
@@ -131,12 +131,12 @@ class VolumeJobs:
         work = _Work(ident, concurrency.with_context(job))
         with self._lock:
             if ident in self._busy:
-                self._requeued[ident] = work            # the running job may have passed the changed data
+                self._requeued[ident] = work            # the running job may not see the latest changes
                 return
             self._busy.add(ident)
         try:
             future = self._executor.submit(owner, self._run, work)
-        except RuntimeError:                         # the process is stopping; the next one does it
+        except RuntimeError:                         # the process is stopping; ``recover`` restarts the job
             self._busy.discard(ident)
             return
         if not self._executor.waiting:
@@ -145,10 +145,10 @@ class VolumeJobs:
 
     def _run(self, work: _Work) -> None:
         following: _Work | None = work
-        while following is not None:                 # a requeued job keeps the thread
+        while following is not None:                 # a requeued job runs on the same thread
             try:
                 following.job()
-            except BaseException:                    # otherwise the volume would have no further job
+            except BaseException:                    # otherwise the id would stay busy
                 LOG.exception('Work on %s failed.', work.ident)
             with self._lock:
                 following = self._requeued.pop(work.ident, None)
@@ -163,7 +163,7 @@ class VolumeJobs:
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failed_status(t.volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
-                pass                                 # complete; it may have data already, if its status was reset
+                pass                                 # complete; if the status was reset, the file may have data
             elif row['snapshot_id']:
                 self._copy(self._files.snapshot(row['snapshot_id']), path, row)
             elif row['source_volume_id']:
@@ -185,7 +185,7 @@ class VolumeJobs:
             self._discard_deleted(volume_id)
 
     def _discard_deleted(self, volume_id: str) -> None:
-        """Discard data written for a volume that was deleted in between."""
+        """Discard the data of a volume that was deleted during the job."""
         if self._read(volume_id) is None:
             self.discard(self._files.volume(volume_id))
 
@@ -268,7 +268,7 @@ class VolumeJobs:
             waiting = cast('list[db_rows.VolumesRow]', db.unfinished(conn, t.volumes, {'snapshot_id': snapshot_id}))
             backups = cast('list[db_rows.VolumeBackupsRow]', db.unfinished(
                 conn, t.volume_backups, {'snapshot_id': snapshot_id}))
-        for backup in backups:                       # it fails if the snapshot failed
+        for backup in backups:                       # the backup fails if the snapshot has failed
             self.make_backup(backup)
         for volume in waiting:
             if status == AVAILABLE:
@@ -302,7 +302,7 @@ class VolumeJobs:
 
     def _restore(self, volume_id: str, backup_id: str) -> None:
         row = self._read(volume_id)
-        if row is not None and row['status'] == RESTORING:           # otherwise it was deleted before
+        if row is not None and row['status'] == RESTORING:           # otherwise it was deleted, or its status was reset
             with self._failed_status(t.volumes, volume_id, RESTORING, ERROR_RESTORING):
                 self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
                 if not self._db.run(db.update, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
@@ -341,7 +341,7 @@ class VolumeJobs:
         for volume in all_volumes:
             self._recover_volume(volume)
         for row in all_snapshots:
-            if row['status'] == CREATING:            # the copying host does not know the result
+            if row['status'] == CREATING:            # no report of the copy follows
                 self.snapshot_ended(row['id'], ERROR)
             elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
                 LOG.error('The file of snapshot %s is missing.', row['id'])
@@ -377,21 +377,21 @@ class VolumeJobs:
 
 
 def _waits(conn: Connection, snapshot_id: str | None) -> bool:
-    """Return whether the source of a volume or backup is being created; ``snapshot_ended`` starts the job later."""
+    """Return whether a job must wait until its source snapshot is created; ``snapshot_ended`` starts it then."""
     source = rows.find_snapshot(conn, snapshot_id) if snapshot_id else None
     return source is not None and source['status'] == CREATING
 
 
 def _mark_available(conn: Connection, volume_id: str) -> bool:
-    """Record that a volume is complete. Return False if its status is not 'creating' or it is gone."""
+    """Record that a volume is complete. Return False if it was deleted or has another status than 'creating'."""
     found = db.update(conn, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
     if found:
-        attachments.update_status(conn, volume_id)   # it may be attached, if its status was reset
+        attachments.update_status(conn, volume_id)   # if the status was reset, it may be attached
     return found
 
 
 def _owner(row: db_rows.VolumesRow) -> nova_context.RequestContext:
-    """Return a context with the volume's owner: the owner's request has ended."""
+    """Return a context of the volume's owner, for jobs after the end of the owner's request."""
     ctx = nova_context.admin_context()
     ctx.project_id, ctx.user_id = row['project_id'], row['user_id']
     return ctx

@@ -11,7 +11,7 @@ from nova.db.volumes import types as db_types
 from nova.db.volumes import volumes as db
 from nova.volume.store import types
 
-MAX_SIZE = 65536                                  # GiB of one volume
+MAX_SIZE = 65536                                  # maximum size of a volume in GiB
 _TOO_MANY: dict[str, type[exception.QuotaExceeded]] = {
     'volumes': exception.VolumeLimitExceeded, 'snapshots': exception.SnapshotLimitExceeded,
     'backups': exception.QuotaExceeded}
@@ -28,12 +28,12 @@ class Limits:
         self._conf, self._db = conf, database
 
     def of(self, conn: Connection, project_id: str) -> dict[str, int]:
-        """Return {resource: limit} of storage_quotas.VOLUMES for a project; -1: unlimited."""
+        """Return {resource: limit} of a project for storage_quotas.VOLUMES; -1 means unlimited."""
         limits = storage_quotas.of_project(conn, self._conf, project_id)
         return {name: limits[name] for name in storage_quotas.VOLUMES}
 
     def defaults(self, conn: Connection) -> dict[str, int]:
-        """Return {resource: limit} of a project without its own limits."""
+        """Return {resource: limit} of projects that have no limits set."""
         limits = storage_quotas.defaults(conn, self._conf)
         return {name: limits[name] for name in storage_quotas.VOLUMES}
 
@@ -62,13 +62,13 @@ class Limits:
         self._db.run(write)
 
     def of_types(self, conn: Connection, project_id: str) -> dict[str, int]:
-        """Return the limits of a project for single volume types: {'volumes_TYPE': limit}; -1: unlimited."""
+        """Return the limits of a project for single volume types: {'volumes_TYPE': limit}; -1 means unlimited."""
         stored = _stored(conn)
         own = quotas.own_limits(conn, project_id, set(stored.values()))
         return {name: own.get(key, quotas.UNLIMITED) for name, key in stored.items()}
 
     def check_type(self, conn: Connection, project_id: str, kind: types.Type, noun: str | None, adding: int) -> None:
-        """Check the limits of a project for one volume type; the parameters are those of ``check``.
+        """Check the limits of a project for one volume type; for the parameters see ``check``.
 
         :raises QuotaExceeded: or a subclass
         """
@@ -86,9 +86,9 @@ class Limits:
               volume_type: str = '') -> None:
         """Check the quota of a project.
 
-        :param noun: 'volumes', 'snapshots' or 'backups': kind of the new resource; None: no new one
-        :param adding: GiB
-        :param size: GiB of one volume
+        :param noun: 'volumes', 'snapshots' or 'backups': the kind of new resource; None: nothing is created
+        :param adding: additional GiB
+        :param size: GiB of the volume
         :param volume_type: name of the type of the volume; empty for backups
         :raises QuotaExceeded: or a subclass
         :raises InvalidInput: the volume would be larger than MAX_SIZE
@@ -104,21 +104,21 @@ class Limits:
                 raise error(resource=name, requested=more, used=used[name], limit=limits[name])
         if volume_type:
             self.check_type(conn, project_id, types.find(conn, volume_type, nova_context.ALL_PROJECTS), noun, adding)
-        if size > MAX_SIZE:              # last: a quota that is exceeded, too, is the nearer reason
+        if size > MAX_SIZE:              # last, because an exceeded quota is the better reason
             raise _invalid(size)
 
 
 def _stored(conn: Connection) -> dict[str, str]:
-    """Return {name in the API: name in the database} of the limits of volume types."""
+    """Return {name in the API: name in the database} of all limits for single volume types."""
     kinds: list[types.Type] = [*types.TYPES, *db_types.every(conn, nova_context.ALL_PROJECTS)]
     return {f'{noun}_{kind["name"]}': storage_quotas.of_type(noun, kind['id'])
             for kind in kinds for noun in storage_quotas.PER_TYPE}
 
 
 def check_size(size: int | None) -> int:
-    """Check that a volume has a size and return it; Limits.check has its maximum.
+    """Check that the size of a volume is positive, and return it; ``Limits.check`` checks the maximum.
 
-    :raises InvalidInput: it has none
+    :raises InvalidInput: the size is missing or not positive
     """
     if not size or size < 0:
         raise _invalid(size)

@@ -1,12 +1,12 @@
 """LUKS header (version 1) of encrypted volumes: https://gitlab.com/cryptsetup/cryptsetup/-/wikis/Specification
 
-Only rows tell whether a volume is encrypted: a guest may write anything to an unencrypted volume.
+The row of a volume tells whether it is encrypted; a guest can write such a header to an unencrypted volume.
 """
 from nova import exception
 
 MAGIC = b'LUKS\xba\xbe\x00\x01'
-PAYLOAD_AT, SECTOR = 104, 512            # position of the payload's first sector
-MAX_HEADER_BYTES = 16 * 1024 ** 2              # maximum size of a header; QEMU's have 2 MiB
+PAYLOAD_AT, SECTOR = 104, 512            # offset of the field with the first sector of the payload
+MAX_HEADER_BYTES = 16 * 1024 ** 2              # maximum size of a header; QEMU writes 2 MiB
 
 
 def header_bytes(path: str) -> int:

@@ -1,4 +1,4 @@
-"""Volumes of files that an operator puts into the directory ``unmanaged`` of the volume host, and the way back."""
+"""Turn files in the directory ``unmanaged`` of the volume host into volumes, and volumes into such files."""
 from __future__ import annotations
 
 from typing import cast, NamedTuple, TYPE_CHECKING
@@ -21,20 +21,20 @@ from nova.volume.store import types
 if TYPE_CHECKING:
     from nova.json_types import JsonObject
 
-HOST = 'nova@embedded#default'           # the only backend, as hosts of volumes are shown
+HOST = 'nova@embedded#default'           # os-vol-host-attr:host of all volumes
 GIB = 2 ** 30
 STATUSES = ('available', 'error')
 
 
 class File(NamedTuple):
-    """A file without a volume; its size in GiB, rounded up."""
+    """A file without a volume; ``size`` in GiB, rounded up."""
 
     name: str
     size: int
 
 
 class Managed:
-    """Takes files as volumes, and gives them back.
+    """Operations that manage and unmanage volumes.
 
     :param database: the API database
     """
@@ -43,17 +43,17 @@ class Managed:
         self._db, self._files, self._limits = database, files, limits
 
     def unmanaged(self) -> list[File]:
-        """Return the files without a volume, by name."""
+        """Return the files without a volume, sorted by name."""
         return [File(name, -(-size // GIB)) for name, size in sorted(self._files.unmanaged_sizes().items())]
 
     def manage(self, ctx: nova_context.RequestContext, name: str, zone: str, values: JsonObject,
                volume_type: str | None) -> VolumesRow:
-        """Make a file a volume of the caller's project. The file is extended to whole GiB.
+        """Turn a file into a volume of the caller's project. The file is extended to whole GiB.
 
         :param values: columns of the volume
         :raises InvalidInput: the name is invalid, or there is no such file
         :raises VolumeTypeNotFound:
-        :raises BadRequest: volumes of the type are encrypted, or the backend does not meet the type
+        :raises BadRequest: volumes of the type are encrypted, or the backend does not support the type
         :raises QuotaExceeded:
         """
         found = {file.name: file for file in self.unmanaged()}.get(name) if disks.FILE_NAME.match(name) else None

@@ -1,6 +1,6 @@
-"""QoS specs: limits of the disks of volume types. QEMU on the host of a server enforces them.
+"""QoS specs: I/O limits for volumes of a type. QEMU on the host of a server enforces them.
 
-The limits of a volume are those at the time of its attachment.
+The limits are read when a volume is attached. Later changes do not affect the attachment.
 """
 from collections.abc import Callable
 import re
@@ -106,7 +106,7 @@ class QosSpecs:
         self._change(ident, write)
 
     def associate(self, ident: str, type_id: str) -> None:
-        """Give a volume type QoS specs.
+        """Associate QoS specs with a volume type.
 
         :raises NotFound: unknown QoS specs
         :raises VolumeTypeNotFound:
@@ -120,9 +120,9 @@ class QosSpecs:
         self._change(ident, write)
 
     def disassociate(self, ident: str, type_id: str) -> None:
-        """Take the QoS specs from a volume type.
+        """Remove QoS specs from a volume type.
 
-        :raises NotFound: unknown QoS specs, or the type has not these
+        :raises NotFound: unknown QoS specs, or the type does not have them
         :raises VolumeTypeNotFound:
         """
         def write(conn: Connection, row: VolumeQosSpecsRow) -> None:
@@ -133,7 +133,7 @@ class QosSpecs:
         self._change(ident, write)
 
     def disassociate_all(self, ident: str) -> None:
-        """Take the QoS specs from all volume types; raises NotFound."""
+        """Remove QoS specs from all volume types that have them; raises NotFound."""
         self._change(ident, lambda conn, row: db.release(conn, row['id']))
 
     def _change(self, ident: str, write: Callable[[Connection, VolumeQosSpecsRow], _Result]) -> _Result:

@@ -26,7 +26,7 @@ class Retypes:
 
         :raises VolumeNotFound, VolumeTypeNotFound:
         :raises InvalidVolume: its status or attachments do not permit it
-        :raises BadRequest: it has that type, the backend does not meet it, or the data would have to be rewritten
+        :raises BadRequest: it already has the type, the backend does not support it, or encryption would change
         :raises InvalidInput: the type is not available in the zone of the volume
         :raises QuotaExceeded: the project may not have more volumes of the type
         """

@@ -1,4 +1,4 @@
-"""Services of the embedded block storage, as the Block Storage API names them."""
+"""Services of the embedded block storage, with the names that clients of the Block Storage API expect."""
 from collections.abc import Iterator
 import datetime
 from typing import TypedDict
@@ -10,8 +10,8 @@ from nova.db.cells import cells as db_cells
 from nova.db.services import services as db
 
 BINARY, TOPIC = 'nova-volume', 'volume'
-BACKEND, BACKEND_HOST = 'embedded', 'nova@embedded'      # host of the backend that volumes show
-# One process does the work of these programs. Clients look for the programs by these names.
+BACKEND, BACKEND_HOST = 'embedded', 'nova@embedded'      # backend part of the host of volumes
+# Programs that clients expect in the list. One process, nova-volume, does the work of all of them.
 BACKEND_BINARY = 'cinder-volume'
 BINARIES = (BACKEND_BINARY, 'cinder-scheduler', 'cinder-backup')
 
@@ -32,18 +32,18 @@ class Services:
     """Service list.
 
     :param conf: uses host, internal_service_availability_zone and service_down_time
-    :param cells: to read services' rows; None: only this process
+    :param cells: Cells, to read the rows of services; None: list only this process
     """
 
     def __init__(self, conf: ConfigOpts, cells: db_cells.Cells | None) -> None:
         self._conf, self._cells = conf, cells
 
     def every(self) -> list[Service]:
-        """Return the services. This process counts as up, even without a row (in nova-all)."""
+        """Return the services. This process is always listed as up, even if it has no row (in nova-all)."""
         return [service for process in self._processes() for service in self._services(process)]
 
     def _services(self, process: Service) -> Iterator[Service]:
-        """Yield the services of a process. ``cinder-volume`` has the host of its backend."""
+        """Yield the services of a process. The host of ``cinder-volume`` includes the backend (host@backend)."""
         host = process['host']
         backend = BACKEND_HOST if host == self._conf.host else f'{host}@{BACKEND}'
         for binary in BINARIES:

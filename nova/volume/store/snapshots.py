@@ -28,9 +28,9 @@ class Snapshots:
     """Snapshots of volumes.
 
     :param database: the API database
-    :param volume_jobs: makes the copies
-    :param backend: access of hosts to volumes: the exporter copies an exported volume
-    :param guests: store.guests.Guests; None: hosts of guests cannot be notified
+    :param volume_jobs: creates the copies
+    :param backend: access of hosts to volumes; its exporter copies exported volumes
+    :param guests: store.guests.Guests, to notify hosts of guests; None: not possible
     :param keys: keys of encrypted volumes
     """
 
@@ -49,7 +49,7 @@ class Snapshots:
                force: bool = True, metadata: dict[str, str] | None = None) -> db_rows.VolumeSnapshotsRow:
         """Start a snapshot.
 
-        :param force: also of an attached volume
+        :param force: permit a volume in use
         :raises InvalidVolume, VolumeNotFound, QuotaExceeded:
         """
         ident = str(uuid.uuid4())
@@ -90,10 +90,10 @@ class Snapshots:
         return self._db.run(write)
 
     def _copy(self, ctx: Context, made: db_rows.VolumeSnapshotsRow, held: list[db_rows.VolumeAttachmentsRow]) -> None:
-        """Start the copy for a snapshot. The file system, the guest's QEMU or the exporter copies a volume in use."""
+        """Start the copy for a snapshot. A volume in use is copied by a reflink, the guest's QEMU or the exporter."""
         files = self._files
         source, target = files.volume(made['volume_id']), files.snapshot(made['id'])
-        if not held or not files.has_tools:          # without QEMU's tools no guest on this host can write to it
+        if not held or not files.has_tools:          # on a host without QEMU no guest can write to the volume
             self._jobs.make_snapshot(made)
         elif files.size(source) is None:
             raise exception.InvalidVolume(reason='the file of the volume is missing.')
@@ -117,9 +117,9 @@ class Snapshots:
                 begin(files.prepare_copy(target, size, source))
 
     def copied(self, snapshot_id: str, status: str) -> None:
-        """Handle a compute host's report on a copy: complete ('creating') or failed ('error').
+        """Handle a compute host's report on a copy: complete (status 'creating') or failed ('error').
 
-        An administrator may report 'available' for a snapshot whose status was reset to 'creating'.
+        Administrators may report 'available' for a snapshot if its status was reset to 'creating'.
 
         :raises InvalidVolume: 'available' for a snapshot that is being copied or has another status
         """
@@ -136,7 +136,7 @@ class Snapshots:
             self._jobs.snapshot_ended(snapshot_id, jobs.ERROR)
 
     def _is_made(self, conn: Connection, row: db_rows.VolumeSnapshotsRow) -> bool:
-        """Return whether a copy is in progress. A copy by a guest's QEMU ends with its attachment."""
+        """Return whether a copy may be in progress. QEMU of a guest copies only while the volume is attached."""
         return row['status'] == jobs.CREATING and bool(
             self._jobs.is_busy(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))
 

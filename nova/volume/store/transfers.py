@@ -60,7 +60,7 @@ class Transfers:
                                                      'data to a volume of the other project.')
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
-            db.delete_transfer(conn, row['id'])              # a stale one, if the status was reset
+            db.delete_transfer(conn, row['id'])              # remains if an administrator has reset the status
             db.update(conn, t.volumes, row['id'], {'status': AWAITING})
             return cast(VolumeTransfersRow, db.insert(conn, t.volume_transfers, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'], 'name': name,
@@ -71,7 +71,7 @@ class Transfers:
     def accept(self, ctx: Context, transfer_id: str, key: str) -> VolumeTransfersRow:
         """Move an offered volume to the caller's project.
 
-        :raises VolumeTransferNotFound: no such transfer; or another project's and a wrong key, to hide its existence
+        :raises VolumeTransferNotFound: no such transfer, or a wrong key for a transfer of another project
         :raises InvalidVolume: wrong key for the project's own transfer, or the volume is no longer offered
         :raises QuotaExceeded:
         """

@@ -1,11 +1,11 @@
-"""Access of projects to private volume types. Removing it does not affect existing volumes."""
+"""Access of projects to private volume types. Removing access does not affect existing volumes."""
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.volumes import types as db
 from nova.volume.store import types
 
-MAX_PROJECTS = 10000                             # projects with access to one type
+MAX_PROJECTS = 10000                             # maximum number of projects with access to a type
 
 
 class TypeAccess:
@@ -20,7 +20,7 @@ class TypeAccess:
     def projects(self, kind: types.Type) -> list[str]:
         """Return the ids of projects with access to a type.
 
-        :raises NotFound: it is public
+        :raises NotFound: the type is public
         """
         if kind['is_public']:
             raise exception.NotFound('Access list not available for public volume types.')

@@ -25,7 +25,7 @@ _OWN = ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'check
 
 
 class Uploads:
-    """Uploads. Status 'uploading' blocks other operations on the volume, so its data does not change.
+    """Uploads of volumes as images. The status 'uploading' blocks other operations that would change the data.
 
     :param database: the API database
     :param volume_jobs: schedules the uploads
@@ -39,7 +39,7 @@ class Uploads:
               values: ImageValues) -> tuple[rows.Volume, Image]:
         """Create an image and start the upload; return (volume, image).
 
-        :param values: of the image: name, visibility, protected
+        :param values: name, visibility and protected of the image
         :raises InvalidVolume: it is attached, or an operation is in progress
         :raises Forbidden, BadRequest, QuotaExceeded: the caller may not create such an image
         """
@@ -75,7 +75,7 @@ class Uploads:
         except Exception as error:
             known = isinstance(error, exception.NovaException)
             LOG.warning('Cannot create image %s from volume %s: %s', image_id, volume_id, error, exc_info=not known)
-            with contextlib.suppress(exception.NovaException):           # clients would wait for a queued image
+            with contextlib.suppress(exception.NovaException):           # clients would wait for the queued image
                 self._images.delete(ctx, image_id)
         finally:
             self._end(volume_id)
@@ -84,9 +84,9 @@ class Uploads:
         self._db.run(db.update, volumes, volume_id, {'status': jobs.AVAILABLE}, statuses=[UPLOADING])
 
     def recover(self) -> None:
-        """End uploads interrupted by a crash. They are not repeated: the caller's permission may have changed.
+        """Make volumes available again after a crash has interrupted their uploads.
 
-        Their images stay queued without data.
+        The uploads are not repeated, because the caller's permissions may have changed. The images stay queued.
         """
         with self._db.reader() as conn:
             found = [row['id'] for row in db.every(conn, volumes) if row['status'] == UPLOADING]
