@@ -7,11 +7,11 @@ import orjson
 from nova import exception
 from nova.json_types import JsonObject
 
-MAX_DEPTH = 32                    # nested objects and lists in a body
+MAX_DEPTH = 32                    # maximum depth of nested objects and lists
 
 
 def is_chunked(environ: WSGIEnvironment) -> bool:
-    """Return True if a body follows without Content-Length."""
+    """Return True if the request has a body without Content-Length."""
     return bool(environ.get('wsgi.input_terminated')) or 'chunked' in environ.get('HTTP_TRANSFER_ENCODING', '').lower()
 
 
@@ -67,7 +67,7 @@ def parse(raw: bytes) -> JsonObject:
         raise exception.BadRequest('Malformed request body: it is empty.')
     try:
         body = orjson.loads(raw)
-    except ValueError:                      # also NaN, Infinity and invalid UTF-8
+    except ValueError:                      # also for NaN, Infinity and invalid UTF-8
         raise exception.BadRequest('Malformed request body: it is not JSON.') from None
     if not isinstance(body, dict):
         raise exception.BadRequest('Malformed request body: it is not a JSON object.')
@@ -77,7 +77,7 @@ def parse(raw: bytes) -> JsonObject:
 
 
 def _inspect(body: JsonObject) -> None:
-    """Refuse too many levels, and NUL characters, which databases cannot store."""
+    """Refuse too many nested levels, and NUL characters, which databases cannot store."""
     level: list[typing.Any] = [body]
     depth = 0
     while level:

@@ -1,7 +1,7 @@
 """Mapping of exceptions to HTTP status codes and messages, shared by all APIs.
 
-A handler raises an exception; the API formats code and message as its document. Unexpected exceptions become a 500
-without details; the details are logged.
+A handler raises an exception, and the API builds its fault document from code and message. The response to an
+unexpected exception is a 500 without details; the log has the details.
 """
 import collections.abc
 import logging
@@ -14,7 +14,7 @@ from nova.db import errors
 
 LOG = logging.getLogger(__name__)
 
-# Exceptions of any library that mean that another service is unavailable.
+# exceptions of libraries that mean that another service is unavailable
 UNAVAILABLE = (oslo_messaging.MessagingTimeout, oslo_messaging.MessageDeliveryFailure,
                oslo_messaging.MessageUndeliverable, *errors.UNAVAILABLE)
 

@@ -1,4 +1,4 @@
-"""String formats of the JSON Schemas, and the user's message for each format."""
+"""String formats of the JSON Schemas, with a message for users about each format."""
 import base64
 import datetime
 import email.utils
@@ -13,7 +13,7 @@ import jsonschema
 
 CHECKER = jsonschema.FormatChecker(formats=())
 
-MAX_REGEX = 255           # characters of a regular expression in a list filter
+MAX_REGEX = 255           # maximum length of a regular expression in a list filter
 _MAC = re.compile(r'[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\Z')
 _DIGITS = re.compile(r'[0-9]+\Z', re.ASCII)
 _SIGNED = re.compile(r'-?[0-9]+\Z', re.ASCII)
@@ -34,7 +34,7 @@ SENTENCES = {
 
 
 def _printable(text: str, also: str = '') -> bool:
-    """Refuse control characters, unassigned code points and surrogates. Spaces of any kind pass."""
+    """Return False for control characters, unassigned code points and surrogates; any spaces are allowed."""
     return text.isascii() and text.isprintable() or all(
         char in also or unicodedata.category(char)[0] != 'C' and char not in '\u2028\u2029' for char in text)
 
@@ -52,7 +52,7 @@ def az_name(value: str) -> bool:
 
 
 def is_uuid(value: str) -> bool:
-    """Accept a UUID in any usual spelling; the compute API has always accepted them."""
+    """Return whether this is a UUID in any usual spelling; the compute API has always accepted all of them."""
     try:
         return str(uuid.UUID(value)).replace('-', '') == (
             value.lower().replace('urn:', '').replace('uuid:', '').strip('{}').replace('-', ''))
@@ -76,7 +76,7 @@ def _decode(text: str) -> bytes:
     return base64.b64decode(re.sub(r'\s+', '', text), validate=True)
 
 
-# format: check of a string, whose result is true or false
+# {format: function that checks a string and returns a true or false value}
 _CHECKS: dict[str, Callable[[str], object]] = {
     'name': _name,
     'name_with_leading_trailing_spaces': _name_with_spaces,
@@ -98,7 +98,7 @@ _CHECKS: dict[str, Callable[[str], object]] = {
 
 
 def _register(name: str, check: Callable[[str], object]) -> None:
-    """Register a check of strings; values of other types pass."""
+    """Register a check of strings; it ignores values of other types."""
     CHECKER.checks(name)(lambda value: not isinstance(value, str) or bool(check(value)))
 
 
@@ -107,7 +107,7 @@ for _format, _check in _CHECKS.items():
 
 
 def bounded(format_name: str, minimum: int | None, maximum: int | None) -> None:
-    """Register a check that a string of digits lies between two numbers (None: no bound)."""
+    """Register a check that a string is an integer between two numbers; None: no bound."""
     def check(value: str) -> bool:
         if not _SIGNED.match(value):
             return True               # another format reports the error
@@ -119,21 +119,21 @@ def bounded(format_name: str, minimum: int | None, maximum: int | None) -> None:
 
 
 def parse_time(text: str) -> datetime.datetime:
-    """Parse an ISO 8601 text into a naive UTC datetime; without a zone it is UTC.
+    """Parse an ISO 8601 time into a naive UTC datetime. A time without a zone is UTC.
 
     :raises ValueError: the text is not an ISO 8601 time
     """
     try:
         moment = iso8601.parse_date(text)
         return moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    except (iso8601.ParseError, OverflowError):          # before year 1 or after 9999 in UTC
+    except (iso8601.ParseError, OverflowError):          # also if the year in UTC is not from 1 to 9999
         raise ValueError('not an ISO 8601 date and time') from None
 
 
 def parse_http_date(text: str | None) -> datetime.datetime | None:
-    """Parse a date of HTTP or mail into a naive UTC datetime; None if it is malformed."""
+    """Parse a date of an HTTP or mail header into a naive UTC datetime; return None if it is malformed."""
     try:
         found = email.utils.parsedate_to_datetime(text or '')
         return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
-    except (ValueError, TypeError, OverflowError):          # OverflowError: before year 1 in UTC
+    except (ValueError, TypeError, OverflowError):          # OverflowError: the year in UTC is before 1
         return None

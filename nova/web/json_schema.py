@@ -16,13 +16,13 @@ _Errors = collections.abc.Iterator[jsonschema.ValidationError]
 
 
 def part(schema: Schema, key: str) -> Schema:
-    """Return the schema, or the {name: schema}, under a key; empty if there is none."""
+    """Return the schema, or {name: schema}, that a schema has under a key; empty if it has none."""
     found = schema.get(key, {})
     return found if isinstance(found, collections.abc.Mapping) else {}
 
 
 def _is_too_long(instance: object, schema: Schema) -> bool:
-    """Return True if maxItems is exceeded; the items are then not checked."""
+    """Return True if a list has more than maxItems items; its items are then not checked."""
     most = schema.get('maxItems')
     return isinstance(instance, list) and isinstance(most, (int, float)) and len(instance) > most
 
@@ -33,7 +33,7 @@ def _items(validator: protocols.Validator, items: Schema | bool, instance: objec
 
 
 def _unique_items(_validator: protocols.Validator, unique: bool, instance: object, schema: Schema) -> _Errors:
-    """Compare the items as JSON texts. The library takes quadratic time for lists of mixed types."""
+    """Compare the items as JSON texts. The library needs quadratic time for items of mixed types."""
     if unique and isinstance(instance, list) and not _is_too_long(instance, schema) and len(
             {json.dumps(item, sort_keys=True) for item in instance}) < len(instance):
         yield jsonschema.ValidationError('has items that are equal')
@@ -41,7 +41,7 @@ def _unique_items(_validator: protocols.Validator, unique: bool, instance: objec
 
 @functools.lru_cache(1000)
 def anchored(pattern: str) -> str:
-    """Convert a schema's ``$`` (ECMA-262: end of text) for Python, where it also matches before a final line feed."""
+    """Replace a final ``$`` by ``\\Z``: in a schema it matches only the end, in Python also before a line feed."""
     return re.sub(r'(?<!\\)\$$', r'\\Z', pattern)
 
 

@@ -6,7 +6,7 @@ import orjson
 from nova.json_types import Json
 
 MAX_BYTES = 1024 * 1024
-MAX_DEPTH = 32                    # nested objects and lists; documents of the APIs have less than half of them
+MAX_DEPTH = 32                    # maximum depth of nested objects and lists; documents of the APIs have less than half
 
 
 def parse(text: str | bytes, size: int = MAX_BYTES, depth: int = MAX_DEPTH) -> typing.Any:
@@ -18,7 +18,7 @@ def parse(text: str | bytes, size: int = MAX_BYTES, depth: int = MAX_DEPTH) -> t
     """
     if len(text) > size:
         raise ValueError(f'it is longer than {size}')
-    value = orjson.loads(text)            # ValueError also for 1024 levels, NaN and invalid UTF-8
+    value = orjson.loads(text)            # raises ValueError also for 1024 levels, NaN and invalid UTF-8
     opening = ('{', '[') if isinstance(text, str) else (b'{', b'[')
     count: typing.Callable[[typing.Any], int] = text.count
     if sum(map(count, opening)) > depth and _is_deeper(value, depth):
@@ -27,7 +27,7 @@ def parse(text: str | bytes, size: int = MAX_BYTES, depth: int = MAX_DEPTH) -> t
 
 
 def _is_deeper(value: Json, depth: int) -> bool:
-    """Return True if there are more than ``depth`` levels of objects and lists; works without recursion."""
+    """Return True if there are more than ``depth`` levels of objects and lists; does not use recursion."""
     level = [value]
     for _ in range(depth):
         level = [each for part in level if isinstance(part, (dict, list))

@@ -1,4 +1,4 @@
-"""Short notation for JSON types; the OpenAPI document describes response bodies with it.
+"""Short notation for JSON types of response bodies, for the OpenAPI document.
 
 Examples: 'string|null maxLength=255 required', 'string one of UP,DOWN', 'oneOf(string / null)'.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from nova.json_types import Encodable
 from nova.web import json_schema
 
-# date-time of the public documents: ISO 8601, often without a zone, which means UTC.
+# Times in responses: ISO 8601, often without a zone. A time without a zone is UTC.
 DATE_TIME = {'pattern': r'^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?$',
              'description': 'Date and time of ISO 8601, in UTC.'}
 _FORMATS = {
@@ -57,7 +57,7 @@ def typed(text: str) -> dict[str, Encodable]:
     for word in words:
         _apply(schema, word.strip(), names)
     if combined:
-        key = 'allOf' if combined['key'] == 'allOf' else 'anyOf'       # alternatives may overlap
+        key = 'allOf' if combined['key'] == 'allOf' else 'anyOf'       # not oneOf: alternatives may overlap
         schema[key] = [typed(part) for part in combined['parts'].split(' / ')]
     return schema
 
@@ -73,7 +73,7 @@ def _apply(schema: dict[str, Encodable], word: str, names: list[str]) -> None:
         schema['enum'] = values
         for text in word.removeprefix('one of ').split(','):
             constant = _constant(text, names)
-            values.append(text if constant in values else constant)  # the constant True and the text 'True' may occur
+            values.append(text if constant in values else constant)  # the enum may contain both True and 'True'
     elif word.startswith('pattern '):
         schema['pattern'] = portable(word.removeprefix('pattern '))
     elif name == 'format':
@@ -87,7 +87,7 @@ def _apply(schema: dict[str, Encodable], word: str, names: list[str]) -> None:
 
 
 def portable(pattern: str) -> str:
-    """Return a regular expression without needless escapes and \\Z, which other languages do not know."""
+    """Convert a regular expression for other languages: remove needless escapes, and replace \\Z by $."""
     return re.sub(r'\\([@_ ])', r'\1', pattern).replace(r'\Z', '$')
 
 
@@ -161,5 +161,5 @@ class _Node:
 
 
 def _only(form: dict[str, str]) -> Sequence[str]:
-    """Return the keys that only this form has."""
+    """Return the keys that only the alternative form has."""
     return form['only'].split(' ') if form['only'] else ()

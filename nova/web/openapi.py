@@ -1,6 +1,6 @@
 """OpenAPI 3.1 documents of one API at one minor version, generated from its Route rows.
 
-Pure functions: rows in, a dict out. Each API is a subclass of Describer, which says what differs.
+Pure functions that convert rows to a dict. Each API has a subclass of Describer for its differences.
 """
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ JSON = 'application/json'
 VERSION = {'$ref': '#/components/parameters/version'}
 FAULT: JsonDocument = {'$ref': '#/components/schemas/Fault'}
 MERGED, SPLIT = 'merged', 'split'
-MAX_AGE_S = 3600         # clients may cache the document for this time; an upgrade changes it
+MAX_AGE_S = 3600         # seconds that clients may cache the document, which an upgrade may change
 REQUEST_ID = {'type': 'string', 'pattern': '^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'}
 
-# String formats of this API as standard JSON Schema. They never accept less than the API.
+# {string format of this API: standard JSON Schema}. A schema may accept more than the API, but not less.
 _FORMATS = {
     'name': {'pattern': r'^\S(.*\S)?$'},
     'name_with_leading_trailing_spaces': {'pattern': r'\S'},
@@ -44,11 +44,11 @@ _FORMATS = {
 
 
 class Describer:
-    """Generator of the documents of one API.
+    """Generator of the OpenAPI documents of one API.
 
     :cvar title: name of the API
-    :cvar url: path of the version next to the document
-    :cvar microversions: requests select a minor version
+    :cvar url: URL of the API, relative to the document
+    :cvar microversions: whether requests select a minor version
     :cvar always, of_callers, of_bodies, of_parts: error codes of every request, and of requests with a caller, a body
      or an ID in the path
     :cvar fault_fields: {field of an error: (JSON type, description)}
@@ -71,35 +71,35 @@ class Describer:
         raise NotImplementedError
 
     def description(self, version: int) -> str:
-        """Return the introduction of the document."""
+        """Return the description of the API in the document."""
         raise NotImplementedError
 
     def header_parameters(self, version: int) -> JsonDocument:
-        """Return the request headers that operations refer to."""
+        """Return {key: parameter} of the request headers to which operations refer."""
         return {}
 
     def header_names(self, row: Route) -> Iterator[str]:
-        """Return the keys of the request headers of an operation."""
+        """Yield the keys in ``header_parameters`` of an operation's request headers."""
         yield from ('version',) if self.microversions else ()
 
     def headers(self, version: int) -> JsonDocument:
-        """Return the response headers of every operation."""
+        """Return the response headers that all operations have."""
         return {}
 
     def more_headers(self, code: int, rows: list[Route], version: int) -> JsonDocument:
-        """Return further response headers of operations that share a path."""
+        """Return additional response headers for a status code of an operation, which may have several action rows."""
         return {}
 
     def fault(self, code: int) -> JsonDocument:
-        """Return the response of an error code."""
+        """Return the response object for an error code."""
         return {'description': phrase(code), 'content': {JSON: {'schema': self.fault_body(code)}}}
 
     def fault_body(self, code: int) -> JsonDocument:
-        """Return the schema of the body of an error code."""
+        """Return the schema of the response body for an error code."""
         return fault_below(faults.BODY_KEYS.get(code, faults.INTERNAL))
 
     def fault_schema(self) -> JsonDocument:
-        """Return the schema of an error."""
+        """Return the schema Fault: the fields of an error."""
         return {'type': 'object', 'description': 'Why the request was refused or failed.', 'properties': {
                     name: {'type': kind, 'description': text} for name, (kind, text) in self.fault_fields.items()},
                 'required': [*self.fault_fields], 'additionalProperties': False}
@@ -116,14 +116,14 @@ class Describer:
         return codes
 
     def meaning(self, row: Route) -> str:
-        """Return a one-sentence description of a row: the first line of its handler, or its name as a sentence."""
+        """Return a sentence about a row: the first line of the handler's docstring, or the name of the operation."""
         documented = (row.handler.__doc__ or '').strip().split('\n')[0] if hasattr(row.handler, '__name__') else ''
         if row.name or not documented:
             documented = row.called.replace('_', ' ').capitalize() + '.'
         return documented
 
     def tag(self, row: Route) -> str:
-        """Return the group of an operation."""
+        """Return the tag that groups an operation."""
         return row.path.strip('/').partition('/')[0] or 'versions'
 
     def media_type(self, row: Route) -> str | None:
@@ -148,7 +148,7 @@ class Describer:
         return {}
 
     def response(self, req: BaseRequest, rows: Iterable[Route], version: int = 1, *vary: str) -> Response:
-        """Return the response to GET /openapi.json. The document of a version is built once.
+        """Return the response to GET /openapi.json. The document of each version is cached.
 
         :param rows: see ``document``
         :param vary: request headers that select the version
@@ -162,9 +162,9 @@ class Describer:
 
         :param rows: Route rows; rows outside the API's root are ignored
         :param version: minor version
-        :param actions: MERGED: one operation for POST …/action, whose body has one alternative for each action. SPLIT:
-         one operation for each action with '#' and its name in the path, for tools that need one response for each
-         operation.
+        :param actions: MERGED: one operation for POST …/action; its body has an alternative for each action. SPLIT: an
+         operation for each action, with '#' and the name of the action in the path. Some tools need this, because
+         they support only one response of an operation.
         """
         operations: dict[str, dict[str, list[Route]]] = {}
         shown = served(rows, version)
@@ -199,10 +199,10 @@ class Describer:
         }
 
     def _operation(self, rows: list[Route], path: str, version: int, used: set[int], merge: bool) -> JsonDocument:
-        """Build one operation; several rows are actions of one path.
+        """Build one operation. Several rows are the actions of one path.
 
-        :param used: set that receives the error codes of the operation
-        :param merge: actions are distinguished by the body
+        :param used: set to which the error codes of the operation are added
+        :param merge: build one operation for all actions
         """
         row = rows[0]
         merged = merge and row.action is not None
@@ -283,18 +283,18 @@ class Describer:
         return answer
 
     def answer_types(self, row: Route, schema: json_types.Schema) -> dict[str, json_types.Schema]:
-        """Return {media type: schema} of the bodies of an operation's response."""
+        """Return {media type: schema} of the body of an operation's response."""
         return {self.media_type(row) or JSON: schema}
 
     def schema(self, row: Route, code: int, version: int) -> json_types.Schema | None:
-        """Return the schema of a response body for a success code, or None if it has no body."""
+        """Return the schema of the response body for a success code, or None if there is no body."""
         if code in (204, 304):
             return None
         return {'type': 'string'} if self.media_type(row) else self.body_of_answer(row, version)
 
 
 class VersionedDescriber(Describer):
-    """Generator of the documents of an API whose microversion is in the header OpenStack-API-Version.
+    """Generator for an API with microversions in the header OpenStack-API-Version.
 
     :cvar known: the microversions of the API
     """
@@ -319,7 +319,7 @@ class VersionedDescriber(Describer):
 
 
 def fault_below(key: str) -> JsonDocument:
-    """Return the schema of an object with one key that has an error."""
+    """Return the schema of an object that contains only an error below this key."""
     return {'type': 'object', 'properties': {key: FAULT}, 'required': [key], 'additionalProperties': False}
 
 
@@ -329,17 +329,17 @@ def served(rows: Iterable[Route], version: int) -> list[Route]:
 
 
 def nameless(path: str) -> str:
-    """Return a path without the names of its parameters."""
+    """Return a path with empty names of parameters, such as /servers/{}."""
     return re.sub(r'\{\w+\}', '{}', path)
 
 
 def operation_of(row: Route) -> str:
-    """Return the key of an operation: method, path without names, action."""
+    """Return a key that identifies an operation: method, ``nameless`` path and action."""
     return f'{row.method} {nameless(row.path)} {row.action or ""}'.strip()
 
 
 def codes_of_success(row: Route, version: int) -> tuple[int, ...]:
-    """Return the success codes of a row at a version, the default first; empty for a removed operation."""
+    """Return the success codes of a row at a version, default code first; empty for a removed operation."""
     return () if 410 in row.errors else (row.code(version), *row.also)
 
 
@@ -357,7 +357,7 @@ def _parts(path: str) -> list[JsonDocument]:
 
 
 def _body(rows: Sequence[Route], version: int) -> json_types.Schema | None:
-    """Return the schema of the body, or None if there is no body."""
+    """Return the schema of the request body, or None if there is none."""
     forms = [(row, published(row.body.schema(version))) for row in rows if row.body is not None]
     if not forms:
         return None
@@ -369,7 +369,7 @@ def _body(rows: Sequence[Route], version: int) -> json_types.Schema | None:
 # ---- schemas of requests -----------------------------------------------------
 
 def published(schema: json_types.Schema) -> json_types.Schema:
-    """Convert a JSON Schema of params: formats of this API become patterns."""
+    """Convert a JSON Schema of requests for publication: replace formats of this API by patterns."""
     found: dict[str, Encodable] = {key: _published_value(key, value) for key, value in schema.items()}
     name = found.pop('format', None)
     if isinstance(name, str):
@@ -380,7 +380,7 @@ def published(schema: json_types.Schema) -> json_types.Schema:
 
 
 def _bounded(name: str) -> json_types.Schema | None:
-    """Return the pattern of an integer sent as a string, derived from its bounds; None for other formats."""
+    """Return a schema for a format of ``formats.bounded``, an integer sent as text; None for other formats."""
     match = re.fullmatch(r'integer from (\S+) to (\S+)', name)
     if match is None or match[1] == 'None' or int(match[1]) < 0:
         return match and {}
@@ -404,7 +404,7 @@ def _published_value(key: str, value: Encodable) -> Encodable:
 # ---- over HTTP ---------------------------------------------------------------
 
 def encoded(document: JsonDocument) -> tuple[bytes, str]:
-    """Return (compressed document, its entity tag)."""
+    """Return (compressed document, entity tag)."""
     body = orjson.dumps(document)
     return gzip.compress(body, mtime=0), f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
 

@@ -12,19 +12,19 @@ from nova.runtime.http import priorities
 from nova.web import params
 from nova.web import routes
 
-_SAFE = "/~!$&'()*+,;=:@"          # characters of a path that are not quoted in a URL
+_SAFE = "/~!$&'()*+,;=:@"          # characters in a path that need no quoting in a URL
 _USUAL_PORTS = {'http': ':80', 'https': ':443'}
-_PIECE = 256 * 1024                # bytes read from a file in one call
+_PIECE = 256 * 1024                # maximum bytes that one call reads from a file
 Headers = collections.abc.Sequence[tuple[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Response:
-    """A response with status or headers.
+    """Result of a handler that sets status or headers.
 
-    body     JSON-able, encoded bytes, a Stream, or None
-    status   None: the code of the row
-    headers  [(name, value)]; a Content-Type replaces that of the API
+    body     JSON-able data, bytes, a Stream, or None
+    status   None: the status code of the Route
+    headers  [(name, value)]; Content-Type replaces the default of the API
     """
 
     body: Content = None
@@ -36,9 +36,9 @@ class Stream:
     """A response body that is generated while it is sent.
 
     :param chunks: iterator of bytes
-    :param content_type: its media type
+    :param content_type: media type of the body
     :param end: called once, after the last chunk or when the client has disconnected
-    :param size: bytes, if known
+    :param size: number of bytes, if known
     :param part: (open file, first byte, number of bytes) if the chunks are this part of a file; the HTTP server may
         then send the file directly
     """
@@ -50,7 +50,7 @@ class Stream:
 
     @classmethod
     def of_file(cls, file: typing.BinaryIO, start: int, size: int, content_type: str) -> typing.Self:
-        """Stream a part of an open file, which is closed at the end."""
+        """Return a Stream of a part of an open file. It closes the file at the end."""
         file.seek(start)
         return cls(_pieces(file, size), content_type, file.close, size, (file, start, size))
 
@@ -66,28 +66,28 @@ class Stream:
             end()
 
 
-# body of a response
+# type of a response body
 Content: typing.TypeAlias = collections.abc.Mapping[str, object] | collections.abc.Sequence[object] | Stream | None
 
 
 def _pieces(file: typing.BinaryIO, left: int) -> typing.Iterator[bytes]:
-    """Read a number of bytes from the file's position on."""
+    """Yield ``left`` bytes from the current position of a file."""
     while left and (piece := file.read(min(_PIECE, left))):
         left -= len(piece)
         yield piece
 
 
 class BaseRequest:
-    """Argument of a handler; each API has a subclass.
+    """Request, which handlers get as an argument. Each API has a subclass.
 
-    environ   of WSGI
-    path      decoded, below the mount point of the API
+    environ   environment of WSGI
+    path      decoded path below the mount point of the API
     context   the caller (nova.context.RequestContext), or None
     route     the matching Route, or None
-    version   minor version that is served; 1 for an API without microversions
+    version   minor version of the response; 1 for an API without microversions
     relaxed   True if unknown keys of a body are ignored
-    body      the validated, converted body; None without one
-    query     QueryValues; empty if the row has no Query
+    body      the validated, converted body; None if the request has none
+    query     QueryValues; empty if the Route has no Query
     """
 
     __slots__ = ('environ', 'path', 'context', 'route', 'version', 'relaxed', 'body', 'query')
@@ -102,7 +102,7 @@ class BaseRequest:
 
     @property
     def method(self) -> str:
-        """HTTP method; GET for HEAD, because the same rows serve both."""
+        """HTTP method. It is GET for HEAD requests, because both use the same Route."""
         method = self.environ['REQUEST_METHOD']
         return 'GET' if method == 'HEAD' else method
 
@@ -118,12 +118,12 @@ class BaseRequest:
         return self.environ.get(key if key in ('CONTENT_TYPE', 'CONTENT_LENGTH') else f'HTTP_{key}', default)
 
     def rest(self) -> None:
-        """Yield to requests of other projects between two parts of a long request."""
+        """Let requests of other projects run first; long requests call this between two parts."""
         priorities.rest(self.environ)
 
     @property
     def content_type(self) -> str:
-        """Media type of the body without its parameters."""
+        """Media type of the request body, without parameters."""
         return self.environ.get('CONTENT_TYPE', '').partition(';')[0].strip()
 
     @property
@@ -134,7 +134,7 @@ class BaseRequest:
 
     @property
     def url(self) -> str:
-        """URL of the request without its query."""
+        """URL of the request, without the query string."""
         return self.root_url + _quoted(self.environ.get('PATH_INFO', ''))
 
 

@@ -8,8 +8,8 @@
     Route('GET', '/volumes/{id}', show, answer=One(VOLUME, 'show'))
     Route('POST', '/volumes', create, body=VOLUME.body('create'), answer=One(VOLUME, 'create'))
 
-The handler returns a row; the declared answer turns it into a document. Types are JSON Schemas: the same type validates
-a request, describes the response and appears in the OpenAPI document.
+The handler returns a row, and the ``answer`` of the Route builds the document from it. Types are JSON Schemas. The same
+type validates requests and describes requests and responses in the OpenAPI document.
 """
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from nova.db.engine import Table
 
 Schema = json_schema.Schema
-Reason: TypeAlias = str | Callable[[Any], str]        # to refuse a value; a function returns an empty text to accept it
+Reason: TypeAlias = str | Callable[[Any], str]        # to refuse a value; a function may return '' to accept it
 Getter = Callable[[Any, Any], Any]       # (row, request) -> value
 Prepare: TypeAlias = Callable[[Any, Any], Sequence[Any]]     # (conn, rows) -> rows
-MAX_SHOWN = 64                           # characters of a key in an error message
+MAX_SHOWN = 64                           # maximum length of a key in an error message
 
 
 class Described(Protocol):
@@ -44,11 +44,11 @@ class Described(Protocol):
         """Return the JSON Schema at a version."""
 
 
-Type: TypeAlias = Schema | Described | Sequence[Schema | Described]      # a sequence has one item: a list's type
+Type: TypeAlias = Schema | Described | Sequence[Schema | Described]      # a sequence: [type of items]
 
 
 class Converted(dict[str, Encodable]):
-    """A JSON Schema whose valid values in requests are converted by ``convert(name, value)``."""
+    """A JSON Schema with a function ``convert(name, value)``, which converts valid values of requests."""
 
     def __init__(self, schema: Schema, convert: Callable[[str, Any], Any]) -> None:
         super().__init__(schema)
@@ -56,7 +56,7 @@ class Converted(dict[str, Encodable]):
 
 
 def converted(name: str, schema: Schema, value: Any) -> Any:
-    """Convert a valid value by the converted types in its schema, inner values first."""
+    """Convert a valid value, and first the values in it, if their schemas are Converted."""
     if isinstance(value, dict):
         known = json_schema.part(schema, 'properties')
         value = {key: converted(name, json_schema.part(known, key), item) for key, item in value.items()}
@@ -74,13 +74,13 @@ def schema_of(type_: Type, version: int) -> Schema:
 
 
 def closed(*required: str, **properties: Schema) -> Schema:
-    """Return the schema of an object with only these properties."""
+    """Return the schema of an object that may have only these properties."""
     return {'type': 'object', 'properties': properties, 'additionalProperties': False,
             **({'required': list(required)} if required else {})}
 
 
 def shape(**properties: Schema) -> Schema:
-    """Return the schema of an object with all of these properties, and no others."""
+    """Return the schema of an object that must have all of these properties, and no others."""
     return closed(*properties, **properties)
 
 
@@ -89,21 +89,21 @@ class Field:
     """One field of a resource.
 
     name      key in requests and responses
-    type      type of a response's value
+    type      type of the value in responses
     get       column name, ``get(row, request)``, or a fields.Constant; None: the field is not shown
     doc       description in the OpenAPI document
-    views     names of the views that show it
-    since, until   first and last minor version that shows it
-    rule      rule that the caller must pass to see it
-    optional  ``get`` may return fields.ABSENT
-    column    column of filter and sort; default: ``get``
-    filter    query parameters that filter a list by the column
-    sort      lists can be sorted by the column
+    views     names of the views with the field
+    since, until   first and last minor version with the field in responses
+    rule      policy rule that the caller must pass to see the field
+    optional  responses may omit the field: ``get`` may return fields.ABSENT
+    column    column for ``filter`` and ``sort``; default: ``get``
+    filter    names of query parameters that filter a list by the column
+    sort      whether lists can be sorted by the column
     write     requests that accept the field: 'create', 'update'
-    accepts   JSON Schema of a request's value; default: ``type``
-    required  a create must have it
-    aliases   other names in requests
-    refused   reason; a request with a value is refused
+    accepts   JSON Schema of the value in requests; default: ``type``
+    required  whether a create request must have the field
+    aliases   other names of the field in requests
+    refused   reason to refuse requests with a value; '': the field is supported
     """
 
     name: str
@@ -126,17 +126,17 @@ class Field:
     columns: tuple[str, ...] = ()
 
     def at(self, version: int) -> bool:
-        """Return whether responses of a version have the field."""
+        """Return whether responses at a minor version have the field."""
         return self.since <= version and (self.until is None or version <= self.until)
 
     @property
     def source(self) -> str:
-        """Column that filters and sort keys use."""
+        """Column by which lists are filtered and sorted."""
         return self.column or str(self.get)
 
 
 class View(fields.Fields):
-    """Fields of a response. Builds documents from rows (see fields.Fields) and describes them."""
+    """Fields of a response: builds documents from rows (see fields.Fields) and returns their schema."""
 
     rows: tuple[Field, ...]
 
@@ -146,9 +146,9 @@ class View(fields.Fields):
         return tuple(dict.fromkeys(field.rule for field in self.rows if field.rule))
 
     def documents(self, request: Any) -> Callable[[Any], dict[str, Any]]:
-        """Return ``build(row)`` -> document for a request. Rules are evaluated once for each owner of rows.
+        """Return a function(row) -> document for a request. It evaluates rules once for each owner of rows.
 
-        :param request: ``allows(rule, row)`` tells whether its caller passes a rule for a row
+        :param request: request with a method ``allows(rule, row)`` that checks a rule for a row
         """
         rules = self.rules(request.version)
         if not rules:
@@ -176,11 +176,11 @@ class View(fields.Fields):
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """A kind of objects.
+    """Kind of objects of an API.
 
-    name, plural   keys of documents
-    table          table of the rows that lists read; None: rows come from elsewhere
-    fields         rows, in the order of responses
+    name, plural   keys of one object and of a list in documents
+    table          table from which lists read rows; None: rows come from elsewhere
+    fields         the fields, in the order of responses
     view_class     class of the views
     """
 
@@ -212,13 +212,13 @@ class Resource:
         return [field.source for field in self.fields if field.sort]
 
     def properties(self, write: str) -> dict[str, Schema]:
-        """Return {name: schema} of the fields that a kind of request accepts."""
+        """Return {name: schema} of the fields that a request of the kind ``write`` accepts."""
         return {name: schema_of(field.type, 0) if field.accepts is None else field.accepts
                 for field in self.fields if write in field.write.split()
                 for name in (field.name, *field.aliases)}
 
     def body(self, write: str, closed_since: int | None = None, ignored: Mapping[str, Reason] | None = None) -> Body:
-        """Return the body of a create or update.
+        """Return the Body of requests of the kind ``write``.
 
         :param closed_since, ignored: see Body
         """
@@ -233,7 +233,7 @@ class Resource:
                 if write in field.write.split() and field.name in given]
 
     def given(self, values: Mapping[str, Json]) -> dict[str, Any]:
-        """Return the values of a request with aliases replaced by the names of their fields; an alias wins."""
+        """Return the values of a request by the names of fields. An alias has priority over the name."""
         names = {alias: field.name for field in self.fields for alias in field.aliases}
         return {**values, **{names[alias]: values[alias] for alias in names if alias in values}}
 
@@ -243,7 +243,7 @@ class Resource:
 class Answer(Protocol):
     """Response of an operation.
 
-    checks   rules of its fields
+    checks   rules of the fields in the response
     """
 
     @property
@@ -276,7 +276,7 @@ class Document:
 
 
 class One(Document):
-    """A response with one row below the name of the resource. The handler returns the row."""
+    """A response with one object below the name of the resource. The handler returns the row."""
 
     def __init__(self, resource: Resource, view: str) -> None:
         self.key, self.view = resource.name, resource.view(view)
@@ -288,10 +288,10 @@ class One(Document):
 
 
 class Page(Document):
-    """A page of a list; the API's function for lists reads ``resource`` and ``view`` and returns the document.
+    """A page of a list. The handler builds the document from ``resource`` and ``view``.
 
-    :param prepare: function(conn, rows) -> rows with what the view needs
-    :param more: {optional key: type} beside the rows
+    :param prepare: function(conn, rows) -> rows with additional data that the view needs
+    :param more: {optional key of the document: type}
     """
 
     def __init__(self, resource: Resource, view: str, prepare: Prepare | None = None,
@@ -302,7 +302,7 @@ class Page(Document):
 
 
 class Plain(Document):
-    """A response with one schema at all versions."""
+    """A response with the same schema at all versions."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -325,7 +325,7 @@ def check_known(given: Mapping[str, Json], known: Collection[str], where: str) -
 
 
 def refuse(given: Mapping[str, Json], refused: Mapping[str, Reason]) -> None:
-    """Refuse unsupported keys with a value.
+    """Refuse keys with an unsupported value; null and empty values are accepted.
 
     :param refused: {key: reason}
     :raises BadRequest: one of the keys has a value that is refused
@@ -338,13 +338,12 @@ def refuse(given: Mapping[str, Json], refused: Mapping[str, Reason]) -> None:
 
 
 class Body:
-    """A body with one key; the handler gets the value below it, validated and converted.
+    """A body with one key. The handler gets the validated and converted value below the key.
 
     :param content: JSON Schema of the value
-    :param ignored: {another key of the body: reason to refuse a value}. Null and empty values are ignored. The reason
-        may be a function that returns a reason, or '' to accept the value.
+    :param ignored: {another key of the body: Reason to refuse a value}. Accepted, null and empty values are ignored.
     :param closed_since: minor version from which unknown keys of the value are refused; None: always
-    :param refused: {key of the value: reason to refuse it}
+    :param refused: {key in the value: reason to refuse requests with this key}
     """
 
     def __init__(self, key: str, content: Schema, ignored: Mapping[str, Reason] | None = None,
@@ -389,7 +388,7 @@ class Body:
 
 
 class Whole(Body):
-    """A body without a key around its values."""
+    """A body without an outer key: the whole body is the value."""
 
     def __init__(self, content: Schema, refused: Mapping[str, str] | None = None) -> None:
         super().__init__('body', content, refused=refused)

@@ -1,6 +1,6 @@
 """Size limits for documents that callers can extend: one resource, and one page of a list.
 
-Each part that callers add to a resource has its own limit in bytes of JSON; the sum stays below RESOURCE.
+Each part that callers can extend has a limit in bytes of JSON; the sum of a resource stays below RESOURCE.
 """
 from collections.abc import Iterable, Sequence
 import itertools
@@ -11,9 +11,9 @@ from nova import utils
 KIB = 1 << 10
 RESOURCE = 256 * KIB
 PAGE = 8 << 20
-METADATA = 96 * KIB              # of a server, group, volume or snapshot; fits 128 items of 255 ASCII characters
-IMAGE = 128 * KIB                # name, properties and tags of an image; volumes created from it show them too
-SPECS = 72 * KIB                 # extra specs of a flavor, also shown by servers; fits 128 of 255 ASCII characters
+METADATA = 96 * KIB              # of a server, group, volume or snapshot; enough for 128 items of 255 ASCII characters
+IMAGE = 128 * KIB                # name, properties and tags of an image, also shown by volumes created from the image
+SPECS = 72 * KIB                 # extra specs of a flavor, also shown by servers; enough for 128 of 255 characters
 
 
 def size_of(document: object) -> int:
@@ -25,7 +25,7 @@ def check(document: object, most: int, name: str, before: object = None) -> None
     """Refuse a change that makes a resource too large.
 
     :param name: the changed part, for the message
-    :param before: present value; one that is already too large may shrink
+    :param before: value before the change; a value that is too large may become smaller
     :raises TooLarge: the document exceeds ``most`` bytes
     """
     size = size_of(document)
@@ -41,5 +41,5 @@ def fitting(items: Sequence[object]) -> int:
 
 
 def first(sizes: Iterable[int]) -> int:
-    """Return the number of items that fit into one page by their sizes, before the items are read."""
+    """Return how many items fit into one page, given their sizes in bytes; at least one."""
     return max(1, sum(1 for total in itertools.accumulate(sizes) if total <= PAGE))

@@ -1,4 +1,4 @@
-"""Static files of a page, served from memory with entity tags, compression and versioned caching."""
+"""Static files of a web page, served from memory with entity tags and compression."""
 import dataclasses
 import functools
 import gzip
@@ -6,13 +6,13 @@ import hashlib
 import pathlib
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-# Media types of the served files; files with other suffixes are ignored.
+# {suffix: media type}; files with other suffixes are not served
 TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8',
          '.mjs': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.svg': 'image/svg+xml',
          '.json': 'application/json', '.txt': 'text/plain; charset=utf-8', '.wasm': 'application/wasm'}
 COMPRESS = 6                    # gzip level: 9 takes three times as long and saves 1 %
 FOREVER = 'public, max-age=31536000, immutable'
-REVALIDATE = 'no-cache'          # cached, but revalidated by entity tag
+REVALIDATE = 'no-cache'          # clients may cache, but must revalidate by entity tag
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class File:
 
     @functools.cached_property
     def tag(self) -> str:
-        """Entity tag of the body; weak, because the compressed form shares it."""
+        """Entity tag of the body. It is weak, because the compressed body has an equal tag."""
         return f'W/"{hashlib.sha256(self.body).hexdigest()[:32]}"'
 
     @functools.cached_property
@@ -35,7 +35,7 @@ class File:
 class Files:
     """Files below a directory, read once.
 
-    :param directory: of the page
+    :param directory: directory of the page
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
@@ -44,14 +44,14 @@ class Files:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Digest of all files."""
+        """Digest of names and contents of all files."""
         found = hashlib.sha256()
         for name, file in self.files.items():
             found.update(f'{name}\0{file.tag}\0'.encode())
         return found.hexdigest()[:16]
 
     def get(self, path: str) -> File | None:
-        """Return the file with exactly this name. Path traversal is impossible."""
+        """Return the file with this path, or None. Only files that were read exist, so path traversal is impossible."""
         return self.files.get(path)
 
 
