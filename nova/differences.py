@@ -1,4 +1,4 @@
-"""Differences between guests and database rows, after a restore from a backup.
+"""Differences between guests and database rows, after the database was restored from a backup.
 
 Hosts report them, and ``nova-manage state differences`` resolves them. This module has no I/O.
 """
@@ -13,11 +13,11 @@ UNKNOWN = 'unknown'          # the host has a guest of a server without a row
 ABSENT = 'absent'            # the row names the host, which has no guest
 VOLUMES = 'volumes'          # the guest's volumes differ from those in the database
 KINDS = (NEWER, UNKNOWN, ABSENT, VOLUMES)
-MAX_REPORTS = 1000                  # maximum number of reports of one host; further ones follow when these are resolved
+MAX_REPORTS = 1000                  # maximum of unresolved differences of a host; it reports others later
 
 _VM_STATES = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
               states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
-# vm states that are consistent with a power state
+# {power state: recorded vm states that are consistent with it}
 _FITS = {states.RUNNING: (states.RESCUED, states.RESIZED, states.ACTIVE),
          states.SHUTDOWN: (states.RESIZED, states.SOFT_DELETED, states.SHELVED, states.STOPPED, states.SUSPENDED)}
 
@@ -39,7 +39,7 @@ def of_volumes(guest: collections.abc.Collection[str],
 
 
 def settlement(kind: str, guests: int) -> str:
-    """Return a sentence on how a difference is resolved.
+    """Return a sentence that tells the operator how a difference is resolved.
 
     :param guests: number of hosts with a guest that is newer than the server's row
     """

@@ -1,7 +1,7 @@
-"""Exceptions of the domain, with message templates and HTTP codes.
+"""Exceptions of this project, with message templates and HTTP codes.
 
-``nova.web.faults`` maps them to HTTP responses. Users read the messages of subclasses of ``NovaException`` with a code
-below 500; the text of any other exception is logged only.
+``nova.web.faults`` maps them to HTTP responses. A response contains the message of a ``NovaException`` with a code
+below 500. The messages of other exceptions are only logged.
 
     NovaException 500
     ├── BadRequest 400          InvalidInput, ImageUnacceptable, ...
@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 import datetime
 from typing import Any, TypedDict
 
-MAX_FACT = 500        # characters of a value in a message: clients can send long values
+MAX_FACT = 500        # maximum characters of a value in a message: clients can send long values
 
 
 def _short(value: object) -> object:
@@ -30,7 +30,7 @@ def _short(value: object) -> object:
 
 
 class NovaException(Exception):
-    """Base class of all domain errors.
+    """Base class of the exceptions of this project.
 
     :param message: message for the user; the default is ``template``, formatted with ``kwargs``
     :param kwargs: values for the template; they are sent with the error over RPC
@@ -40,7 +40,7 @@ class NovaException(Exception):
     template = 'The service could not complete the request.'
 
     def __init_subclass__(cls, code: int | None = None, template: str | None = None) -> None:
-        """Set the code and the template that the class statement has."""
+        """Set the code and the template from the keywords of the class statement."""
         super().__init_subclass__()
         cls.code = cls.code if code is None else code
         cls.template = cls.template if template is None else template
@@ -55,19 +55,19 @@ class NovaException(Exception):
         return text
 
     def message_in(self, translate: Callable[[str], str]) -> str:
-        """Return the translated message: the translated template with its values, or the translation of an explicit
-        message.
+        """Return the translated message: the template translated and filled with its values, or the explicit message
+        translated.
         """
         facts = {name: _short(value) for name, value in self.kwargs.items()}
         try:
             from_template = self.template % facts == self.message
-        except (KeyError, TypeError, ValueError):            # an explicit message has other values than the template
+        except (KeyError, TypeError, ValueError):            # explicit message: values do not fit the template
             from_template = False
         return translate(self.template) % facts if from_template else translate(self.message)
 
 
 class AsBadRequest:
-    """Context manager: replace exceptions about resources that a body names. A 404 would refer to the path."""
+    """Context manager: convert exceptions to BadRequest if the body names the resource: 404 would mean the path."""
 
     def __init__(self, *kinds: type[NovaException]) -> None:
         self._kinds = kinds
@@ -142,7 +142,7 @@ class RateLimited(TooManyRequests, template=(
 
 
 class OverLimit(RateLimited, code=413):
-    """RateLimited with the HTTP code of the first API versions."""
+    """RateLimited with the HTTP code that the first API versions used."""
 
 
 class Unsupported(NovaException, code=501, template='This is not supported here.'): ...
@@ -152,7 +152,7 @@ class InsufficientStorage(
 
 
 class ServiceBusy(Unavailable, template='The service is busy; try again in %(retry_after)s seconds.'):
-    """The limit of concurrent requests is reached."""
+    """The limit of concurrent requests or jobs is reached."""
 
 
 # ---- 400 --------------------------------------------------------------------
@@ -210,7 +210,7 @@ class MessageRefused(Forbidden, template='The message is refused: %(reason)s.'):
 
 
 class MessageRepeated(MessageRefused, template='The message came before.'):
-    """Repeated delivery of a message; a broker may deliver one twice."""
+    """The message was received before: a broker may deliver a message twice."""
 
 
 class FatalHookException(Forbidden, template='An extension of this deployment refused the request.'):
@@ -233,7 +233,7 @@ class VolumeSizeExceedsAvailableQuota(QuotaExceeded, template=(
 
 
 class LimitExceeded(Forbidden, template='Quota exceeded, too many %(resource)s: at most %(limit)s are allowed.'):
-    """One request exceeds a quota."""
+    """A single request asks for more than a quota allows."""
 
 
 class TooManyDiskDevices(Forbidden, template=(
@@ -305,7 +305,7 @@ class ServerRowIsOld(InstanceChanged, template=(
 
 class NotOnHost(InstanceChanged, template=(
         'Server %(instance_id)s is not on host %(host)s: %(topic)s does not do %(method)s for it.')):
-    """A compute host acts on a server that belongs to another host. A host that lost the server aborts its task."""
+    """A compute host acts on a server that is on another host. It must abort its task for this server."""
 
 
 class IdempotencyKeyInUse(Conflict, template='The Idempotency-Key is in use.'): ...
@@ -322,7 +322,7 @@ class AggregateHostExists(Conflict, template='Aggregate %(aggregate_id)s already
 
 
 class ZoneConflict(Conflict, template='Host %(host)s is already in availability zone %(zone)s.'):
-    """A host would be in two availability zones."""
+    """The request would put a host into two availability zones."""
 
 
 class ServerGroupExists(Conflict, template='Server group %(group_id)s already exists.'): ...
@@ -343,7 +343,7 @@ class ServiceRunning(Conflict, template=(
 class ServiceExists(Conflict, template=(
         '%(binary)s of host %(host)s belongs to another machine or state directory. Two hosts must not share a '
         'name: set host in [DEFAULT] to another one.')):
-    """Another service has the same name."""
+    """Another machine or state directory already uses the host name for this service."""
 
 
 class WorkerEnded(NovaException, template=(
@@ -374,11 +374,11 @@ class SecurityGroupInUse(Conflict, template='Security group %(security_group_id)
 class NoValidHost(NovaException, template='No valid host was found. %(reason)s'):
     """No host is suitable; ``removals`` lists the number of hosts that each filter removed."""
 
-    removals: Sequence[Any] = ()             # scheduler.explain.Removal of each filter
+    removals: Sequence[Any] = ()             # one scheduler.explain.Removal for each filter
 
 
 class ClaimFailed(NovaException, template='Host %(host)s has no room left for instance %(instance_id)s.'):
-    """A claim failed: the host has no capacity. The next alternate host is tried."""
+    """A claim failed: the host has no capacity. The caller tries the next alternate host."""
 
 
 class BuildFailed(NovaException, template='Build of instance %(instance_id)s failed: %(reason)s'):
@@ -404,7 +404,7 @@ class HypervisorUnreachable(VirtError):
 
 
 class GuestAgentUnavailable(VirtError, code=409):
-    """The guest agent, which the operation requires, does not respond. The message is for the owner."""
+    """The operation requires the guest agent, but it does not respond. The server's owner may read the message."""
 
 
 class NotFenced(NovaException, code=409, template=(

@@ -1,5 +1,5 @@
-"""Hooks: plugins of a deployment that run before and after functions of the product. They are entry points of the group
-``nova.hooks``.
+"""Hooks: plugins of a deployment that run before and after functions of this project. Plugins are entry points of the
+group ``nova.hooks``.
 
     @hooks.add_hook('resize_hook')
     def resize_instance(self, context, instance, a=1, b=2):

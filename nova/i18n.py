@@ -20,7 +20,7 @@ DOMAIN = 'nova'
 LOCALES = pathlib.Path(__file__).parent / 'locale'
 DEFAULT = 'en'                   # language of the texts in the code
 
-# Search path of oslo.i18n for catalogs; only an environment variable sets it.
+# oslo.i18n reads the directory of the catalogs only from an environment variable.
 os.environ.setdefault('NOVA_LOCALEDIR', str(LOCALES))
 
 _translators = oslo_i18n.TranslatorFactory(domain=DOMAIN)
@@ -44,7 +44,7 @@ def get_available_languages() -> list[str]:
 
 @functools.cache
 def languages() -> dict[str, str]:
-    """Return {name in lower case with hyphens: name of the catalog}."""
+    """Return {language in lower case with hyphens: name of its catalog}."""
     found = {path.parents[1].name for path in LOCALES.glob(f'*/LC_MESSAGES/{DOMAIN}.mo')}
     return {name.replace('_', '-').lower(): name for name in found} | {DEFAULT: DEFAULT}
 

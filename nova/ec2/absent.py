@@ -1,13 +1,13 @@
-"""Describe operations of features that the cloud lacks: there are no such resources, so the list is empty.
+"""Describe operations for kinds of resources that the cloud does not have: they return an empty list.
 
-Clients such as Terraform ask for these resources when they read or delete others.
+Clients such as Terraform call them when they read or delete other resources.
 """
 import re
 
 from nova.ec2 import errors
 from nova.ec2 import protocol
 
-# names without Describe; each has a list in its response
+# names of the operations without Describe; each response contains one list
 OPERATIONS = frozenset(f'Describe{name}' for name in '''
 AddressTransfers AddressesAttribute AggregateIdFormat ApplicationStatusCheckAssociations ApplicationStatusChecks
 AwsNetworkPerformanceMetricSubscriptions BundleTasks ByoipCidrs CapacityBlockExtensionHistory
@@ -44,12 +44,12 @@ VpcEndpointConnectionNotifications VpcEndpointConnections VpcEndpointServiceConf
 VpcEndpointServicePermissions VpcEndpointServices VpcEndpoints VpcPeeringConnections VpnConcentrators VpnConnections
 VpnGateways
 '''.split())
-# parameter: error code in EC2's documentation, if it does not have the usual form
+# {parameter: error code in EC2's documentation}, if the code is not Invalid…ID.NotFound
 _CODES = {'NatGatewayIds': 'NatGatewayNotFound', 'FlowLogIds': 'InvalidFlowLogId.NotFound',
           'VpcEndpointIds': 'InvalidVpcEndpointId.NotFound', 'FleetIds': 'InvalidFleetId.NotFound',
           'HostIds': 'InvalidHostID.NotFound', 'CapacityReservationIds': 'InvalidCapacityReservationId.NotFound'}
 _IDS = re.compile('(.+)Ids?')
-# IDs of resources that exist here, but without the described feature
+# parameters with IDs of existing resources; the result is an empty list, because they do not have the feature
 _PRESENT = frozenset({'AllocationIds', 'AvailabilityZoneId', 'GroupId', 'ImageIds', 'InstanceIds', 'SnapshotIds',
                       'VpcId', 'VpcIds'})
 

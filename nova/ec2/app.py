@@ -32,7 +32,7 @@ from nova.web import bodies
 
 LOG = logging.getLogger(__name__)
 
-MAX_BODY = 256 * 1024               # bytes: user data of 16 KiB, encoded twice, and a thousand parameters
+MAX_BODY = 256 * 1024               # bytes: enough for user data of 16 KiB, encoded twice, and 1,000 parameters
 POLICY = 'ec2_api:{}'
 PHRASES = {200: 'OK', 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 405: 'Method Not Allowed',
            412: 'Precondition Failed', 500: 'Internal Server Error', 503: 'Service Unavailable'}
@@ -129,8 +129,8 @@ class Application:
 
     @staticmethod
     def _absent(action: str, pairs: signing.Pairs, request_id: str, version: str) -> bytes:
-        """Return the empty list of an operation of ``absent``; it shows nothing, so there is no policy rule."""
-        if action not in protocol.service().operation_names:        # the model is older than the table
+        """Return the empty response of an operation in ``absent``; it reveals no data, so it has no policy rule."""
+        if action not in protocol.service().operation_names:        # an older botocore may lack it
             raise _unknown(action)
         given = protocol.parse(action, pairs)
         values = absent.described(action, given)

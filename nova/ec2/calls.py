@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
     from nova.identity.signatures import SignedRequest
 
-COMPUTE_VERSION = '2.91'              # the newest version that generates key pairs, see ``POST /os-keypairs``
+COMPUTE_VERSION = '2.91'              # the newest version in which ``POST /os-keypairs`` generates key pairs
 VOLUME_VERSION = '3.65'               # the newest version that accepts 'force' for snapshots of attached volumes
-# service: (path in an all-in-one, types in a catalog, path below the endpoint)
+# {service: (path in an all-in-one, service types in the catalog, path below the endpoint)}
 SERVICES = {
     'compute': ('/compute/v2.1', ('compute',), ''),
     'image': ('/image/v2', ('image',), '/v2'),
@@ -66,7 +66,7 @@ class Body:
 
     def __init__(self, pieces: Iterator[bytes], size: int) -> None:
         self._pieces, self._size, self._held = pieces, size, b''
-        self.error: Exception | None = None         # exception that interrupted the pieces
+        self.error: Exception | None = None         # exception of the iterator
 
     def __len__(self) -> int:
         return self._size
@@ -126,7 +126,7 @@ class Caller:
     :param services: Services
     :param facts: headers of each call: request ID and client address
     :param before_write: callback of a dry run, called with (service, method, path, body) before a call that may change
-     something, and without arguments before a write of the EC2 API; raises Ec2Error to stop it
+     something, and without arguments before a write to tables of the EC2 API; raises Ec2Error to stop the request
     :param rest: called after each call; yields to requests of other projects
     """
 
@@ -139,7 +139,7 @@ class Caller:
 
     def writes(self, service: str | None = None, method: str = '', path: str = '',
                body: Document | Body | None = None) -> None:
-        """Announce a write; raises Ec2Error in a dry run."""
+        """Call ``before_write`` before a write; it raises Ec2Error in a dry run."""
         self._before_write(service, method, path, body)
 
     def call(self, service: str, method: str, path: str, body: Document | Body | None = None,
@@ -171,7 +171,7 @@ class Caller:
         return document
 
     def _look_up(self, service: str, path: str) -> None:
-        """Dry run of a write: read the resource in the path, to get the error that the service would return.
+        """In a dry run, read the resource in the path of a write, to raise the service's error if it is missing.
 
         :raises ServiceRefused: the resource is not visible to the caller
         """
@@ -212,7 +212,7 @@ def _document(text: bytes) -> Json:
 
 
 def _message(document: Json) -> str:
-    """Return the message of a fault in any format of the services."""
+    """Return the message of an error response; the services use different formats."""
     if isinstance(document, dict) and len(document) == 1:
         document = next(iter(document.values()))
     if isinstance(document, dict) and isinstance(document.get('message'), str):
@@ -238,7 +238,7 @@ class LocalServices:
             raise errors.Ec2Error(*AUTH_FAILURE) from None
         except (exception.TooManyRequests, exception.Unavailable) as error:
             raise errors.Ec2Error('RequestLimitExceeded', error.message, 503) from None
-        assert data.project_id is not None      # credentials of EC2 belong to a project
+        assert data.project_id is not None      # EC2 credentials belong to a project
         return User(token, data.user_id, data.project_id, data.roles)
 
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
@@ -317,7 +317,7 @@ class RemoteServices:
     def read(self, user: User, service: str, path: str, headers: dict[str, str]) -> Generator[Any]:
         import requests
         headers.pop('X-Remote-Address', None)
-        # No content encoding, so that counted bytes are transferred bytes.
+        # No compression, so that ``read`` limits the number of transferred bytes.
         with self._request(self._endpoint(user, service) + path, 'GET', authenticated=False, stream=True,
                            headers={**headers, 'Accept-Encoding': 'identity'}) as answer:
             yield answer.status_code
@@ -339,7 +339,7 @@ class RemoteServices:
     def _as_service(self) -> dict[str, str]:
         """Return the header with the token of this service's account, which the session caches.
 
-        Without the role ``service`` the compute API would refuse the token and the request.
+        Return {} if the account lacks the role ``service``: the compute API would refuse the request with its token.
         """
         with _availability():
             access = self._auth.get_access(self._session)

@@ -19,7 +19,7 @@ MAX_TOKEN = 64                   # characters
 
 def once(req: operations.Request, operation: str, given: operations.Given,
          find: Callable[[datetime.datetime | None], str | None], make: Callable[[], str]) -> str:
-    """Return the UUID of the resource that this request, or an earlier one with the same token, has created.
+    """Create a resource, unless an earlier request with the same token has created it; return its UUID.
 
     :param find: function(start) that returns the UUID of the resource that an interrupted attempt has created, or None.
      ``start`` is the start of the attempt in naive UTC, or None if unknown.

@@ -1,7 +1,7 @@
 """DryRun: runs an operation up to its first write, and checks the compute API's policy rules for that write.
 
-Reads use the user's rights, so IDs, images, flavors and read rules are checked, and the object of the write
-(``calls.Caller``). Quotas, states of resources and rules of other services are not checked.
+The reads before the write use the user's rights, so a dry run finds unknown IDs, images and flavors, and denied reads.
+``calls.Caller`` also reads the target of the write. Quotas, states and rules of other services are not checked.
 """
 from collections.abc import Callable
 import functools
@@ -17,7 +17,7 @@ from nova.ec2 import calls
 from nova.ec2 import errors
 from nova.json_types import JsonDocument
 
-# Rules that depend on the body of a write. Rules of EXTRAS and others with more than two colons are not checked.
+# {rule: condition on the body of the write}. Other rules with more than two colons, and EXTRAS, are not checked.
 CREATE = 'os_compute_api:servers:create'
 OF_BODY: dict[str, Callable[[Any], bool]] = {
     f'{CREATE}:attach_network': lambda body: isinstance(body['server'].get('networks'), list),
@@ -25,7 +25,7 @@ OF_BODY: dict[str, Callable[[Any], bool]] = {
     'nova:servers:create:category': lambda body: body['server'].get(CATEGORY, REGULAR) != REGULAR,
     f'{CREATE}:forced_host': lambda body: ':' in (body['server'].get('availability_zone') or ''),     # ZONE:HOST
 }
-# rules of writes whose path names the category of a server that is hidden from the caller
+# rules of writes to servers that are hidden from the caller: checked if the query has the server's category
 OF_PATH = {'nova:servers:delete:category', 'nova:servers:reboot:category'}
 GUARDS = ('os_compute_api:servers:', 'os_compute_api:os-', 'os_compute_api:server-metadata:')
 _ACTION = re.compile(r'(.+) \((.+)\)\Z')

@@ -14,14 +14,14 @@ from nova.json_types import JsonDocument
 MAX_FILTERS, MAX_VALUES = 50, 200
 MAX_PATTERNS = 50                # values with wildcards in one request; every item is compared with all of them
 Item = dict[str, Any]
-Values = str | Callable[[Item], Any]     # path of names in an item, through objects and lists, or a getter
+Values = str | Callable[[Item], Any]     # dotted path of a value in an item, or a function that returns it
 
 
 def answer(name: str, items: Sequence[Item], given: operations.Given, key: Values, rows: Mapping[str, Values],
            least: int = 5, most: int = 1000, prefix: str | None = None) -> JsonDocument:
-    """Return the response of a Describe operation: a page of the items that match the filters, below a name.
+    """Return the response of a Describe operation: a page of the items that match the filters, under the key ``name``.
 
-    :param given: the request. With a prefix, its list of IDs, such as VpcIds for the key VpcId, selects items
+    :param prefix: prefix of IDs, or None. If set, the request's list of IDs (VpcIds for the key VpcId) selects items
     :param key, least, most: see ``page``
     :param rows: see ``apply``
     :raises Ec2Error: an ID is unknown, or see ``apply`` and ``page``
@@ -34,7 +34,7 @@ def answer(name: str, items: Sequence[Item], given: operations.Given, key: Value
 
 
 def apply(items: Sequence[Item], given: Sequence[operations.Filter] | None, rows: Mapping[str, Values]) -> list[Item]:
-    """Return the items that match every filter. A filter matches if one of its values does (``*`` and ``?``).
+    """Return the items that match every filter. A filter matches if one of its values does (wildcards: * and ?).
 
     :param given: filters of the request: [{'Name', 'Values'}]
     :param rows: {filter: value or values of an item}; tag filters are always supported
@@ -57,7 +57,7 @@ def apply(items: Sequence[Item], given: Sequence[operations.Filter] | None, rows
 
 
 def unset(names: str) -> dict[str, Values]:
-    """Return filters on attributes that no item has; nothing matches them.
+    """Return rows of filters on attributes that no item has: such a filter matches no item.
 
     :param names: names separated by spaces
     """
@@ -65,7 +65,7 @@ def unset(names: str) -> dict[str, Values]:
 
 
 def fixed(value: str, names: str) -> dict[str, Values]:
-    """Return filters on attributes with the same value for all items."""
+    """Return rows of filters on attributes that have this value in all items."""
     return dict.fromkeys(names.split(), lambda item: value)
 
 
@@ -81,7 +81,7 @@ def _value(item: Any, values: Values) -> Any:
 
 
 def _tags(item: Item) -> Sequence[dict[str, str]]:
-    return item.get('Tags') or item.get('TagSet') or ()            # network interfaces have TagSet
+    return item.get('Tags') or item.get('TagSet') or ()            # network interfaces use TagSet
 
 
 def _values_of(name: str, rows: Mapping[str, Values]) -> Values:
@@ -148,7 +148,7 @@ def _opened(token: str) -> str:
 
 
 def choose(items: Sequence[Item], key: str, wanted: Collection[str] | None, prefix: str) -> list[Item]:
-    """Return the items with the requested IDs, default all.
+    """Return the items with the requested IDs, or all items if no IDs are requested.
 
     :raises Ec2Error: an ID is unknown
     """
@@ -166,7 +166,7 @@ def choose(items: Sequence[Item], key: str, wanted: Collection[str] | None, pref
 
 def choose_named(items: Sequence[Item], key: str, wanted: Collection[str] | None, code: str,
                  sentence: str) -> list[Item]:
-    """Return the items with the requested names, default all.
+    """Return the items with the requested names, or all items if no names are requested.
 
     :param code: code of the error
     :param sentence: message of the error, with {} for the unknown name

@@ -1,7 +1,7 @@
-"""EC2 IDs: a prefix and the first 17 hexadecimal digits of a UUID, or 8 digits of a number. Both are permanent.
+"""EC2 IDs: a prefix and the first 17 hexadecimal digits of a UUID, or 8 digits of a number. IDs never change.
 
-Users can choose the UUIDs of images. If the digits are already in use, an image is shown by its number; otherwise users
-could impersonate an image of another project.
+Users can choose the UUIDs of images. If the 17 digits already stand for another image, the ID has the number of the
+new image; otherwise users could impersonate an image of another project.
 """
 from collections.abc import Callable, Collection, Iterable, Mapping
 import hashlib
@@ -27,16 +27,16 @@ class Ids:
 
     def __init__(self, api_db: engine.Database) -> None:
         self._db = api_db
-        # {prefix: {uuid: number}}, permanent. None: the number exists but has not been read.
+        # {prefix: {uuid: number, or None if the number has not been read}}; the entries never become stale
         self._known: dict[str, dict[str, int | None]] = {}
         self._later: dict[str, set[str]] = {}              # {prefix: UUIDs shown by their numbers}
-        self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, unless users choose UUIDs
-        # {UUID of an image: (architecture, type of the operating system)}; images.listing
+        self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, except for CHOSEN
+        # cache of images.listing: {UUID of an image: (architecture, type of the operating system)}
         self.systems: dict[str, tuple[str | None, str | None]] = {}
-        self.networks: dict[str, str] = {}              # {UUID of a subnet: UUID of its network}; subnet_placement
+        self.networks: dict[str, str] = {}              # {UUID of a subnet: UUID of its network}, for subnet_placement
 
     def shown(self, prefix: str, uuids: Iterable[str | None]) -> dict[str | None, str | None]:
-        """Return {uuid: ID}; None maps to None."""
+        """Return {UUID: EC2 ID}; None maps to None."""
         wanted, known = [uuid for uuid in uuids if uuid], self._known.get(prefix) or {}
         if prefix in CHOSEN or not all(uuid in known for uuid in wanted):
             numbers = self.numbers(prefix, wanted)
@@ -46,23 +46,23 @@ class Ids:
         return {None: None, **{uuid: utils.ec2_id(uuid, prefix) for uuid in wanted}}
 
     def one(self, prefix: str, uuid: str) -> str:
-        """Return the ID of one resource."""
+        """Return the EC2 ID of one resource."""
         return str(self.shown(prefix, [uuid])[uuid])
 
     def number(self, prefix: str, uuid: str) -> int:
         return self.numbers(prefix, [uuid])[uuid]
 
     def begin(self, prefix: str, uuids: Iterable[str]) -> None:
-        """Allow IDs of new resources to be shown without a database query: no other request knows them.
+        """Cache new resources, so that ``shown`` needs no database query for their IDs.
 
-        Their rows are created when a request names an ID, or another process lists it.
+        The row of an ID is inserted later: when a request names the ID, or another process lists the resource.
 
-        :param prefix: one that ``db.uuids`` can resolve without a row
+        :param prefix: ``db.uuids`` must be able to resolve its IDs without a row
         """
         self._remember(prefix, dict.fromkeys(uuids))
 
     def numbers(self, prefix: str, uuids: Iterable[str | None]) -> dict[str, int]:
-        """Return {uuid: number}; tags are stored by number."""
+        """Return {UUID: number}; rows of tags refer to the number."""
         wanted = [uuid for uuid in uuids if uuid]
         known = self._known.get(prefix) or {}
         found = {uuid: number for uuid in wanted if (number := known.get(uuid)) is not None}
@@ -80,7 +80,7 @@ class Ids:
         self._known[prefix] = {**known, **added} if len(known) < MAX_CACHED else {**added}
 
     def uuids(self, prefix: str, given: Collection[str], name: str | None = None) -> list[str]:
-        """Return the UUIDs of IDs in a request, in their order. The lookup of the resource checks its visibility.
+        """Return the UUIDs of IDs in a request, in their order. Does not check if the caller may see the resources.
 
         :raises Ec2Error: an ID is malformed, of another kind, or unknown
         """
@@ -88,7 +88,7 @@ class Ids:
         found = {digits: self._found[prefix, digits] for digits in wanted if (prefix, digits) in self._found}
         if missing := [digits for digits in wanted if digits not in found]:
             found |= (added := db.uuids(self._db, prefix, missing))
-            if prefix not in CHOSEN:     # not for CHOSEN: a concurrent transaction may still commit an older row
+            if prefix not in CHOSEN:     # do not cache CHOSEN: a concurrent transaction may commit an older row
                 kept = self._found if len(self._found) < MAX_CACHED else {}
                 self._found = {**kept, **{(prefix, digits): uuid for digits, uuid in added.items()}}
         for shown, digits in zip(given, wanted):
@@ -134,5 +134,5 @@ def forms_of_image(field: str) -> Callable[[dict[str, Any]], list[str]]:
 
 
 def derived(*parts: str) -> str:
-    """Derive a UUID for a resource that its service identifies by name."""
+    """Return digits that stand for the UUID of a resource that its service identifies by name."""
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()

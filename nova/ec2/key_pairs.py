@@ -18,7 +18,7 @@ from nova.json_types import JsonDocument
 
 # first word of a public key: type in EC2
 KEY_TYPES = {'ssh-rsa': 'rsa', 'ssh-ed25519': 'ed25519'}
-FINGERPRINT = 'fingerprint'               # internal attribute of a created key: its fingerprints in both APIs
+FINGERPRINT = 'fingerprint'               # internal attribute of a generated key: its fingerprints in both APIs
 
 
 def _key_type(public_key: str) -> str | None:
@@ -26,7 +26,7 @@ def _key_type(public_key: str) -> str | None:
 
 
 def fingerprint(public_key: str) -> str | None:
-    """Return the fingerprint of an imported key as in EC2; None for other types of keys.
+    """Return EC2's fingerprint of an imported public key, or None if the type is neither Ed25519 nor RSA.
 
     Ed25519: SHA-256 of the OpenSSH key in base64. RSA: MD5 of the public key in DER.
     """
@@ -46,7 +46,7 @@ def fingerprint(public_key: str) -> str | None:
 
 
 def _of_private_key(text: str) -> str:
-    """Return the fingerprint of a created RSA key: SHA-1 of the private key in DER, as in EC2."""
+    """Return EC2's fingerprint of a generated RSA key: SHA-1 of the private key in DER."""
     key = serialization.load_pem_private_key(text.encode(), None)
     return hashlib.sha1(key.private_bytes(
         serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),

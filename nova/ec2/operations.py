@@ -1,4 +1,4 @@
-"""Operation (row) and Request types of the EC2 API."""
+"""Types of the EC2 API: Operation (a row of the table of operations) and Request."""
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from nova.runtime import queues
 
 PAGE = 1000                       # items of one page of a service's list
 MAX_SINGLE_READS = 8              # maximum number of resources that are read one by one instead of as a list
-# prefix of IDs that the metadata service or images show before a request lists them: (service, list). For instances see
-# nova.db.ec2.ids
+# {prefix: (service, list)} of IDs that the metadata service or images may show before a request lists the resources.
+# Instances: see nova.db.ec2.ids
 SHOWN_BEFORE = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'snap': ('volume', 'snapshots'),
                 'subnet': ('network', 'subnets')}
 MAX_WAITS = 8                    # maximum requests of a process that wait for a server; one project may have half
@@ -45,7 +45,7 @@ class Bundles:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Argument of the handlers.
+    """Request to the EC2 API, the first argument of handlers.
 
     caller       the services of the cloud, called as the user
     ids          converter of EC2 IDs
@@ -56,7 +56,7 @@ class Request:
     bundles      see Bundles; None: bundles are not supported
     waits        limit on requests that wait for a server, see ``waits``
     fragments    cache of XML responses
-    own_network  the embedded network service serves metadata to guests
+    own_network  whether the embedded network service serves metadata to guests
     began        monotonic start time
     """
 
@@ -88,7 +88,7 @@ class Request:
         return self.caller.call(service, method, path, body, query, headers, hidden)
 
     def writes(self) -> None:
-        """Must be called before each write to tables of the EC2 API; ends a dry run."""
+        """Announce a write to tables of the EC2 API: handlers call this before each write; it ends a dry run."""
         self.caller.writes()
 
     def uuid(self, prefix: str, shown: str) -> str:
@@ -98,8 +98,8 @@ class Request:
     def uuids(self, prefix: str, given: Collection[str]) -> list[str]:
         """Return the UUIDs of IDs in a request, see ``ids.Ids.uuids``.
 
-        Guests and images may show an ID that no request has used. Such an ID is searched in the list of visible
-        resources; if digits collide, the oldest resource has the ID.
+        Guests and images may show an ID before the API has stored it. Such an ID is searched in the list of visible
+        resources. If several resources have the same digits, the ID means the oldest one.
         """
         try:
             return self.ids.uuids(prefix, given)
@@ -121,7 +121,7 @@ class Request:
             return dict(self.call(service, 'GET', path.format(self.uuid(prefix, shown))))
 
     def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[Any]:
-        """Return detailed items: at least those with the requested IDs, default all.
+        """Return detailed items: at least the requested ones, or all items if no IDs are requested.
 
         :param noun: used for the path, the key of the list and, without its s, the key of one item
         :raises Ec2Error: a requested item does not exist
@@ -146,7 +146,7 @@ class Request:
             document = self.call(service, 'GET', path, query={**(query or {}), **place}, headers=headers)
             rows = document[key]
             found += rows
-            links = document.get(f'{key}_links') or []          # those of networks have the previous page, too
+            links = document.get(f'{key}_links') or []          # the network service also links the previous page
             more = 'next' in document or any(link['rel'] == 'next' for link in links)
             whole = not rows or len(rows) < PAGE and not more
             if whole or enough(rows[-1]):
@@ -154,7 +154,7 @@ class Request:
             place = {'limit': PAGE, 'marker': rows[-1]['id']}
 
 
-Structure = dict[str, Any]        # a parameter with members, by the names of the model
+Structure = dict[str, Any]        # {name in the model: value} of a structured parameter
 
 
 class Tag(TypedDict, total=False):
@@ -178,7 +178,7 @@ class Filter(TypedDict, total=False):
     Values: list[str]
 
 
-# Supported parameters of all operations. Those with Any have other types in operations on attributes.
+# Supported parameters of all operations. Any: the type in operations on attributes differs from the usual type.
 Given = TypedDict('Given', {
     'AllAvailabilityZones': bool, 'AllRegions': bool, 'AllocationId': str, 'AllocationIds': list[str],
     'AllowReassociation': bool, 'Architecture': str, 'AssociatePublicIpAddress': bool, 'AssociationId': str,
@@ -224,8 +224,8 @@ class Operation:
     """One operation.
 
     name       name in EC2's documentation
-    handler    (request, given) -> values of the response; keys are names of the model
-    takes      supported parameters (names of the model); others are refused
+    handler    (request, given) -> values of the response; keys are names in botocore's model
+    takes      supported parameters (names in the model); others are refused
     ignores    accepted parameters without effect
     makes      created resource, a key of errors.QUOTA
     """

@@ -52,7 +52,7 @@ def remote(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, bus:
 
 
 def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> operations.Bundles | None:
-    """Return the decrypter of bundled images for the EC2 API: the certificate service, or None."""
+    """Return the client of nova-cert that decrypts bundled images, or None if nova-cert is not used."""
     if bus is None or not conf.api.nova_network_resources:
         return None
     cert = optional_parts.certificates('[api] nova_network_resources').client(bus)

@@ -1,6 +1,6 @@
 """EC2 query protocol: parsing of request parameters, and XML responses.
 
-Field names, types and positions come from botocore's service model of EC2. Missing values are omitted.
+Field names, types and positions come from botocore's service model of EC2. Responses omit fields without a value.
 """
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 # value of a parameter, and parameters, by the names of the model
 Value: TypeAlias = str | int | bytes | datetime.datetime | list['Value'] | dict[str, 'Value']
 Parameters = dict[str, Value]
-Tree: TypeAlias = str | dict[str, 'Tree']          # parameters of a request by the parts of their names
+Tree: TypeAlias = str | dict[str, 'Tree']          # {part of a parameter name: value or subtree}
 
 VERSION = '2016-11-15'
 MAX_PARAMETERS = 2000
 MAX_NAME_LEVELS = 8                  # levels of a parameter name such as BlockDeviceMapping.1.Ebs.VolumeSize
 MAX_ITEMS = 1000                    # items of a list
-# Additional members of shapes: {shape: {member: its description}}.
+# Members added to shapes of the model: {shape: {member: its description}}.
 CATEGORY: Final = 'InstanceCategory'
 ADDED = {
     **{f'{action}Request': {CATEGORY: {'shape': 'String', 'locationName': CATEGORY}} for action in (
@@ -42,7 +42,7 @@ _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]'
 _NOT_PLAIN = re.compile('[&<>]|' + _NOT_XML.pattern)
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _NAMES: dict[str, dict[str, tuple[str, Shape]]] = {}       # see _names_of; shape names are unique in the model
-# Parameters of every request that do not belong to an operation.
+# Parameters that every operation accepts.
 COMMON = frozenset({'Action', 'Version', 'AWSAccessKeyId', 'SignatureVersion', 'SignatureMethod', 'Signature',
                     'Timestamp', 'Expires', 'SecurityToken'})
 
@@ -51,7 +51,7 @@ COMMON = frozenset({'Action', 'Version', 'AWSAccessKeyId', 'SignatureVersion', '
 def service() -> ServiceModel:
     """Return the service model of EC2, a botocore.model.ServiceModel.
 
-    Loaded by the first request in about 0.1 s, so that clouds without EC2 clients save the memory.
+    The first request loads it in about 0.1 s, so that clouds without EC2 clients save the memory.
     """
     from botocore import loaders
     from botocore import model
@@ -62,7 +62,7 @@ def service() -> ServiceModel:
 
 
 def parse(operation: str, pairs: Iterable[tuple[str, str]]) -> Parameters:
-    """Parse the parameters of a request; the keys are names of the model.
+    """Parse the parameters of a request; the keys of the result are names in the model.
 
     :param operation: name in the model
     :param pairs: names and values as received
@@ -117,7 +117,7 @@ def _structure(shape: StructureShape, tree: Tree, where: str) -> Parameters:
 
 
 def _names_of(shape: StructureShape) -> dict[str, tuple[str, Shape]]:
-    """Return {name in a request: (name in the model, shape)} of the members of a structure."""
+    """Return {name in requests: (name in the model, shape)} of the members of a structure."""
     found = _NAMES.get(shape.name)
     if found is None:
         found = _NAMES[shape.name] = {
@@ -145,7 +145,7 @@ def _value(shape: Shape, below: Tree, where: str) -> Value:
 
 
 def _list(shape: ListShape, below: Tree, where: str) -> list[Value]:
-    if isinstance(below, str):                       # libcloud sends a single key pair this way, and EC2 accepts it
+    if isinstance(below, str):                       # EC2 accepts a single item without an index, as libcloud sends it
         below = {'1': below}
     if not isinstance(below, dict):
         raise errors.invalid(where, below)
@@ -215,7 +215,7 @@ def answer(operation: str, values: JsonDocument, request_id: str, version: str =
 
 
 def item(operation: str, name: str, value: JsonDocument) -> xml_cache.XmlFragment:
-    """Return the XML of a list item, which may replace the item in the values of a response.
+    """Return the XML of a list item; the values of a response may contain it in place of the item.
 
     :param name: name of the list in the model
     """
@@ -262,8 +262,8 @@ def _text(root: etree.Element) -> bytes:
     return _DECLARATION.encode() + bytes(etree.tostring(root, encoding='utf-8'))
 
 
-# A response may have 100,000 elements. Each shape has a writer with prepared tags that appends text; building an
-# element tree took half of the time of a large response.
+# A response may have 100,000 elements, and building an element tree took half of the time of a large response.
+# Therefore each shape has a writer, which prepares its tags once and appends text.
 _Out = list[str]
 _Writer = Callable[[_Out, Any], None]
 
@@ -294,7 +294,7 @@ class _Structure:
                 out.append(closed)
 
     def _member(self, name: str) -> tuple[str, str, _Writer]:
-        member = self._shape.members[name]                   # a KeyError is a name that the model does not have
+        member = self._shape.members[name]                   # KeyError: a handler used a name that the model lacks
         self._members[name] = found = _tagged(member, name)
         return found
 

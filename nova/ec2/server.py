@@ -1,4 +1,4 @@
-"""Servers of the compute API with the fields that the EC2 API reads. Fields of administrators may be missing."""
+"""Type of a server in the compute API, with the fields that the EC2 API reads. Only administrators get all fields."""
 from typing import Any, TypedDict
 
 Server = TypedDict('Server', {

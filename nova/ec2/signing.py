@@ -76,8 +76,8 @@ def signed_of(environ: WSGIEnvironment, body: bytes, pairs: Pairs) -> SignedRequ
 def _covered(headers: dict[str, str], params: dict[str, str], names: str, in_url: bool) -> dict[str, str]:
     """Return the headers that Keystone needs to check a signature of version 4, with capitalized names.
 
-    Keystone only reads X-Amz-Date, so it is set from Date if necessary. It is not a signed header, but the date of the
-    string to sign.
+    Keystone reads only X-Amz-Date, so a missing X-Amz-Date is set from Date. It need not be a signed header, because it
+    is the date in the string to sign.
 
     :raises Ec2Error: see ``aws_signatures.covered``
     """
@@ -87,7 +87,7 @@ def _covered(headers: dict[str, str], params: dict[str, str], names: str, in_url
         raise errors.Ec2Error('SignatureDoesNotMatch', error.message, 403) from None
     if 'X-Amz-Date' not in params:
         sent.setdefault('x-amz-date', aws_signatures.date_of(headers))
-    for name in ('authorization', 'user-agent'):           # Keystone omits the port for old Boto versions
+    for name in ('authorization', 'user-agent'):           # Keystone detects version 4 and old Boto clients by them
         if name in headers:
             sent.setdefault(name, headers[name][:aws_signatures.MAX_BYTES])
     return {'-'.join(part.capitalize() for part in name.split('-')): value.encode('utf-8', 'replace').decode()

@@ -1,6 +1,7 @@
-"""Tags: metadata of instances, volumes and snapshots; rows of the API database for other resources.
+"""Tags of resources.
 
-Keys that the metadata of those services does not allow are rows of the API database too.
+Tags of instances, volumes and snapshots are items of their metadata. Tags of other resources, and tags with keys that
+are invalid in metadata, are rows of the API database.
 """
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
@@ -25,17 +26,17 @@ KEY_LENGTH, VALUE_LENGTH = 127, 255
 MAX_TAGS = 50                              # tags of one request
 HIDDEN = db.HIDDEN                         # prefix of internal keys in metadata
 TEMPLATE = HIDDEN + 'launch-template'       # metadata item of a server: ID and version of its launch template
-TEMPLATE_TAGS = ('aws:ec2launchtemplate:id', 'aws:ec2launchtemplate:version')      # as EC2 shows them
-# metadata keys that are not tags, because they require session tokens for the metadata service
+TEMPLATE_TAGS = ('aws:ec2launchtemplate:id', 'aws:ec2launchtemplate:version')      # tags that show it
+# metadata keys that are never tags: they configure the access of the guest to the metadata service
 PROTECTED = frozenset({tokens.PROPERTY, tokens.HOPS})
-_METADATA_KEY = re.compile(params.METADATA_KEY)       # of the compute API and Cinder
-# prefix: (service, path of the metadata, key of its document)
+_METADATA_KEY = re.compile(params.METADATA_KEY)       # keys in the compute API and Cinder
+# {prefix: (service, path of the metadata, key of its document)}
 METADATA = {
     'i': ('compute', '/servers/{}/metadata', 'metadata'),
     'vol': ('volume', '/volumes/{}/metadata', 'metadata'),
     'snap': ('volume', '/snapshots/{}/metadata', 'metadata'),
 }
-# prefix: (name of the resource type, service, path to check its visibility); no service: a resource of the EC2 API
+# {prefix: (name of the resource type, service or '' for a resource of the EC2 API, path to check its visibility)}
 TYPES = {
     'i': ('instance', 'compute', '/servers/{}'), 'ami': ('image', 'image', '/images/{}'),
     'vol': ('volume', 'volume', '/volumes/{}'), 'snap': ('snapshot', 'volume', '/snapshots/{}'),
@@ -49,7 +50,7 @@ TYPES = {
 
 
 def shown(values: Mapping[str, str] | None) -> list[dict[str, str]]:
-    """Return the tags in a mapping in the form of a response."""
+    """Convert {key: value} to the form of a response, [{'Key', 'Value'}]."""
     found = {key: str(value) for key, value in (values or {}).items() if not _hidden(key)}
     found |= zip(TEMPLATE_TAGS, str((values or {}).get(TEMPLATE, '')).split())
     return [{'Key': key, 'Value': value} for key, value in sorted(found.items())]
@@ -123,7 +124,7 @@ def put_rows(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str,
 
 
 def _when_built(req: operations.Request, prefix: str, uuid: str, write: Callable[[], object]) -> None:
-    """Write metadata of a server; wait for the end of its build, because clients tag new instances."""
+    """Write metadata. If a server is still being built, wait and write again, because clients tag new instances."""
     try:
         write()
     except errors.ServiceRefused as refused:
@@ -140,7 +141,7 @@ def forget(req: operations.Request, prefix: str, uuid: str) -> None:
 
 
 def of(req: operations.Request, prefix: str, uuids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """Return {uuid: tags} of resources with tags in the API database."""
+    """Return {uuid: tags in the API database} of these resources."""
     numbers = req.ids.numbers(prefix, uuids)
     found = db.of(req.api_db, req.project_id, list(numbers.values()))
     return {uuid: shown(found.get(number)) for uuid, number in numbers.items()}
@@ -155,7 +156,7 @@ def attributes_of(req: operations.Request, prefix: str, uuids: Sequence[str]) ->
 
 
 def attribute(req: operations.Request, prefix: str, uuids: Sequence[str], name: str) -> dict[str, str]:
-    """Return {uuid: value} of an internal attribute, of resources that have it.
+    """Return {uuid: value} of an internal attribute, for the resources that have it.
 
     :param name: name without HIDDEN
     """
@@ -177,7 +178,7 @@ def remove_attribute(req: operations.Request, prefix: str, uuid: str, name: str)
 
 
 def merged(metadata: Mapping[str, str] | None, rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the tags of a resource with metadata: its items, and its tags in the API database."""
+    """Return the tags of a resource with metadata: its metadata items and its tags in the API database."""
     return sorted([*shown(metadata), *rows], key=lambda tag: tag['Key'])
 
 
@@ -198,7 +199,7 @@ def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
     return prefix, uuid
 
 
-# prefix of resources without a service: function(request, uuid) -> True if the project owns it
+# {prefix of resources of the EC2 API: function(request, uuid) -> True if the project owns the resource}
 _OWN: dict[str, Callable[[operations.Request, str], bool]] = {
     'igw': lambda req, uuid: vpcs.exists(req.api_db, 'igw', req.project_id, uuid),
     'rtb': lambda req, uuid: vpcs.exists(req.api_db, 'rtb', req.project_id, uuid),

@@ -1,4 +1,4 @@
-"""Unsupported operations of EC2, with the reason. Unlisted names are invalid actions."""
+"""Unsupported operations of EC2, with the reason. Names outside of this table are answered with InvalidAction."""
 # (reason, names)
 REASONS = (
     ('Spot instances are not supported.',

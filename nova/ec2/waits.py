@@ -11,13 +11,13 @@ from nova.ec2.server import Server
 
 _Result = TypeVar('_Result')
 IMAGE_TASKS = 'image_'                 # prefix of the task states of a server whose image is created
-WAIT_S, POLL_INTERVAL_S = 20, 0.2          # maximum seconds of a request, less than client timeouts; polling interval
+WAIT_S, POLL_INTERVAL_S = 20, 0.2          # maximum seconds of a request (below client timeouts), seconds between polls
 
 
 def when_idle(req: operations.Request, server_id: str, change: Callable[[], _Result]) -> _Result:
-    """Call a function that changes a server; while an image of the server is created, wait and call it again.
+    """Call a function that changes a server. If an image of the server is being created, wait and call it again.
 
-    EC2 allows such changes during the creation of an image, and its clients send them.
+    The compute API refuses changes while it creates an image, but EC2 allows them and its clients send them.
     """
     try:
         return change()
@@ -34,7 +34,7 @@ def _task(req: operations.Request, server_id: str) -> str:
 
 @contextlib.contextmanager
 def slot(req: operations.Request) -> Iterator[None]:
-    """Reserve the wait of a request before it changes anything.
+    """Reserve one of the limited waits for a request, before the request changes anything.
 
     :raises Ec2Error: too many requests wait
     """
@@ -60,7 +60,7 @@ def wait(req: operations.Request, server_id: str, reached: Callable[[Server], bo
 
 
 def poll(req: operations.Request, server_id: str, reached: Callable[[Server], bool]) -> bool:
-    """Return True if a server reaches a condition, False at the timeout. The caller holds a slot.
+    """Return True if a server reaches a condition, False at the timeout. The caller has entered ``slot``.
 
     :param reached: predicate of the server's document
     """

@@ -1,6 +1,6 @@
 """Cache of XML fragments of responses.
 
-An instance has about 40 elements. Formatting them takes longer than a cache lookup by their data (ADR 0018).
+An instance has about 40 elements. A lookup by a digest of their data is faster than formatting them (ADR 0018).
 """
 import collections
 from collections.abc import Callable
@@ -33,9 +33,9 @@ class XmlCache:
         self._lock = threading.Lock()
 
     def get(self, facts: F, write: Callable[[F], XmlFragment]) -> XmlFragment:
-        """Return the fragment for some data.
+        """Return ``write(facts)``, from the cache if possible.
 
-        :param facts: JSON-able; all data that ``write`` depends on
+        :param facts: all data that ``write`` depends on; can be dumped as JSON
         """
         key = hashlib.sha256(orjson.dumps(facts)).digest()
         with self._lock:

@@ -1,7 +1,7 @@
 """Sockets, cores and threads of a guest.
 
 Source: https://specs.openstack.org/openstack/nova-specs/specs/juno/implemented/virt-driver-vcpu-topology.html. The
-flavor sets limits and preferences (``hw:cpu_max_sockets``, ``hw:cpu_sockets``, …, the same for cores and threads). The
+flavor sets limits (``hw:cpu_max_sockets``) and preferences (``hw:cpu_sockets``) of sockets, cores and threads. The
 image may lower the limits and choose other preferences within them.
 """
 import math
@@ -21,15 +21,15 @@ def choose(vcpus: int, specs: Mapping[str, str] | None, properties: Mapping[str,
            topology: numa.GuestTopology | None = None) -> dict[str, int]:
     """Return {'sockets', 'cores', 'threads'}. Their product is the number of vCPUs, or its maximum with hot-plug.
 
-    Within the limits, the order of choice is: most preferences, then most sockets, then most cores. The threads of a
-    pinned guest match those of its CPUs, so that guest siblings are host siblings. A guest without pinning has one
-    thread for each core unless more are requested.
+    Within the limits, the topology with the most satisfied preferences is chosen, then the most sockets, then the most
+    cores. Threads of a pinned guest correspond to threads of the host's cores. A guest without pinning has one thread
+    for each core unless more are requested.
     :param specs: extra specs of the flavor
     :param topology: the pinned GuestTopology, or None
     :raises InvalidInput: a value is malformed, the image exceeds the flavor's limits, or no such product exists
     """
     requested = guest_request.Requested(specs, properties)
-    # the topology includes vCPUs that may be hot-plugged later
+    # include vCPUs that may be hot-plugged later
     vcpus = max(vcpus, growth.of_specs(specs)[0])
     if vcpus > cpus.LIMIT:
         raise exception.InvalidInput(reason=f'{vcpus} vCPUs are more than {cpus.LIMIT}.')
@@ -61,7 +61,7 @@ def _limit(requested: guest_request.Requested, part: str) -> int:
 
 
 def _preferred(requested: guest_request.Requested, limits: dict[str, int]) -> dict[str, int | None]:
-    """Return {part: number or None}; preferences of the image replace all those of the flavor."""
+    """Return {'sockets', 'cores', 'threads': preferred number or None}; any image preference discards the flavor's."""
     flavor, image = ({part: _number(f'cpu_{part}', read(f'cpu_{part}')) for part in PARTS}
                      for read in (requested.flavor, requested.image))
     for values, whose in ((flavor, "flavor's hw:"), (image, "image's hw_")):
@@ -81,7 +81,7 @@ def _number(name: str, text: str | None) -> int | None:
 
 
 def _pinned_threads(topology: numa.GuestTopology | None) -> int | None:
-    """Return the threads for each core that fit all cells of a pinned guest, or None without pinning."""
+    """Return the number of threads for each core that fits all cells of a pinned guest, or None without pinning."""
     found = [cell.cpu_topology['threads'] for cell in topology.cells if cell.cpu_topology] if topology else []
     return math.gcd(*found) if found else None
 

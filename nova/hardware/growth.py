@@ -1,6 +1,6 @@
-"""Hot-plug of CPUs and memory: the maximum in a flavor, and the resizes within it.
+"""Hot-plug of CPUs and memory: a running guest can be resized up to the maximum in its flavor.
 
-``hw:max_vcpus`` and ``hw:max_mem_mb`` are rows of guest_option_rows.py; ADR 0023 has the reasons.
+The extra specs ``hw:max_vcpus`` and ``hw:max_mem_mb`` set the maximum. ADR 0023 explains the design.
 """
 from collections.abc import Mapping
 import re
@@ -14,13 +14,13 @@ from nova.objects.flavor import Flavor
 VCPUS, MEMORY = 'max_vcpus', 'max_mem_mb'
 # MiB: Linux adds memory in aligned blocks of this size (x86: SECTION_SIZE_BITS is 27)
 BLOCK_MB = 128
-# maximum memory modules added between two starts of a guest; each resize adds one
+# maximum of hot-plugged memory modules until the guest restarts; each resize adds one module
 SLOTS = 16
 # maximum vCPUs of QEMU's PC machines without an interrupt-remapping IOMMU
 MAX_VCPUS = 255
-# extra specs that can change while the guest runs
+# prefix of extra specs that can change while the guest runs
 LIMITS = 'quota:disk_'
-# flavor sizes that a running guest keeps
+# fields of a flavor that must not change while the guest runs
 _STAYS = ('root_gb', 'ephemeral_gb', 'swap')
 
 
@@ -33,7 +33,7 @@ def maximum(settings: Mapping[str, str]) -> tuple[int, int]:
 
 
 def of_specs(specs: Mapping[str, str] | None) -> tuple[int, int]:
-    """Return the maximum as ``maximum`` for the extra specs of a flavor."""
+    """Return the maximum (vCPUs, MiB of memory) in the extra specs of a flavor, 0 if not set."""
     return maximum({name: (specs or {}).get(f'hw:{name}', '0') for name in (VCPUS, MEMORY)})
 
 
@@ -62,7 +62,7 @@ def check(flavor: Flavor, properties: Mapping[str, str] | None, topology: numa.G
 
 
 def while_running(old: Flavor, new: Flavor) -> bool:
-    """Tell whether a running guest can be resized between these flavors; the new one is valid."""
+    """Tell whether a running guest can be resized between these flavors. The new flavor has been checked."""
     vcpus, memory_mb = of_specs(old.get('extra_specs'))
     if not vcpus and not memory_mb or pci.requested(old):
         return False
@@ -75,12 +75,12 @@ def while_running(old: Flavor, new: Flavor) -> bool:
 
 
 def _kept(flavor: Flavor) -> dict[str, str]:
-    """Return the extra specs that a running guest keeps: all except the limits of local disks."""
+    """Return the extra specs that must not change while the guest runs: all except the limits of local disks."""
     return {name: value for name, value in (flavor.get('extra_specs') or {}).items() if not name.startswith(LIMITS)}
 
 
 def limits(flavor: Flavor) -> dict[str, str]:
-    """Return the settings (guest_options.settings) that are limits of local disks."""
+    """Return the limits of local disks in a flavor, with the names of guest_options.settings."""
     return {name.replace(':', '_'): str(value) for name, value in (flavor.get('extra_specs') or {}).items()
             if name.startswith(LIMITS)}
 

@@ -1,13 +1,13 @@
-"""Table of all extra specs and image properties that the compute API knows, one row each.
+"""Table of the extra specs and image properties that the compute API knows. guest_options.py reads it.
 
 Names and values: https://docs.openstack.org/nova/latest/configuration/extra-specs.html,
 https://docs.openstack.org/glance/latest/admin/useful-image-properties.html and Glance's metadata definitions. Traits:
-https://docs.openstack.org/os-traits/latest/reference/traits.html. guest_options.py reads the table.
+https://docs.openstack.org/os-traits/latest/reference/traits.html.
 """
 from collections.abc import Mapping
 import dataclasses
 
-# implementer of a row
+# component that implements a row
 GUEST = 'the driver, in the guest'
 PLACE = 'the scheduler'
 CREATE = 'the compute API'
@@ -15,7 +15,7 @@ COMPUTE = 'the compute service'
 FACT = 'no service: it only describes the image'
 REFUSED = 'no service: the API refuses it'
 
-# trait of hosts that implement every GUEST row that names no other trait
+# trait of hosts that implement all GUEST rows without another trait
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
 # trait of hosts that verify image signatures
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'
@@ -33,7 +33,7 @@ class Option:
     spec      pattern of the extra spec's key, or None
     prop      pattern of the image property's name, or None
     values    pattern of the values
-    by        implementer
+    by        component that implements it
     meaning   description of the value, without a final dot
     traits    {pattern of values: required trait of the host}; only for GUEST
     refused   {pattern of values: reason of the refusal, a sentence}
@@ -60,7 +60,7 @@ BUSES = 'fdc|ide|sata|scsi|usb|virtio|none'
 CLASS = r'(CUSTOM_[A-Z0-9_]+|[A-Z][A-Z0-9_]*)'
 GROUP = r'([1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?'
 PAGE_SIZE = r'(?i:any|small|large|[0-9]+ ?([kmgt]i?b?)?)'
-# pattern of namespaces with complete lists of keys in this table
+# pattern of the namespaces of extra specs with all their keys in this table
 NAMESPACES = ('accel|aggregate_instance_extra_specs|capabilities|hw|hw_rng|hw_video|os|pci_passthrough|quota|'
               f'resources{GROUP}|trait{GROUP}|vmware')
 _ENABLED = {TRUE: ALL_OPTIONS}
@@ -72,7 +72,7 @@ def _traits(prefix: str, *values: str) -> dict[str, str]:
 
 
 def _hw(name: str, values: str, by: str, meaning: str, **more: Mapping[str, str]) -> Option:
-    """Return a row of the extra spec hw:name and the image property hw_name."""
+    """Return the row of the extra spec hw:NAME and the image property hw_NAME."""
     return Option(name, f'hw:{name}', f'hw_{name}', values, by, meaning, **more)
 
 

@@ -1,7 +1,7 @@
-"""Guest options of a flavor and an image, by the table of guest_option_rows.py.
+"""Guest options: extra specs of flavors and properties of images. guest_option_rows.py has the table of all options.
 
-Every extra spec and property of the table is implemented or refused. The API refuses options without an implementation
-(``check``), the scheduler avoids hosts without it (``traits``), and drivers get the ``settings``.
+Every option in the table is implemented or refused. The API refuses options without an implementation (``check``), the
+scheduler excludes hosts without the required traits (``traits``), and drivers read the ``settings``.
 """
 from collections.abc import Iterator, Mapping
 import functools
@@ -16,8 +16,8 @@ from nova.objects import Instance
 from nova.objects.flavor import Flavor
 
 TRUE, FALSE = 'true', 'false'
-ONLY_UEFI = ('aarch64', 'arm64')         # architectures without other firmware
-# settings that the machine type pc does not support
+ONLY_UEFI = ('aarch64', 'arm64')         # architectures without a BIOS
+# settings that the machine type "pc" does not support
 MODERN = ('viommu_model', 'mem_encryption')
 
 Specs = Mapping[str, str] | None
@@ -28,7 +28,7 @@ Specs = Mapping[str, str] | None
 def check_specs(specs: Mapping[str, str]) -> None:
     """Check extra specs against the documented namespaces and values.
 
-    Keys of other namespaces and unknown keys without a namespace are not checked.
+    Keys outside of rows.NAMESPACES are not checked if the table does not have them.
     :raises BadRequest: a key or value is unknown
     """
     for key, value in specs.items():
@@ -53,7 +53,7 @@ def _row(kind: str, key: str) -> rows.Option | None:
 
 
 def _closed(key: str) -> bool:
-    """Tell whether a key is in a namespace with a complete list of keys."""
+    """Tell whether a key is in a namespace with all its keys in the table."""
     return re.fullmatch(f'(?:{rows.NAMESPACES}):.*', key, re.DOTALL) is not None
 
 
@@ -131,7 +131,7 @@ def settings_of(server: Instance) -> dict[str, str]:
 
 
 def traits(specs: Specs, properties: Specs) -> frozenset[str]:
-    """Return the traits that the options of a flavor and an image need, except the traits that they name."""
+    """Return the host traits that the options of a flavor and an image require implicitly, without trait:NAME keys."""
     found = set()
     for _whose, row, _key, value in _given(specs, properties):
         if row.traits:
@@ -182,10 +182,10 @@ def _refusal(reason: str) -> exception.InvalidInput:
 
 Settings = Mapping[str, str]             # {name of a row: text}, see ``settings``
 
-MAX_SERIAL_PORTS = 4                    # maximum of a PC
+MAX_SERIAL_PORTS = 4                    # a PC has at most four
 PERIODS = range(1000, 1000001)           # microseconds, bounds of libvirt
 MIN_QUOTA_US = 1000                       # microseconds, bound of libvirt; -1: unlimited
-SHARES = range(2, 262145)                # bounds of the kernel
+SHARES = range(2, 262145)                # bounds of the Linux kernel
 WITHOUT_MEMORY = ('virtio', 'none', 'bochs')         # graphics devices
 _Q35 = re.compile('(pc-)?q35')
 

@@ -1,4 +1,4 @@
-"""Guest resources of a host's cells: options that reserve CPUs and pages."""
+"""NUMA topology of a host, restricted by the options that reserve CPUs and memory pages."""
 import dataclasses
 import re
 from collections.abc import Collection, Iterable
@@ -15,7 +15,9 @@ _RESERVED = re.compile(r'node:([0-9]{1,4}),\s*size:([^,]+),\s*count:([0-9]{1,12}
 
 
 def reserved_pages(values: Iterable[str]) -> dict[int, dict[int, int]]:
-    """Return {cell id: {KiB: pages}} of ``reserved_huge_pages``: ``node:0,size:2048,count:64``, in KiB or with unit.
+    """Parse ``reserved_huge_pages`` (``node:0,size:2048,count:64``; size in KiB or with a unit).
+
+    :returns: {cell id: {KiB: pages}}
 
     :raises ValueError: a value is malformed
     """
@@ -30,7 +32,7 @@ def reserved_pages(values: Iterable[str]) -> dict[int, dict[int, int]]:
 
 
 def configured(host: numa.HostTopology | None, conf: cfg.ConfigOpts) -> numa.HostTopology | None:
-    """Return the HostTopology restricted by the options, or None.
+    """Return the HostTopology restricted by the options, or None if the host has none.
 
     :raises InvalidOption: an option is malformed, or options contradict each other
     """
@@ -51,9 +53,9 @@ def shared_count(host: numa.HostTopology) -> int:
 
 
 def with_pages(host: numa.HostTopology, usable: Collection[int]) -> numa.HostTopology:
-    """Return the HostTopology with the smallest pages and large pages of usable sizes.
+    """Return the HostTopology without large pages of unusable sizes.
 
-    :param usable: sizes in KiB
+    :param usable: sizes of large pages in KiB
     """
     def kept(cell: numa.HostCell) -> tuple[numa.Pages, ...]:
         pages = sorted(cell.mempages, key=lambda each: each.size_kb)
@@ -78,15 +80,14 @@ def mounted_pages(mounts: str, meminfo: str) -> frozenset[int]:
 
 
 def unused(host: numa.HostTopology) -> numa.HostTopology:
-    """Return the HostTopology without guests."""
+    """Return the HostTopology as if the host had no guests."""
     return dataclasses.replace(host, cells=tuple(dataclasses.replace(
         cell, cpu_usage=0, memory_usage=0, pinned_cpus=frozenset(),
         mempages=tuple(dataclasses.replace(pages, used=0) for pages in cell.mempages)) for cell in host.cells))
 
 
 def of_cells(texts: Iterable[str]) -> numa.HostTopology:
-    """Return the HostTopology of cells written as ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``, CPUs numbered
-    consecutively.
+    """Parse a HostTopology; each cell is ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``. CPUs get consecutive numbers.
 
     :raises InvalidOption: a text is malformed
     """
@@ -109,8 +110,8 @@ def partition(host: numa.HostTopology, shared: frozenset[int] | None = None, ded
     """Return the HostTopology with partitioned CPUs and pages, without cells that have no guest CPUs.
 
     :param shared: CPUs for guests without pinning (``cpu_shared_set``), or None
-    :param dedicated: CPUs for pinning (``cpu_dedicated_set``), or None. Without both, all CPUs serve both purposes;
-        with one of them, only its purpose.
+    :param dedicated: CPUs for pinning (``cpu_dedicated_set``), or None. If both sets are None, all CPUs serve both
+        purposes. If one set is None, no CPU serves its purpose.
     :param reserved: see reserved_pages()
     :raises ValueError: the sets have a CPU in common
     """

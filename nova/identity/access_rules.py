@@ -1,6 +1,6 @@
 """Enforcement of the access rules of application credentials.
 
-A rule allows the requests of one method to one service whose path matches a pattern:
+A rule allows requests with one HTTP method to one service, if their path matches a pattern:
 
 * ``*`` and ``{name}`` match one or more characters other than a slash
 * ``**`` matches any characters
@@ -25,7 +25,7 @@ CACHED_PATTERNS = 1024
 @functools.lru_cache(CACHED_PATTERNS)
 def _compiled(pattern: str) -> Any:
     """Compile a pattern; re2 matches in linear time."""
-    import re2           # few tokens have access rules: a daemon that checks tokens does not load it at its start
+    import re2           # not at the start of each daemon that checks tokens: few tokens have access rules
 
     text, end = '', 0
     for part in _PARTS.finditer(pattern):
@@ -44,7 +44,7 @@ def check(credential: BoundCredential | None, services: Collection[str], environ
 
     :param credential: of ``TokenData``
     :param services: types of this service in the catalog
-    :param environ: of the request; a rule may name the path with or without the prefix of the API's mount
+    :param environ: of the request; the pattern may match the path with or without SCRIPT_NAME
     :raises AccessRuleViolation: no rule allows it
     """
     rules = None if credential is None else credential.get('access_rules')

@@ -1,7 +1,7 @@
 """Pool of threads for slow hashes, so that a flood of logins leaves CPU time and HTTP threads for other requests.
 
-Callers wait in one queue for each address, and the queues are served round-robin. If the pool is full, an address with
-a shorter queue displaces a caller in the longest one, which gets ServiceBusy and must retry.
+Each client address has a queue of callers, and the queues are served round-robin. If the pool is full, a caller with a
+shorter queue displaces a caller in the longest queue. The displaced caller gets ServiceBusy and must retry.
 """
 import collections
 import contextlib
@@ -21,7 +21,7 @@ Job = tuple[futures.Future[Any], Callable[[], Any]]
 
 IDLE_S = 5                   # idle time after which a thread ends
 RETRY_S = 2                  # Retry-After
-NICENESS = 5                 # niceness of the operating system's threads
+NICENESS = 5                 # nice value of the pool's threads
 
 
 def workers() -> int:
@@ -33,20 +33,20 @@ class HashPool:
     """Hash pool with fair queues.
 
     :param size: concurrent hashes
-    :param places: callers that wait or are served
+    :param places: maximum number of callers that wait or are served
     """
 
     def __init__(self, size: int, places: int) -> None:
         self._size, self._places = size, max(places, size)
         self._changed = threading.Condition()
-        # address: deque of (future, function) in their order
+        # {address: deque of (future, function), oldest first}
         self._queues: collections.OrderedDict[str, collections.deque[Job]] = collections.OrderedDict()
-        self._held = self._waiting = 0                   # callers in the pool, and those of them that wait
+        self._held = self._waiting = 0                   # callers in the pool, waiting callers
         self._threads = self._idle = 0
         queues.watch(queues.HASHES, self, lambda pool: queues.Size(pool._waiting, pool._held - pool._waiting))
 
     def check(self, address: str) -> None:
-        """Check that ``run`` would accept a caller, before any work on the request.
+        """Check that ``run`` would accept a caller, before other work is done for the request.
 
         :raises ServiceBusy: the pool is full
         """
@@ -77,14 +77,15 @@ class HashPool:
         return job.result()
 
     def _longest_queue(self, address: str) -> str | None:
-        """Return the address with the longest queue, if it has at least two more callers than this one."""
+        """Return the address with the longest queue if it has at least two more callers than the queue of ``address``.
+        """
         if not self._queues:
             return None
         longest = max(self._queues, key=lambda name: len(self._queues[name]))
         return longest if len(self._queues[longest]) > len(self._queues.get(address, ())) + 1 else None
 
     def _take_from(self, address: str) -> None:
-        """Displace the newest job of an address; its queue does not become empty."""
+        """Displace the newest job of an address. The queue keeps at least one job."""
         job, _function = self._queues[address].pop()
         self._held -= 1
         self._waiting -= 1
@@ -102,12 +103,12 @@ class HashPool:
         found = jobs.popleft()
         self._waiting -= 1
         if jobs:
-            self._queues[address] = jobs                     # move to the end
+            self._queues[address] = jobs                     # move the address to the end
         return found
 
     def _work(self) -> None:
         if concurrency.model() == 'native':
-            with contextlib.suppress(OSError):           # optional: may be forbidden
+            with contextlib.suppress(OSError):           # not necessary, and may be forbidden
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         while True:
             with self._changed:

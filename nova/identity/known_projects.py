@@ -1,4 +1,4 @@
-"""Existence check of projects in requests of administrators, to reject quotas of mistyped projects."""
+"""Checks whether a project exists, so that administrators cannot set quotas for mistyped project IDs."""
 from __future__ import annotations
 
 import logging
@@ -21,11 +21,11 @@ _ID = re.compile(r'[0-9A-Za-z_.-]{1,64}')         # format of IDs in Keystone th
 
 class Projects(typing.Protocol):
     def exists(self, ctx: nova_context.RequestContext, project_id: str) -> bool | None:
-        """Return True if a project exists; None if unknown."""
+        """Return whether a project exists, or None if unknown."""
 
 
 class Unknown:
-    """No identity service is available."""
+    """Lookup without an identity service: the existence of projects is unknown."""
 
     def exists(self, ctx: nova_context.RequestContext, project_id: str) -> bool | None:
         return None
@@ -48,7 +48,7 @@ class Embedded:
 
 
 class Keystone:
-    """Lookup with the caller's token; None for callers who may not read projects.
+    """Lookup in Keystone with the caller's token. The result is None if the caller may not read projects.
 
     :param conf: [keystone_authtoken], registered by keystonemiddleware, is read in each call
     """

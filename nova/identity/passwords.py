@@ -9,7 +9,7 @@ from nova.runtime import concurrency
 
 
 def _digest(password: str) -> bytes:
-    # bcrypt reads 72 bytes and stops at NUL; 44 characters of base64 avoid both limits.
+    # bcrypt reads at most 72 bytes and stops at NUL; the digest has 44 characters of base64.
     return base64.b64encode(hashlib.sha256(password.encode()).digest())
 
 
@@ -27,7 +27,7 @@ def matches(password: str, stored: str | None, rounds: int) -> bool:
     :param stored: result of ``hashed``, or None for an unknown user
     :param rounds: cost for an unknown user
     """
-    against = stored or bcrypt.gensalt(rounds).decode() + 31 * '.'       # well-formed, but matches no password
+    against = stored or bcrypt.gensalt(rounds).decode() + 31 * '.'       # a valid hash of no password
     found = concurrency.blocking(bcrypt.checkpw, _digest(password), against.encode())
     return found and stored is not None
 

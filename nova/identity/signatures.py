@@ -1,6 +1,6 @@
-"""Verification of EC2 signatures, versions 2 and 4, and of their age.
+"""Verification of EC2 signatures (AWS Signature Version 2 and 4) and of the age of signed requests.
 
-keystoneclient's Ec2Signer builds the strings to sign of AWS Signature Version 2 and 4.
+keystoneclient's Ec2Signer builds the strings to sign.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from keystoneclient.contrib.ec2 import utils as ec2_utils
 
-VALID = datetime.timedelta(minutes=15)        # maximum difference from the time in a request
+VALID = datetime.timedelta(minutes=15)        # maximum difference between a request's time and now
 ALGORITHM = 'AWS4-HMAC-SHA256'
 _BASIC = re.compile(r'\d{8}T\d{6}Z')
 _EXTENDED = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?')
@@ -32,13 +32,13 @@ class SignedRequest(TypedDict):
 
 
 def matches(secret: str, signed: SignedRequest) -> bool:
-    """Verify the signature of a request. Versions 0 and 1 leave parts unsigned and never match."""
+    """Verify the signature of a request. Versions 0 and 1 do not sign the whole request and never match."""
     params, headers = dict(signed['params']), _headers(signed)
     version_4 = _is_v4(params, headers)
     if version_4 and params.get('SignatureVersion') in ('0', '1', '2'):
-        return False                           # the library would verify that version, without X-Amz-Date
+        return False                           # Ec2Signer would verify that version, without X-Amz-Date
     if not version_4 and (params.get('SignatureVersion'), params.get('SignatureMethod')) != ('2', 'HmacSHA256'):
-        return False                           # the library ignores the method in the request
+        return False                           # Ec2Signer ignores SignatureMethod
     for name in ('Signature', 'X-Amz-Signature'):
         params.pop(name, None)
     if version_4 and (params.get('SignatureMethod') == 'HmacSHA1' or 'host' not in _signed_headers(params, headers)):
@@ -51,9 +51,9 @@ def matches(secret: str, signed: SignedRequest) -> bool:
 
 
 def matches_text(secret: str, text: str, signature: str) -> bool:
-    """Verify the signature of a string to sign of S3.
+    """Verify the signature of an S3 request.
 
-    :param text: version 4 if it names the algorithm, with the scope in line 3; otherwise version 2, HMAC-SHA1
+    :param text: string to sign; version 4 if it begins with ALGORITHM (line 3 is the scope), otherwise HMAC-SHA1
     """
     if text.startswith(ALGORITHM):
         key = key_of_scope(secret, ''.join(text.split('\n')[2:3]))
@@ -66,7 +66,7 @@ def matches_text(secret: str, text: str, signature: str) -> bool:
 
 
 def key_of_scope(secret: str, scope: str) -> bytes | None:
-    """Derive the version 4 key for a day, region and S3; it does not reveal the secret. None: another scope."""
+    """Derive the signing key of version 4 for a day, a region and S3; None if the scope is not of this form."""
     parts = scope.split('/')
     if len(parts) != 4 or parts[2:] != ['s3', 'aws4_request']:
         return None
@@ -77,16 +77,16 @@ def key_of_scope(secret: str, scope: str) -> bytes | None:
 
 
 def is_recent(signed: SignedRequest, now: datetime.datetime) -> bool:
-    """Return True if the signed time of a request is recent, or its expiry is in the future.
+    """Return True if the signed time of a request is recent, or the signed expiry is in the future.
 
     :param now: UTC, naive
     """
     params, headers = signed['params'], _headers(signed)
     lasts = ''
-    if _is_v4(params, headers):                # only this date is part of its string to sign
+    if _is_v4(params, headers):                # version 4 signs no other date
         made = _time(headers.get('X-Amz-Date', params.get('X-Amz-Date')))
         lasts = params.get('X-Amz-Expires', '')
-    else:                                      # version 2 signs only the parameters
+    else:                                      # version 2 signs no headers
         end = _time(params.get('Expires'))
         if end is not None:
             return now < end
@@ -108,7 +108,7 @@ def _signed_headers(params: dict[str, str], headers: dict[str, str]) -> list[str
 
 
 def _headers(signed: SignedRequest) -> dict[str, str]:
-    """Return the headers with capitalized names for Ec2Signer."""
+    """Return the headers with capitalized names, as Ec2Signer expects them."""
     return {'-'.join(part.capitalize() for part in name.split('-')): value
             for name, value in (signed.get('headers') or {}).items()}
 

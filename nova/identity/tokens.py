@@ -1,7 +1,7 @@
-"""Tokens: claims, encryption, and the key ring.
+"""Tokens: their content (claims), encryption and keys.
 
-A token is a Fernet message (AES-CBC and HMAC-SHA256) with a short JSON list. It contains the user and scope, but no
-roles and no catalog; permissions are always read from the database.
+A token is a Fernet message (AES-CBC and HMAC-SHA256) with a short JSON list. The list contains the user and scope, but
+no roles and no catalog: each validation reads the roles from the database.
 """
 import base64
 import contextlib
@@ -26,9 +26,9 @@ Renewed = Callable[[str], str | None]
 
 LOG = logging.getLogger(__name__)
 
-# Kinds of sealed text: the first field. Texts of one kind are invalid as another.
+# First field of an encrypted text: its kind (token, receipt or secret). A text is valid only as the same kind.
 FORMAT, RECEIPT, SECRET = 4, 2, 3
-MAX_LENGTH = 1024           # longer tokens are not examined
+MAX_LENGTH = 1024           # longer texts are invalid
 KEY_FILE = 'token.keys'
 STAGED = '.staged'         # suffix of the file with a key that decrypts tokens but does not encrypt new ones yet
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -41,8 +41,8 @@ class Claims:
 
     methods     how the user authenticated: password, totp, token, application_credential
     scope       'project', 'domain', 'system' or None
-    audit_ids   own ID and, for a token issued for another token, that of the other
-    trust_id    of a trust: the user is the trustor if the trust impersonates, else the trustee
+    audit_ids   audit ID and, if the token was issued for another token, the audit ID of that token
+    trust_id    ID of a trust or None; the user is the trustor if the trust impersonates, else the trustee
     """
 
     user_id: str
@@ -146,7 +146,7 @@ def new_audit_id() -> str:
 
 
 def _is_canonical(text: str) -> bool:
-    """Return True for canonical base64. Python's decoder skips invalid characters and stops at the padding."""
+    """Return True for canonical base64; Python's decoder also accepts texts with other characters or a suffix."""
     try:
         return base64.urlsafe_b64encode(base64.urlsafe_b64decode(text)).decode() == text
     except ValueError:
@@ -154,12 +154,12 @@ def _is_canonical(text: str) -> bool:
 
 
 class KeyRing:
-    """Fernet keys in a file with one key on each line, newest first. It is created if missing, and reloaded after a
-    change.
+    """Fernet keys in a file with one key on each line, newest first. A missing file is created, and a changed file is
+    reloaded.
 
-    Key rotation on hosts with copies of the file has three steps. A new key is staged: it decrypts tokens on all hosts.
-    Then it is promoted: it encrypts new tokens. Old keys are retired after their tokens have expired. All valid tokens
-    are accepted during the rotation.
+    Key rotation on hosts with copies of the file has three steps. Staging creates a new key, which hosts use only to
+    decrypt tokens. Promotion lets the new key encrypt tokens. Retirement deletes old keys after their tokens have
+    expired. During the rotation all hosts accept all valid tokens.
 
     :param directory: directory of the file, created with mode 0700. Hosts that share tokens share the file.
     :raises NovaException: the file is readable by others
@@ -175,7 +175,7 @@ class KeyRing:
 
     def _load(self) -> None:
         stamp = self._now()
-        staged = self._keys_in(self.path + STAGED)       # first, because promotion moves keys to the other file
+        staged = self._keys_in(self.path + STAGED)       # first: promotion moves this key to the other file
         self._cipher = fernet.MultiFernet([fernet.Fernet(key) for key in (*self._keys_in(self.path), *staged)])
         self._stamp = stamp
 
@@ -207,9 +207,9 @@ class KeyRing:
         return self._cipher
 
     def _write(self, keys: Sequence[bytes], replace: bool, path: str | None = None) -> None:
-        """Write the file in one step; without ``replace`` the first of several processes wins."""
+        """Write a file atomically. Without ``replace``, do nothing if another process has already created the file."""
         path, content = path or self.path, b'\n'.join(keys) + b'\n'
-        # if root writes the file, the owner stays the user of the service
+        # keep the owner, the user of the service, if root writes the file
         owner = durable_files.owner_of(self.path) if os.path.exists(self.path) else None
         if replace:
             durable_files.replace(path, content, owner=owner)
@@ -218,11 +218,11 @@ class KeyRing:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Context manager: exclusive lock against other commands."""
+        """Context manager: exclusive lock, so that other commands do not change the keys concurrently."""
         handle = os.open(os.path.dirname(self.path), os.O_RDONLY)
         try:
             while True:
-                try:                                     # a blocking call would stop the green thread with the lock
+                try:                                     # not blocking: the holder may be a green thread here
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
@@ -232,7 +232,7 @@ class KeyRing:
             os.close(handle)
 
     def stage(self) -> str:
-        """Create the next key; it decrypts tokens, and encrypts none before its promotion.
+        """Create the next key, which only decrypts tokens until it is promoted.
 
         :returns: the path of its file
         :raises Conflict: a key is already staged
@@ -245,7 +245,7 @@ class KeyRing:
         return self.path + STAGED
 
     def promote(self) -> None:
-        """Encrypt with the staged key from now on; all other keys still decrypt.
+        """Encrypt with the staged key from now on. The other keys still decrypt.
 
         :raises Conflict: no key is staged
         """
@@ -259,11 +259,11 @@ class KeyRing:
         self._load()
 
     def retire(self, older_than_s: int = 0, reseal: Callable[[Renewed], None] | None = None) -> int:
-        """Delete all keys except the encrypting one; texts sealed by the others become invalid.
+        """Delete all keys except the encrypting key. Texts encrypted with a deleted key become invalid.
 
         :param older_than_s: minimum age of the encrypting key in seconds
-        :param reseal: ``reseal(renewed)`` re-encrypts stored secrets: ``renewed(sealed)`` returns the replacement, or
-         None if the secret has the current key or no known key
+        :param reseal: function that re-encrypts stored secrets with its argument ``renewed``. ``renewed(sealed)``
+         returns the new text, or None if the secret already has the current key or has no known key
         :returns: number of deleted keys
         :raises Conflict: the encrypting key is too young
         """
@@ -276,15 +276,15 @@ class KeyRing:
             if len(keys) > 1:
                 renewed = _renewer(keys)
                 if reseal is not None:
-                    reseal(renewed)                      # first, so that an interruption loses no data
+                    reseal(renewed)                      # before the deletion, so that no secret is lost
                 self._write(keys[:1], replace=True)
                 if reseal is not None:
-                    reseal(renewed)                      # also what processes with the old keys have sealed since
+                    reseal(renewed)                      # secrets of processes that still had the old keys
         self._load()
         return len(keys) - 1
 
     def _opened(self, text: str, kind: int) -> list[Any] | None:
-        """Return the fields of a sealed text of this kind, without the first one; None if it is invalid."""
+        """Return the fields of an encrypted text after its kind, or None if it is invalid or of another kind."""
         if len(text) > MAX_LENGTH or not _is_canonical(text):
             return None
         try:
@@ -294,7 +294,7 @@ class KeyRing:
         return fields if found == kind else None
 
     def _sealed(self, *fields: object) -> str:
-        # Fernet's base64 padding is kept: '=' is allowed in a header.
+        # keep the base64 padding: HTTP headers may contain '='
         return self._current().encrypt(orjson.dumps(fields)).decode()
 
     def seal_receipt(self, receipt: Receipt) -> str:
@@ -302,7 +302,7 @@ class KeyRing:
                             _ticks(receipt.expires_at))
 
     def open_receipt(self, text: str) -> Receipt | None:
-        """Return the receipt of a sealed text, expired or not; None if it is invalid."""
+        """Decrypt a receipt, which may have expired; None if the text is invalid."""
         fields = self._opened(text, RECEIPT)
         if fields is None:
             return None
@@ -312,12 +312,12 @@ class KeyRing:
     def encrypt_secret(self, owner: str, secret: str) -> str:
         """Encrypt a secret for storage.
 
-        :param owner: ID of its row; the result is invalid in other rows
+        :param owner: ID of the secret's row; the result is invalid in other rows
         """
         return self._sealed(SECRET, owner, secret)
 
     def decrypt_secret(self, owner: str, sealed: str) -> str | None:
-        """Decrypt a stored secret; None if no key matches, or it belongs to another row."""
+        """Decrypt a stored secret; None if no key decrypts it, or it belongs to another row."""
         fields = self._opened(sealed, SECRET)
         return fields[1] if fields is not None and fields[0] == owner else None
 
@@ -328,7 +328,7 @@ class KeyRing:
                             claims.credential_id, claims.trust_id)
 
     def open(self, token: str) -> Claims | None:
-        """Return the claims of a token, expired or not; None if it is invalid."""
+        """Return the claims of a token, which may have expired; None if the token is invalid."""
         fields = self._opened(token, FORMAT)
         if fields is None:
             return None
@@ -342,7 +342,7 @@ def _ticks(moment: datetime.datetime) -> int:
 
 
 def _renewer(keys: Sequence[bytes]) -> Renewed:
-    """Return a function that re-encrypts a sealed text with the first of the keys."""
+    """Return a function that re-encrypts a text with the first key; see ``KeyRing.retire``."""
     newest, cipher = fernet.Fernet(keys[0]), fernet.MultiFernet([fernet.Fernet(key) for key in keys])
 
     def renewed(sealed: str) -> str | None:

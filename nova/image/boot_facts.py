@@ -10,11 +10,11 @@ ENTRIES = 128                            # partition entries of a GPT to read
 ENTRY_BYTES = (128, 4096)                # minimum and maximum size of an entry
 EFI_SYSTEM = uuid.UUID('c12a7328-f81f-11d2-ba4b-00a0c93ec93b')
 BIOS_BOOT = uuid.UUID('21686148-6449-6e6f-744e-656564454649')
-# Root partition types of the Discoverable Partitions Specification, with the architecture as in image properties.
+# {type of a root partition in the Discoverable Partitions Specification: value of the image property hw_architecture}
 ROOTS = {uuid.UUID('4f68bce3-e8cd-4db1-96e7-fbcaf984b709'): 'x86_64',
          uuid.UUID('b921b045-1df0-41c3-af44-4c6f280d3fae'): 'aarch64'}
 MBR_EFI_SYSTEM, MBR_GPT, MBR_EMPTY = 0xEF, 0xEE, 0x00
-# QEMU's guest agent contains the name of its channel; no other program of a distribution does.
+# The binary of QEMU's guest agent contains the name of its channel; other programs of a distribution do not.
 AGENT = b'/dev/virtio-ports/org.qemu.guest_agent.0'
 CHUNK = 4 << 20
 
@@ -24,7 +24,7 @@ class Facts:
     """Boot requirements of a disk.
 
     partitioned     whether it has a partition table
-    bios, uefi      firmware that can boot it
+    bios, uefi      whether this firmware can boot the disk
     architecture    None if the partition table does not show it
     agent           whether QEMU's guest agent was found; False if a compressed file system hides it
     """
@@ -37,12 +37,12 @@ class Facts:
 
 
 def read(file: BinaryIO) -> Facts:
-    """Return the Facts of a raw disk from an open file."""
+    """Read the Facts of a raw disk from an open file."""
     first = _at(file, 0, SECTOR)
     if first[510:] != b'\x55\xaa':
         return Facts(False, False, False, None, False)
     types = {entry[4] for entry in (first[446 + 16 * number:462 + 16 * number] for number in range(4))} - {MBR_EMPTY}
-    boots = any(first[:440])                 # code in the boot sector
+    boots = any(first[:440])                 # the boot sector has code
     agent = _contains(file, AGENT)
     if MBR_GPT not in types:
         active = any(first[446 + 16 * number] == 0x80 for number in range(4))
@@ -73,14 +73,14 @@ def _at(file: BinaryIO, offset: int, size: int) -> bytes:
 
 
 def _contains(file: BinaryIO, text: bytes) -> bool:
-    """Return whether a file contains bytes; holes are skipped."""
+    """Return whether a file contains these bytes; skips holes."""
     descriptor, end = file.fileno(), os.fstat(file.fileno()).st_size
     offset = 0
     while offset < end:
         try:
             begin = os.lseek(descriptor, offset, os.SEEK_DATA)
             stop = os.lseek(descriptor, begin, os.SEEK_HOLE)
-        except OSError:                      # a hole up to the end
+        except OSError:                      # only a hole until the end
             return False
         rest = b''
         for place in range(begin, stop, CHUNK):

@@ -1,4 +1,4 @@
-"""Names and values of image fields that clients of an image service share with the embedded one."""
+"""Names and values of image fields, used by clients of image services and by the embedded image service."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
@@ -20,7 +20,7 @@ REFERENCES = ('kernel_id', 'ramdisk_id')
 
 
 def is_text(value: Json, longest: int) -> TypeGuard[str]:
-    """Return whether a string can be stored in every database."""
+    """Return whether a value is a string that all supported databases can store."""
     return isinstance(value, str) and len(value) <= longest and '\0' not in value and not _surrogate(value)
 
 
@@ -29,7 +29,7 @@ def _surrogate(value: str) -> bool:
 
 
 def is_uuid(value: str) -> bool:
-    """Return whether a string is a UUID in canonical form."""
+    """Return whether a string is a UUID with hyphens, in lower or upper case."""
     try:
         return str(uuid.UUID(value)) == value.lower()
     except (ValueError, AttributeError, TypeError):
@@ -37,6 +37,6 @@ def is_uuid(value: str) -> bool:
 
 
 def split(flat: dict[str, _Value]) -> tuple[dict[str, _Value], dict[str, _Value]]:
-    """Split an image's flat form into ({column or link: value}, {property: value})."""
+    """Split an image document of the API into ({column or link: value}, {property: value})."""
     columns = {name: value for name, value in flat.items() if name in COLUMNS or name in LINKS}
     return columns, {name: value for name, value in flat.items() if name not in columns}

@@ -1,7 +1,7 @@
 """Parsers of disk format headers: virtual size, and references to other files.
 
-A parser is a generator. It yields (offset, length), and the caller sends it the bytes at this place. Offsets beyond the
-first 64 KiB must ascend. It fills the report. Layouts follow the published format descriptions.
+A parser is a generator that fills a Report. It yields (offset, length), and the caller sends the bytes at this offset.
+Offsets beyond the first 64 KiB must ascend. Layouts follow the published format descriptions.
 """
 from collections.abc import Callable, Generator
 import dataclasses
@@ -18,10 +18,10 @@ class Report:
     """Result of an inspection.
 
     format        the detected format; 'raw' if none was detected
-    matches       formats with a detected signature
+    matches       formats with a signature (magic number) in the file
     size          bytes of the file
     virtual_size  bytes of the guest's disk, or None if the header does not contain it
-    findings      reasons why no tool may open the file
+    findings      reasons why tools such as qemu-img must not open the file
     """
 
     format: str = 'raw'
@@ -44,9 +44,9 @@ def _read(offset: int, length: int) -> Generator[tuple[int, int], bytes, bytes]:
 
 # ---- qcow2 -------------------------------------------------------------------
 
-QCOW2_FEATURES = 0b11111         # dirty, corrupt, external data file, compression type, extended L2
+QCOW2_FEATURES = 0b11111         # known: dirty, corrupt, external data file, compression type, extended L2
 QCOW2_EXTENSIONS_MAX = 48
-QCOW2_HEADER_MAX = 64 * 1024        # bytes of the first cluster for extensions
+QCOW2_HEADER_MAX = 64 * 1024        # bytes of the first cluster that may contain header extensions
 QCOW2_DATA_FILE = 0x44415441
 QCOW2_ENCRYPTION = 0x0537be77
 
@@ -155,7 +155,7 @@ def _vmdk_descriptor(report: Report, text: bytes) -> None:
 
 
 def vmdk_tail(report: Report, head: bytes, tail: bytes) -> None:
-    """Check the second header at the end of a stream-optimized file, which takes precedence."""
+    """Check the footer of a stream-optimized file: tools use this second header instead of the first."""
     if len(head) < SECTOR or struct.unpack_from('<Q', head, 56)[0] != VMDK_GD_AT_END:
         return
     footer = tail[-2 * SECTOR:-SECTOR] if len(tail) >= 2 * SECTOR else b''

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from nova.objects.image import ImageValues
 
 PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
-SERVICE_TYPE = 'image'            # service type in the catalog, unless [glance] sets another
+SERVICE_TYPE = 'image'            # service type in the catalog, unless [glance] sets another type
 ERRORS = {400: exception.BadRequest, 409: exception.Conflict, 410: exception.Gone, 413: exception.TooLarge,
           415: exception.UnsupportedMediaType}
 TIMES = ('created_at', 'updated_at')
 
 
 class _Options(TypedDict, total=False):
-    """Options of a request: see requests.request."""
+    """Keyword arguments of a request: see requests.request."""
 
     json: Json
     params: Sequence[tuple[str, str]]

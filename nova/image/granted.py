@@ -1,4 +1,4 @@
-"""Image requests for one task, with its image grant, or for one caller, with a fixed context."""
+"""Requests to the image service for tasks with an image grant, and requests with a fixed context."""
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -17,11 +17,11 @@ _Result = TypeVar('_Result')
 class GrantedImages:
     """Images for tasks: a virt.driver.ImageSource, and operations for snapshots of servers.
 
-    ``ctx`` has the grant of the task (context.RequestContext.granted). Without a grant, and outside it, images raise
-    ImageNotFound; an expired grant raises Forbidden.
+    ``ctx`` has the grant of the task (context.RequestContext.granted). The methods raise ImageNotFound if the grant is
+    missing or does not cover the image, and Forbidden if the grant has expired.
 
-    Requests have the user's token until it expires, so that the image service also checks the user's permissions. Later
-    requests have the service token, so this class checks the grant itself.
+    Requests use the user's token until it expires, so that the image service also checks the user's permissions. Later
+    requests use the service token, so this class must check the grant.
     """
 
     def __init__(self, images: Images) -> None:
@@ -49,7 +49,7 @@ class GrantedImages:
                 marker: str | None = None) -> Sequence[Image]:
         """Return a page of the server's backups, newest first.
 
-        :param filters: as for Images.list
+        :param filters: see Images.list
         """
         grant = grants.load(ctx.image_grant or '')
         if not grant.rotate:
@@ -102,7 +102,7 @@ def _with_token(ctx: context.RequestContext, function: Callable[[context.Request
         try:
             return function(grants.holder(ctx, ctx.image_grant))
         except exception.Unauthorized:
-            pass                         # it has expired
+            pass                         # the token has expired
         except (exception.ImageNotFound, exception.Forbidden):
             if not copy:
                 raise

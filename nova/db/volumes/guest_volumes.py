@@ -1,6 +1,4 @@
-"""Updates of attachments in the embedded block storage to match the guests, after a database was restored from a
-backup.
-"""
+"""Restore of the database from a backup: make attachments in the embedded block storage match the guests' volumes."""
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -15,7 +13,7 @@ from nova.objects.block_device import KnownAttachment
 
 
 class Held(Exception):
-    """A volume of a guest is attached to another server."""
+    """A volume of the guest is attached to another server or belongs to another project."""
 
 
 def follow(conn: sa.Connection, uuid: str, project_id: str | None, found: dict[str, AttachedVolume],

@@ -1,5 +1,5 @@
-"""Encrypted keys of encrypted volumes. Volumes, snapshots and backups reference a key; copies use the key of their
-source.
+"""Encrypted data keys of encrypted volumes. Volumes, snapshots and backups reference a key; a copy references the key
+of its source.
 """
 from typing import Any
 
@@ -13,8 +13,8 @@ from nova.db.tables import volume as t
 _KEYS = t.volume_encryption_keys
 _USERS = (t.volumes, t.volume_snapshots, t.volume_backups)
 _UNUSED = tuple(~sa.exists().where(table.c.key_id == _KEYS.c.id) for table in _USERS)
-# Values in place of the deployment key's name, if a Key Manager service has the key. ``encrypted_key`` is then the
-# key's id in that service, or empty until known. GIVEN_UP means that the key must be destroyed in that service.
+# Values of ``encryption_key_id`` for keys in a Key Manager service. ``encrypted_key`` is then the id of the key in that
+# service, or empty until the id is known. GIVEN_UP means that the key must be destroyed in that service.
 BARBICAN, GIVEN_UP = 'barbican', 'barbican-unused'
 OUTSIDE = (BARBICAN, GIVEN_UP)
 
@@ -66,7 +66,7 @@ def set_secret(conn: sa.Connection, key_id: str, secret: str) -> None:
 
 
 def unused_outside(conn: sa.Connection) -> list[str]:
-    """Return the ids of unreferenced keys in a Key Manager service."""
+    """Return the row ids of unreferenced keys that are stored in a Key Manager service."""
     return list(conn.scalars(sa.select(_KEYS.c.id).where(_KEYS.c.encryption_key_id.in_(OUTSIDE), *_UNUSED)))
 
 

@@ -8,7 +8,7 @@ from nova.db.tables.rows import VolumeTypesRow
 
 
 def every(conn: sa.Connection) -> list[VolumeQosSpecsRow]:
-    """Return all QoS specs by name."""
+    """Return all QoS specs, ordered by name."""
     found = conn.execute(sa.select(t.volume_qos_specs).order_by(t.volume_qos_specs.c.name))
     return [statements.to_dict(row) for row in found.mappings()]
 
@@ -21,14 +21,14 @@ def get(conn: sa.Connection, ident: str, lock: bool = False) -> VolumeQosSpecsRo
 
 
 def types(conn: sa.Connection, ident: str) -> list[VolumeTypesRow]:
-    """Return the volume types that refer to QoS specs, by name."""
+    """Return the volume types that refer to QoS specs, ordered by name."""
     found = conn.execute(sa.select(t.volume_types).where(t.volume_types.c.qos_specs_id == ident)
                          .order_by(t.volume_types.c.name))
     return [statements.to_dict(row) for row in found.mappings()]
 
 
 def of_type(conn: sa.Connection, name: str) -> dict[str, str]:
-    """Return the limits of the volumes of a type; {}: it has none."""
+    """Return the QoS limits of a volume type, or {} if it has none."""
     specs, kinds = t.volume_qos_specs, t.volume_types
     row = conn.execute(sa.select(specs.c.specs).join(kinds, kinds.c.qos_specs_id == specs.c.id)
                        .where(kinds.c.name == name)).first()

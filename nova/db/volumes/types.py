@@ -14,7 +14,7 @@ from nova.db.tables import volume as t
 
 
 def every(conn: sa.Connection, project_id: nova_context.Projects | str) -> list[VolumeTypesRow]:
-    """Return the types by name.
+    """Return the types, ordered by name.
 
     :param project_id: only types that this project may use, or ALL_PROJECTS
     """
@@ -49,13 +49,13 @@ def projects(conn: sa.Connection, type_id: str) -> list[str]:
 
 
 def allow(conn: sa.Connection, type_id: str, project_id: str) -> bool:
-    """Give a project access to a type; return False if it has access."""
+    """Give a project access to a type; return False if the project already has access."""
     return bool(engine.insert_ignore(conn, t.volume_type_projects, {
         'type_id': type_id, 'project_id': project_id, 'created_at': utils.utcnow()}).rowcount)
 
 
 def forbid(conn: sa.Connection, type_id: str, project_id: str | None = None) -> bool:
-    """Remove the access of a project, or of all projects, to a type; return False if there was none."""
+    """Remove the access of a project, or of all projects, to a type; return False if it had none."""
     table = t.volume_type_projects
     one = () if project_id is None else (table.c.project_id == project_id,)
     return bool(conn.execute(sa.delete(table).where(table.c.type_id == type_id, *one)).rowcount)
@@ -68,7 +68,7 @@ def default_of(conn: sa.Connection, project_id: str) -> str | None:
 
 
 def defaults(conn: sa.Connection) -> list[VolumeDefaultTypesRow]:
-    """Return the default types of projects, by project."""
+    """Return the default types of projects, ordered by project."""
     table = t.volume_default_types
     return [statements.to_dict(row) for row in conn.execute(sa.select(table).order_by(table.c.project_id)).mappings()]
 

@@ -57,7 +57,7 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, A
 def _has_items(column: sa.Column[Any], items: dict[str, str]) -> sa.ColumnElement[bool]:
     """Return the condition that a JSON object in a text column has these items.
 
-    In the text, an item follows a brace or a comma. Inside a string value, the quotes of such text would be escaped.
+    It searches the text for an item after a brace or a comma. A string value cannot match: its quotes are escaped.
     """
     text = sa.type_coerce(column, sa.Text)
     return sa.and_(*(sa.or_(*(functions.position(text, before + utils.dump_json({key: value})[1:-1]) > 0
@@ -68,7 +68,7 @@ OPERATORS: dict[str, Callable[[sa.Column[Any], Any], sa.ColumnElement[bool]]] = 
     'eq': operator.eq, 'neq': operator.ne, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
     'has': _has_items}
 Comparisons = Sequence[tuple[str, str, Any]]             # (column, key of OPERATORS, value)
-NEWEST = (('created_at', 'desc'), ('id', 'desc'))        # order of lists without a sort
+NEWEST = (('created_at', 'desc'), ('id', 'desc'))        # default order of lists
 
 
 def kind_of(table: sa.Table, column: str) -> type:
@@ -104,7 +104,7 @@ def readonly(conn: sa.Connection, volume_ids: set[str]) -> set[str]:
 
 
 def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the attachments that have a host, each with 'readonly' of its volume; optionally only one attachment."""
+    """Return all attachments that have a connector, or one of them; each has the column 'readonly' of its volume."""
     table = t.volume_attachments
     statement = sa.select(table, t.volumes.c.readonly).join(t.volumes, t.volumes.c.id == table.c.volume_id).where(
         table.c.connector.is_not(None))
@@ -171,7 +171,7 @@ def used(conn: sa.Connection, project_id: str) -> dict[str, int]:
 def used_of_types(conn: sa.Connection, project_id: str, volume_type: str | None = None) -> dict[str, int]:
     """Return {'volumes_TYPE', 'snapshots_TYPE', 'gigabytes_TYPE'} of a project's volumes and of their snapshots.
 
-    :param volume_type: of this type only
+    :param volume_type: count only this type
     """
     kind, copies = t.volumes.c.volume_type, t.volume_snapshots
     of_project = sa.and_(t.volumes.c.project_id == project_id,
@@ -212,7 +212,7 @@ def is_restored(conn: sa.Connection, backup_id: str) -> bool:
 
 
 def owner(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, Any] | None:
-    """Return project_id and, if the table has it, user_id of a row, or None if the row is missing."""
+    """Return {'project_id', 'user_id' (if the table has this column)} of a row, or None if the row does not exist."""
     columns = [table.c[name] for name in ('project_id', 'user_id') if name in table.c]
     row = conn.execute(sa.select(*columns).where(table.c.id == ident)).first()
     return None if row is None else dict(row._mapping)
@@ -226,7 +226,7 @@ def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
 def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: ColumnValues, *,
          administrative: bool, compare: Comparisons = (), marker: str | None = None,
          sort: Sequence[tuple[str, str]] = NEWEST, limit: int | None = None, offset: int = 0) -> list[dict[str, Any]]:
-    """Return rows (dicts) of a project.
+    """Return a page of rows (dicts) of a project.
 
     :param project_id: project of the rows, or ALL_PROJECTS
     :param equal: {column: value} that the rows must have
@@ -254,7 +254,7 @@ def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Project
 
 def summary(conn: sa.Connection, project_id: nova_context.Projects | str, administrative: bool,
             ) -> tuple[int, int, dict[str, set[str]]]:
-    """Return (number of volumes, their GiB, {metadata key: its values}); the parameters are those of ``page``."""
+    """Return (number of volumes, total GiB, {metadata key: its values}); the parameters are those of ``page``."""
     conditions = _conditions(t.volumes, project_id, {}, administrative)
     total, size = conn.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(t.volumes.c.size), 0)).where(
         *conditions)).one()
@@ -302,6 +302,6 @@ def _page(conn: sa.Connection, table: sa.Table, conditions: list[sa.ColumnElemen
 def _after(column: sa.Column[Any], value: object, direction: str) -> sa.ColumnElement[bool]:
     if value is None:
         return sa.false()
-    value = sa.literal(value, column.type)           # SQLAlchemy cannot compare a column with True
+    value = sa.literal(value, column.type)           # SQLAlchemy has no < and > with True itself
     beyond = column > value if direction == 'asc' else column < value
     return sa.or_(beyond, column.is_(None)) if column.nullable else beyond

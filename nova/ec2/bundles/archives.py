@@ -1,7 +1,7 @@
 """Streaming extraction of a tar archive with one file.
 
-tarfile stores announced data in memory without limits, but these archives are untrusted. Therefore only tarfile's
-parser of one header is used. Sparse files are supported in GNU's format of ``tar --sparse``:
+The archives are untrusted, and tarfile reads as much into memory as a header announces. So this module uses tarfile
+only to parse single headers. It supports the sparse files of ``tar --sparse`` in GNU's format:
 https://www.gnu.org/software/tar/manual/html_node/Standard.html
 """
 from collections.abc import Iterable, Iterator
@@ -13,17 +13,17 @@ from nova import exception
 BLOCK = tarfile.BLOCKSIZE
 MAX_EXTRA = 1 << 16             # bytes of a long name, or of extended headers
 MAX_HEADERS = 8
-MAX_PIECES = 1 << 20            # of a sparse file
-MAX_PADDING = 1 << 20           # bytes of zeros at the end
+MAX_PIECES = 1 << 20            # data pieces of a sparse file
+MAX_PADDING = 1 << 20           # bytes of zeros after the file
 ZEROS = bytes(1 << 16)
 _LONG = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 
 
 def extract(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Extract the file of an archive that has exactly one; reads all ``pieces``.
+    """Yield the content of the only file in an archive. Reads all ``pieces``.
 
     :param size: required size of the file
-    :raises InvalidInput: malformed archive, other content, or truncated
+    :raises InvalidInput: the archive is malformed or truncated, or does not contain exactly one file
     """
     source = _Source(pieces)
     header, block, length = _header(source)
@@ -42,7 +42,7 @@ def extract(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 class _Source:
-    """Reads pieces by length."""
+    """Reads a given number of bytes from consecutive pieces."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces, self._held = iter(pieces), b''
@@ -101,7 +101,7 @@ def _header(source: _Source) -> tuple[tarfile.TarInfo, bytes, int]:
 
 
 def _size_in(records: bytes, before: int | None) -> int | None:
-    """Return the size in extended headers, which tar writes for large files."""
+    """Return the file size in extended headers, or ``before``: tar stores sizes of large files in such headers."""
     while records:
         length, _, _rest = records.partition(b' ')
         if not length.isdigit() or not len(length) < int(length[:9]) <= len(records):
@@ -122,8 +122,8 @@ def _size_in(records: bytes, before: int | None) -> int | None:
 def _sparse(source: _Source, block: bytes, stored: int, size: int) -> Iterator[bytes]:
     """Yield a sparse file with its holes filled.
 
-    In GNU's format, pairs of 12 bytes are offset and length of a piece: four in the header, then 21 in each following
-    block, while a flag byte is set. The total size follows the first four pairs.
+    In GNU's format, two fields of 12 bytes contain the offset and length of a piece. The header has four such pairs, a
+    flag byte and the total size. If the flag is set, a block with 21 more pairs and another flag follows.
 
     :param stored: bytes of all pieces
     """
@@ -150,7 +150,7 @@ def _sparse(source: _Source, block: bytes, stored: int, size: int) -> Iterator[b
 
 
 def _pairs(fields: bytes) -> list[tuple[int, int]]:
-    """Return the used pairs; the rest of a header or block is zero."""
+    """Return [(offset, length)] of the used pairs; unused pairs are zero bytes."""
     found = [fields[place:place + 24] for place in range(0, len(fields), 24)]
     return [(_number(pair[:12]), _number(pair[12:])) for pair in found if pair[0]]
 

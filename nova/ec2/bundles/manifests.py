@@ -12,12 +12,12 @@ from xml.parsers import expat
 
 from nova import exception
 
-MAX_BYTES = 4 << 20             # of a manifest: about 15,000 parts
-MAX_PARTS = 10000               # of 10 MiB each, as created by the tools
+MAX_BYTES = 4 << 20             # size of a manifest with about 15,000 parts
+MAX_PARTS = 10000               # the tools create parts of 10 MiB
 MAX_DEPTH = 8
 MAX_ELEMENTS = 8 * MAX_PARTS
 MAX_TEXT = 1024                 # characters of one value
-SIGNED = ('machine_configuration', 'image')         # in the order of signing
+SIGNED = ('machine_configuration', 'image')         # signed elements, in this order
 CIPHERS, DIGESTS = ('AES-128-CBC',), ('SHA1',)
 _NAME = re.compile(r'[^/\\\x00-\x1f\x7f]{1,255}')
 _SHA1 = re.compile(r'[0-9A-Fa-f]{40}')
@@ -26,7 +26,7 @@ _HEX = re.compile(r'[0-9A-Fa-f]{2,1024}')
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part of the encrypted image: name of its object, next to the manifest, and SHA-1 digest."""
+    """A part of the encrypted image: the name of its object in the manifest's folder, and its SHA-1 digest."""
 
     name: str
     digest: bytes
@@ -37,13 +37,13 @@ class Manifest:
     """Content of a manifest.
 
     name                          of the image
-    architecture                  i386, x86_64, …, unchanged
+    architecture                  i386, x86_64, …, as in the manifest
     kernel_id, ramdisk_id         None if missing
-    image_type                    machine, kernel, ramdisk, unchanged; default machine
+    image_type                    machine, kernel, ramdisk, as in the manifest; default machine
     size, bundled_size            bytes of the image, and of all parts
     digest                        SHA-1 of the archive with the image
-    encrypted_key, encrypted_iv   hexadecimal; for the authority of the cloud
-    signature                     hexadecimal; RSA, PKCS #1 v1.5, of ``signed``
+    encrypted_key, encrypted_iv   hexadecimal; encrypted for the certificate authority of the cloud
+    signature                     hexadecimal; RSA signature (PKCS #1 v1.5) of ``signed``
     signed                        SHA-1 of the signed elements machine_configuration and image
     """
 
@@ -89,7 +89,7 @@ def parse(data: bytes) -> Manifest:
 # ---- XML -------------------------------------------------------------------------
 
 class _Builder:
-    """Builds a tree within limits.
+    """Builds an element tree; limits its depth and its number of elements.
 
     :ivar places: {name: (first byte, byte of the end tag)} of signed elements
     """
@@ -105,7 +105,7 @@ class _Builder:
             _refuse('it has too many elements')
         if self._depth == 2 and name in SIGNED:
             if name in self.places:
-                _refuse(f'it has two elements {name}')      # otherwise one could be signed and another one read
+                _refuse(f'it has two elements {name}')      # otherwise one could be signed and the other used
             self.places[name] = (self._place(), 0)
         self._tree.start(name, attributes)
 
@@ -135,7 +135,7 @@ def _tree(data: bytes) -> tuple[etree.Element, bytes]:
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.text, builder.doctype
     try:
         parser.Parse(data, True)
-    except (expat.ExpatError, ValueError, LookupError):          # the latter two: unknown encoding
+    except (expat.ExpatError, ValueError, LookupError):          # ValueError, LookupError: unknown encoding
         _refuse('it is not XML')
     digest = hashlib.sha1(usedforsecurity=False)
     for name in SIGNED:

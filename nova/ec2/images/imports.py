@@ -2,7 +2,7 @@
 
 The state is stored in properties of the image, so that every process can show it: ``image_location``; ``image_state``
 (pending, available or failed); ``image_progress`` in percent; ``image_state_reason``. A running import updates them
-every minute. An import without recent updates has failed with its process.
+every minute. If updates stop, the process has ended and the import counts as failed.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_IMPORTS = 8                 # maximum imports of this process; one project m
 MAX_CONCURRENT = 2                     # concurrent imports: each occupies one CPU
 WRITE_INTERVAL_S = 60
 UPDATE_TIMEOUT_S = 600                    # seconds without an update after which an import has failed
-PROGRESS_STEP = 10                       # percent between two updates
+PROGRESS_STEP = 10                       # minimum progress between two updates, in percent
 LOCATION, STATE, PROGRESS, REASON = 'image_location', 'image_state', 'image_progress', 'image_state_reason'
 PATCH = 'application/openstack-images-v2.1-json-patch'
 LOST = 'The import was interrupted. Register the image again.'
@@ -124,12 +124,12 @@ class _Import:
             if share < 100 and (share >= shown + PROGRESS_STEP or time.monotonic() > wrote + WRITE_INTERVAL_S):
                 self.write({PROGRESS: str(share)})
                 shown, wrote = share, time.monotonic()
-            time.sleep(0)                     # yield to other green threads; file I/O and computation do not
+            time.sleep(0)                     # switch to other green threads: file I/O and computation do not
 
 
 def pieces_of(caller: calls.Caller, bucket: str, folder: str, manifest: manifests.Manifest, key: str, iv: str,
               limit: int, path_of: Callable[[str, str], str]) -> Iterator[bytes]:
-    """Yield the data of a bundled image; its parts are objects next to the manifest.
+    """Yield the data of a bundled image; its parts are objects in the manifest's folder.
 
     :param folder: prefix of the parts' names
     :param path_of: (bucket, key) -> path of an object
@@ -148,7 +148,7 @@ def pieces_of(caller: calls.Caller, bucket: str, folder: str, manifest: manifest
 
 
 def state_of(image: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return (EC2 state, reason) of an imported image without data; (None, None) if its own status applies."""
+    """Return (EC2 state, reason) of an imported image without data; (None, None) to show the image's own status."""
     state = image.get(STATE)
     if image['status'] not in ('queued', 'saving') or state not in ('pending', 'failed'):
         return None, None

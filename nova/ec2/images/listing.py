@@ -71,7 +71,7 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'UsageOperation': 'RunInstances',
         'KernelId': ids.image_as('aki', names.get(image.get('kernel_id'))),
         'RamdiskId': ids.image_as('ari', names.get(image.get('ramdisk_id'))),
-        # a root volume can be made of any image but a bundle, so clients may map the root device
+        # clients may map the root device of any image except a bundle: volumes can be created from other images
         'RootDeviceType': 'instance-store' if image.get('container_format') in FORMATS else 'ebs',
         'RootDeviceName': snapshot_images.root_of(image) if kind == 'machine' else None, 'VirtualizationType': 'hvm',
         'Tags': kept[image['id']], 'ProductCodes': [], 'BlockDeviceMappings': snapshot_images.shown(image),

@@ -18,7 +18,7 @@ MAX_DEVICES = 32                           # devices of an image
 ROOT = '/dev/vda'
 BOOT_MODES = {'legacy-bios': 'bios', 'uefi': 'uefi'}              # {EC2: image property}
 TYPES = 'ec2_volume_types'                 # image property: aliases of volume types, see ``volumes.types``
-ENA, SRIOV = 'ec2_ena_support', 'ec2_sriov_net_support'            # image properties: drivers in the image
+ENA, SRIOV = 'ec2_ena_support', 'ec2_sriov_net_support'            # image properties: drivers that the image has
 _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
 
@@ -48,7 +48,7 @@ def register(req: operations.Request, given: operations.Given, architecture: str
 
 
 def _declared(given: operations.Given) -> dict[str, str]:
-    """Return the image properties for what its owner declares about the system in it.
+    """Return the image properties for parameters that describe the operating system: firmware, drivers and similar.
 
     :raises Ec2Error: an unsupported value
     """
@@ -67,7 +67,7 @@ def _declared(given: operations.Given) -> dict[str, str]:
 
 
 def root_of(image: dict[str, Any]) -> str:
-    """Return the name of the root device of an image: that of its snapshots, which may be ``/dev/sda1``."""
+    """Return the name of an image's root device. RegisterImage may have named another one, such as ``/dev/sda1``."""
     for mapping in _mappings(image):
         if mapping.get('boot_index') == 0 and mapping.get('device_name'):
             return str(mapping['device_name'])[:255]
@@ -75,7 +75,7 @@ def root_of(image: dict[str, Any]) -> str:
 
 
 def _mappings(image: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the devices of an image. Its owner controls the content, so it may be malformed."""
+    """Return the block device mappings of an image; [] if they are malformed, because its owner can change them."""
     try:
         return [dict(mapping) for mapping in json_text.parse(image.get(disks.MAPPING) or '[]')[:MAX_DEVICES]]
     except (ValueError, TypeError):
@@ -83,7 +83,7 @@ def _mappings(image: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown(image: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the devices of an image. Its owner controls them, so they are not added to the table of IDs."""
+    """Return the devices of an image. Its owner can change them, so their IDs are not added to the table of IDs."""
     aliases = types.of_text(image.get(TYPES))
     try:
         mappings = _mappings(image)

@@ -21,7 +21,7 @@ from nova.json_types import JsonDocument
 
 
 def _of_view(attribute: str, field: str) -> Callable[[operations.Request, Server], dict[str, Any]]:
-    """Return a getter of a field of DescribeInstances."""
+    """Return a function for ATTRIBUTES that shows a field of DescribeInstances."""
     return lambda req, server: {attribute: {'Value': views.Instances(req, [server]).one(server)[field]}}
 
 
@@ -30,7 +30,7 @@ def _groups(req: operations.Request, server: Server) -> list[dict[str, Any]]:
     return [{'GroupId': req.ids.one('sg', group['id']), 'GroupName': group['name']} for group in found]
 
 
-# attribute: function(request, server) -> part of the response
+# {attribute: function(request, server) -> part of the response}
 ATTRIBUTES: dict[str, Any] = {
     'instanceType': lambda req, server: {'InstanceType': {'Value': server['flavor'].get('original_name')}},
     'userData': lambda req, server: {'UserData': {'Value': server.get('OS-EXT-SRV-ATTR:user_data')}},
@@ -60,7 +60,7 @@ def describe_instance_attribute(req: operations.Request, given: operations.Given
 # ---- changes
 
 def _unprotect(req: operations.Request, server: Server, wanted: bool) -> None:
-    """Refuse protection: a lock of the compute API would also block all other actions."""
+    """Refuse to protect an instance from termination: a lock of the compute API would block all other actions too."""
     if wanted:
         raise errors.unsupported(run_parameters.UNPROTECTED)
     if server['locked']:
@@ -68,7 +68,7 @@ def _unprotect(req: operations.Request, server: Server, wanted: bool) -> None:
 
 
 def _resize(req: operations.Request, server: Server, wanted: str) -> None:
-    """Resize a stopped instance and confirm the resize, if necessary when the instance is started."""
+    """Resize a stopped instance and confirm the resize. If the resize takes long, StartInstances confirms it."""
     flavor = types.flavor_of(req, wanted)
     if server['OS-EXT-STS:vm_state'] != 'stopped' or states.state_of(server) != 'stopped':
         raise errors.Ec2Error('IncorrectInstanceState', "The instance is not in the 'stopped' state, or is suspended, "
@@ -125,7 +125,7 @@ def _nothing_but(name: str, only: bool | str) -> Callable[[operations.Request, S
     return check
 
 
-# parameter: function(request, server, value) that applies it
+# {parameter: function(request, server, value) that applies it}
 CHANGES: dict[str, Callable[[operations.Request, Server, Any], None]] = {
     'DisableApiTermination': _unprotect, 'InstanceType': _resize, 'Groups': _regroup,
     'BlockDeviceMappings': _keep_volumes, 'EbsOptimized': _nothing_but('EbsOptimized', False),
@@ -136,7 +136,7 @@ CHANGES: dict[str, Callable[[operations.Request, Server, Any], None]] = {
     'DisableApiStop': _unprotect,
     **dict.fromkeys(('Kernel', 'Ramdisk'), _refuse('Kernel and ramdisk are determined by the image.')),
     **dict.fromkeys(('EnaSupport', 'SriovNetSupport'), _refuse('Network devices are determined by the image.'))}
-# attribute with a single text value: its parameter
+# {attribute with a single text value: parameter that sets it}
 _TEXTS = {'instanceType': 'InstanceType', 'instanceInitiatedShutdownBehavior': 'InstanceInitiatedShutdownBehavior',
           'disableApiTermination': 'DisableApiTermination', 'ebsOptimized': 'EbsOptimized',
           'userData': 'UserData', 'kernel': 'Kernel', 'ramdisk': 'Ramdisk', 'disableApiStop': 'DisableApiStop'}

@@ -23,7 +23,7 @@ class Source(TypedDict, total=False):
 def source_of(req: operations.Request, given: operations.Given) -> tuple[Source, dict[str, str]]:
     """Return (source; metadata items of the server).
 
-    A mapping of the root device creates a root volume from the image with the given size.
+    If a mapping names the root device, a root volume of the given size is created from the image.
 
     :raises Ec2Error: the image or a snapshot is not visible to the caller
     """
@@ -67,7 +67,7 @@ def _path(name: str | None) -> str | None:
 
 
 def _other(req: operations.Request, mapping: dict[str, Any], kind: str | None) -> Device:
-    """Return a volume other than the root device."""
+    """Return the block device of a mapping that is not the root device."""
     ebs = mapping['Ebs']
     made = {'source_type': 'blank'}
     if ebs.get('SnapshotId'):
@@ -77,7 +77,7 @@ def _other(req: operations.Request, mapping: dict[str, Any], kind: str | None) -
 
 def _root(req: operations.Request, ebs: dict[str, Any], image: dict[str, Any], name: str,
           kind: str | None) -> Device | None:
-    """Return the root volume of a mapping, or None for the image's own root disk."""
+    """Return the block device of a mapped root volume, or None if the default root disk fits the mapping."""
     own = _own_root(image, name)
     if ebs.get('SnapshotId'):
         return {**_volume(ebs, ebs.get('VolumeSize'), name, kind), 'boot_index': 0, 'source_type': 'snapshot',
@@ -104,7 +104,7 @@ def _snapshot(req: operations.Request, ebs: dict[str, Any]) -> str:
 
 
 def _own_root(image: dict[str, Any], name: str) -> Device | None:
-    """Return the root device of an image from snapshots. Its owner controls the content, so it may be malformed."""
+    """Return the root device in an image's mappings, or None if it is missing or the owner made them malformed."""
     try:
         listed = json_text.parse(image.get(disks.MAPPING) or '[]')
         return next((dict(each) for each in listed
@@ -114,6 +114,6 @@ def _own_root(image: dict[str, Any], name: str) -> Device | None:
 
 
 def _size_of(image: dict[str, Any]) -> int:
-    """Return the size that an image needs in GiB."""
+    """Return the minimum size of a disk for an image, in GiB."""
     size = max(image.get('size') or 0, image.get('virtual_size') or 0)
     return max(1, image.get('min_disk') or 0, -(-size // GIB))

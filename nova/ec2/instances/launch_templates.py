@@ -26,8 +26,8 @@ R = TypeVar('R')
 PARAMETERS = frozenset(f'{run_parameters.TAKES} NetworkInterfaces'.split())
 _NAME = re.compile(r'[A-Za-z0-9().\-/_]{3,128}\Z')
 _NUMBER = re.compile(r'[1-9][0-9]{0,8}\Z')
-GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # one of these in a request replaces both in a template
-# filter of versions: path in the data
+GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # if a request has one, those of the template are ignored
+# {filter of versions: path in the template data}
 VERSION_FILTERS = {
     'ebs-optimized': 'EbsOptimized', 'http-endpoint': 'MetadataOptions.HttpEndpoint', 'image-id': 'ImageId',
     'http-protocol-ipv4': 'MetadataOptions.HttpEndpoint', 'http-tokens': 'MetadataOptions.HttpTokens',
@@ -54,7 +54,7 @@ def merged(req: operations.Request, given: operations.Given) -> tuple[operations
 
 
 def _check(data: Row) -> Row:
-    """Check the data of a template; return them without neutral parameters, which a template stores and shows.
+    """Check the data of a template; return it without parameters that have no effect, which are stored nevertheless.
 
     :raises Ec2Error: unsupported parameters, or too much data
     """
@@ -134,7 +134,7 @@ def _description(given: operations.Given) -> str | None:
 
 def _written(req: operations.Request, work: Callable[Concatenate[Connection, P], R], *arguments: P.args,
              **named: P.kwargs) -> R:
-    """Run a write; exceeded limits become EC2 errors."""
+    """Run a function in a transaction; an exceeded limit becomes an Ec2Error."""
     req.writes()
     try:
         return req.api_db.run(work, *arguments, **named)

@@ -50,7 +50,7 @@ def act(req: operations.Request, server: Server, action: str, body: calls.Docume
 
 
 def confirm_resize(req: operations.Request, server: Server) -> None:
-    """Confirm a resize and wait for the result. It has no task state, so the Prefer header has no effect."""
+    """Confirm a resize and poll for the result: without a task state, the Prefer header would not wait for it."""
     act(req, server, 'confirmResize')
     waits.wait(req, server['id'], lambda found: bool(found['OS-EXT-STS:vm_state'] != 'resized'))
 
@@ -102,9 +102,9 @@ def terminate_instances(req: operations.Request, given: operations.Given) -> Jso
     def terminate(server: Server) -> str:
         public = public_addresses.assigned_to(req, server['id']) if public_addresses.ITEM in server['metadata'] else []
         req.call('compute', 'DELETE', f'/servers/{server["id"]}')
-        public_addresses.release(req, public)        # after the DELETE, which may be refused
+        public_addresses.release(req, public)        # only after the DELETE succeeded
         for volume in server.get('os-extended-volumes:volumes_attached') or ():
-            if volume.get('delete_on_termination'):             # the Block Storage API keeps it if it has snapshots
+            if volume.get('delete_on_termination'):             # the DELETE keeps it if it has snapshots
                 with contextlib.suppress(errors.ServiceRefused):         # it may be gone already
                     deletion.hide(req, volume['id'])
         return 'shutting-down'

@@ -1,7 +1,7 @@
 """Reservations: the instances of one RunInstances request.
 
-The reservation ID is stored in the servers' metadata, from where the compute API of this process and guests read it.
-Users of the project can change the item; it affects only the display.
+The reservation ID is stored in the servers' metadata, where the compute API and the guests read it. Users of the
+project can change this metadata item; it is used only for display.
 """
 from collections.abc import Sequence
 import hashlib
@@ -37,13 +37,13 @@ def of(server: Server, instance_id: str) -> str:
 
 
 def index_of(server: Server) -> int | None:
-    """Return the launch index of a reservation's only instance; None: unknown."""
+    """Return 0 for the only instance of a reservation; None for others: their launch index is unknown."""
     found = utils.ec2_reservation(server['metadata'])
     return 0 if found and found[1] == 1 else None
 
 
 def grouped(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return {reservation: its rows}, ordered by the first row.
+    """Return {reservation: its rows}, in the order of each reservation's first row.
 
     :param rows: rows with the key ``ReservationId``
     """

@@ -13,15 +13,15 @@ from nova.ec2.networks import network_interfaces
 
 TAKES = ('ImageId InstanceType KeyName SecurityGroups SecurityGroupIds UserData Placement TagSpecifications '
          'BlockDeviceMappings MetadataOptions DisableApiTermination DisableApiStop InstanceInitiatedShutdownBehavior')
-# parameter of a network interface: equivalent parameter of the instance
+# {parameter of a network interface: equivalent parameter of the instance}
 PUBLIC: Final = 'AssociatePublicIpAddress'
 _INTERFACE = {'SubnetId': 'SubnetId', 'Groups': 'SecurityGroupIds', 'PrivateIpAddress': 'PrivateIpAddress',
               PUBLIC: PUBLIC}
-_MADE = 'NetworkInterfaceId'             # an existing interface, which is not deleted with the instance
+_MADE = 'NetworkInterfaceId'             # selects an existing interface, which is not deleted with the instance
 _PLAIN_INTERFACE = (('DeviceIndex', 0), ('DeleteOnTermination', True))
 UNPROTECTED = ('Instances cannot be protected from termination or stop: the lock of the compute API would also block '
                'all other actions.')
-# parameter: (only supported value, reason)
+# {parameter: (only supported value, reason)}
 _ONLY = {'DisableApiTermination': (False, UNPROTECTED), 'DisableApiStop': (False, UNPROTECTED),
          'InstanceInitiatedShutdownBehavior': ('stop', 'The only supported shutdown behavior is stop.')}
 MAX_INTERFACES = 16
@@ -77,10 +77,10 @@ def check_devices(mappings: Sequence[Mapping[str, Any]]) -> None:
 
 
 def of_request(given: operations.Given | protocol.Parameters) -> operations.Given:
-    """Normalize the parameters of a request to those of a template.
+    """Normalize the parameters of a request or template.
 
-    A single network interface is replaced by parameters of the instance; for several see ``_several``. Tags for volumes
-    are removed if no volume is created, because Ansible always sends them.
+    A single network interface is replaced by parameters of the instance; ``_several`` handles several interfaces. Tags
+    for volumes are removed if no volume is created, because Ansible always sends them.
 
     :raises Ec2Error: an unsupported parameter
     """
@@ -117,8 +117,8 @@ def _normalized(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _several(interfaces: Sequence[Mapping[str, Any]], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Normalize several interfaces, ordered by device index. The compute API gives all new ones the same security
-    groups.
+    """Normalize several interfaces, ordered by device index. The compute API gives all new interfaces of a server the
+    same security groups.
 
     :raises Ec2Error: an unsupported combination
     """

@@ -5,7 +5,7 @@ from nova.json_types import JsonDocument
 
 
 STATES = {'pending': 0, 'running': 16, 'shutting-down': 32, 'terminated': 48, 'stopping': 64, 'stopped': 80}
-# Task states of servers with a corresponding EC2 state.
+# {task state of a server: EC2 state}
 TASKS = {'deleting': 'shutting-down', 'soft-deleting': 'shutting-down', 'powering-off': 'stopping',
          'powering-on': 'pending', 'shelving': 'stopping', 'shelving_offloading': 'stopping',
          'suspending': 'stopping', 'resuming': 'pending', 'unshelving': 'pending'}
@@ -13,13 +13,13 @@ STATUSES = {'BUILD': 'pending', 'SHUTOFF': 'stopped', 'SUSPENDED': 'stopped', 'P
             'SHELVED_OFFLOADED': 'stopped', 'DELETED': 'terminated', 'SOFT_DELETED': 'terminated'}
 MOVING = ('RESIZE', 'VERIFY_RESIZE', 'REVERT_RESIZE')           # statuses of servers that may be running or stopped
 SHUTDOWN = 4                                                    # power state of the compute API
-# vm_state of a stopped server: action that starts it
+# {vm_state that EC2 shows as stopped: action that starts the server}
 STARTS = {'stopped': 'os-start', 'suspended': 'resume', 'paused': 'unpause', 'shelved': 'unshelve',
           'shelved_offloaded': 'unshelve'}
 
 
 def state_of(server: Server) -> str:
-    """Return the EC2 state of a server. A server with a failed build is terminated, so that waiters end."""
+    """Return the EC2 state of a server: terminated after a failed build, so that clients stop waiting."""
     task = server.get('OS-EXT-STS:task_state')
     if task in TASKS:
         return TASKS[task]

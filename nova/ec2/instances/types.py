@@ -8,10 +8,10 @@ from nova.ec2.instances import placement_groups
 from nova.ec2.instances import run_parameters
 from nova.json_types import JsonDocument
 
-PARTS_OF_NAMES = {'OpenStack-API-Version': 'compute 2.102'}           # supports the name filter of flavors
+PARTS_OF_NAMES = {'OpenStack-API-Version': 'compute 2.102'}           # version with the name filter
 
 
-# attributes of every instance type; hosts of other architectures run these types too, but users cannot list hosts
+# constant attributes of all instance types. The real architectures are unknown, because users cannot list hosts.
 CONSTANTS: dict[str, Any] = {
     'AutoRecoverySupported': False, 'BareMetal': False, 'BurstablePerformanceSupported': False,
     'CurrentGeneration': True, 'DedicatedHostsSupported': False, 'FreeTierEligible': False,
@@ -102,7 +102,7 @@ def flavor_of(req: operations.Request, name: str | None) -> str:
 
 
 def describe_instance_type_offerings(req: operations.Request, given: operations.Given) -> JsonDocument:
-    """List each flavor for the region or all zones; only the scheduler knows which hosts have room."""
+    """List every flavor in the region or in all zones: the API does not know which zones have free capacity."""
     kind = given.get('LocationType') or 'region'
     if kind not in ('region', 'availability-zone', 'availability-zone-id'):
         raise errors.invalid('LocationType', kind)

@@ -26,7 +26,7 @@ DEFAULT_ARCHITECTURE = 'x86_64'
 IMAGE = tags.HIDDEN + 'image'             # metadata item: UUID of the image in RunInstances
 WINDOWS = 'windows'
 _NOWHERE: tuple[None, None, None] = (None, None, None)
-# attributes of every instance: the cloud lacks the features that others would need
+# constant attributes of all instances, for features that the cloud does not have
 CONSTANTS: dict[str, Any] = {
     'CapacityReservationSpecification': {'CapacityReservationPreference': 'open'}, 'EbsOptimized': False,
     'EnaSupport': False, 'EnclaveOptions': {'Enabled': False}, 'HibernationOptions': {'Configured': False},
@@ -44,7 +44,7 @@ def _addresses(server: Server, kind: str) -> list[str]:
 
 
 class Instances:
-    """Builds views of servers, with one lookup for the IDs of all."""
+    """Builds views of servers; looks up the IDs for all servers together."""
 
     def __init__(self, req: operations.Request, servers: Sequence[Server],
                  rows: dict[str, list[dict[str, str]]] | None = None) -> None:
@@ -59,13 +59,13 @@ class Instances:
         self._volumes, self._attached = req.ids.shown('vol', volumes), _attached(req) if volumes else {}
         self._images = req.ids.shown('ami', {
             image or None for server in servers for image in (self._image_of(server), *_parts_of(server))})
-        # At the start of its build a server has no ports.
+        # A server that has just been created has no ports.
         self._interfaces = interfaces.Interfaces(req, [
             server['id'] for server in servers if server['addresses'] or server['status'] != 'BUILD'])
         self._systems = listing.systems(req, {image for server in servers if (image := self._image_of(server))})
 
     def facts(self, server: Server) -> list[Any]:
-        """Return the arguments of ``instance`` in addition to the server's document, JSON-able."""
+        """Return the argument ``facts`` of ``instance`` as a list that can be dumped as JSON."""
         volumes = server.get('os-extended-volumes:volumes_attached') or ()
         return [self._instances[server['id']],
                 [self._images[image or None] for image in (self._image_of(server), *_parts_of(server))],
@@ -136,7 +136,7 @@ def _attached(req: operations.Request) -> dict[str, tuple[str, str | None, str |
 
 
 def image_of(server: Server) -> str | None:
-    """Return the image of a server without a root volume."""
+    """Return the image of a server, or None if it has a root volume."""
     return server['image']['id'] if server.get('image') else None
 
 
@@ -151,7 +151,7 @@ def root_of(server: Server) -> str:
 
 
 def index_of(server: Server) -> int | None:
-    """Return the launch index of an instance; None: unknown."""
+    """Return the launch index of an instance, or None if unknown."""
     found: int | None = server.get('OS-EXT-SRV-ATTR:launch_index')
     return reservations.index_of(server) if found is None else found
 
@@ -203,6 +203,6 @@ def one_of(req: operations.Request, given: operations.Given) -> Server:
 
 
 def _image_named(metadata: dict[str, Any]) -> str | None:
-    """Return the image in a volume's metadata; None if it is not an ID, because owners can change it."""
+    """Return the image ID in a volume's metadata, or None if malformed: owners can change the metadata."""
     found = metadata.get('image_id')
     return found if found and image_fields.is_uuid(found) else None

@@ -12,7 +12,7 @@ from nova.json_types import JsonDocument
 
 SERVERS = 'domain-name-servers'
 CLOUD = 'AmazonProvidedDNS'                        # name of the cloud's resolver
-DEFAULT = 'default'                                # stands for no DHCP options
+DEFAULT = 'default'                                # means: no DHCP options
 MAX_SERVERS = 4
 
 

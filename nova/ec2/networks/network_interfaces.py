@@ -12,7 +12,7 @@ from nova.json_types import JsonDocument
 
 
 INDEX = 'device-index'                     # internal attribute of an interface: DeviceIndex of AttachNetworkInterface
-OWN = 'created'                            # internal attribute of an interface of CreateNetworkInterface
+OWN = 'created'                            # internal attribute of interfaces that CreateNetworkInterface created
 ATTACHMENT = 'eni-attach-'                 # prefix of an attachment ID; the digits of its interface's ID follow
 
 
@@ -22,7 +22,7 @@ def association(public: str | None, owner: str | None, **more: str | None) -> Js
 
 
 def private_address(single: str | None, listed: Sequence[operations.Structure] | None) -> str | None:
-    """Return the address of PrivateIpAddress, or of the only one of PrivateIpAddresses.
+    """Return PrivateIpAddress, or the address of the only item in PrivateIpAddresses.
 
     :raises Ec2Error: the two differ
     """
@@ -83,7 +83,7 @@ def shown(req: operations.Request, ports: list[dict[str, Any]]) -> list[dict[str
 
 
 def _places(ports: list[dict[str, Any]], attributes: dict[str, dict[str, str]]) -> dict[str, int]:
-    """Return {UUID of a port: device index}: that of AttachNetworkInterface, or the order of creation.
+    """Return {UUID of a port: device index}: the index in AttachNetworkInterface, or the order of creation.
 
     :param attributes: internal attributes of the ports
     """
@@ -102,7 +102,7 @@ def attachment_of(shown_id: str) -> str:
 
 
 def is_deleted_with_instance(attributes: dict[str, str]) -> bool:
-    """Return whether the interface of an instance is deleted with it: CreateNetworkInterface did not create it.
+    """Return False if CreateNetworkInterface or AttachNetworkInterface was used: the interface outlives its instance.
 
     :param attributes: internal attributes of the port
     """

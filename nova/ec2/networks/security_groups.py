@@ -18,7 +18,7 @@ ICMP = ('icmp', 'icmpv6')
 
 
 class Group(TypedDict):
-    """The parts of a security group of the network service that EC2 reads."""
+    """Fields of a security group in the network service that the EC2 API reads."""
     id: str
     name: str
     security_group_rules: list[dict[str, Any]]
@@ -91,7 +91,7 @@ FILTERS: dict[str, filters.Values] = {
 
 
 def given_group(req: operations.Request, given: operations.Given) -> Group:
-    """Return the group that a request names, as ``group_of``."""
+    """Return the group that a request names; see ``group_of``."""
     return group_of(req, given.get('GroupId'), given.get('GroupName'))
 
 

@@ -52,7 +52,7 @@ def _ports(permission: dict[str, Any]) -> dict[str, Any]:
         return {}
     protocol = security_groups.protocol(protocol, None)
     ports = {'port_range_min': first, 'port_range_max': last}
-    if protocol in security_groups.ICMP:                          # type and code; -1 means any
+    if protocol in security_groups.ICMP:                          # first and last are type and code; -1: any
         ports = {name: value for name, value in ports.items() if value != -1}
     elif protocol in ('tcp', 'udp') and (first is None or last is None):
         raise errors.Ec2Error('InvalidParameterValue', 'A permission for tcp or udp must have FromPort and ToPort.')
@@ -70,7 +70,7 @@ def _authorize(direction: str) -> operations.Handler:
                 made.append(req.call('network', 'POST', '/security-group-rules',
                                      {'security_group_rule': rule})['security_group_rule'])
         except errors.ServiceRefused as refused:
-            for rule in made:                     # all or none
+            for rule in made:                     # create all rules or none
                 req.call('network', 'DELETE', f'/security-group-rules/{rule["id"]}')
             if refused.status == 409 and 'uota' not in refused.message:
                 raise errors.Ec2Error('InvalidPermission.Duplicate', refused.message) from None
@@ -101,7 +101,7 @@ def _revoke(direction: str) -> operations.Handler:
 
 
 def _describe(direction: str) -> operations.Handler:
-    """Set the descriptions of rules; an omitted description is removed."""
+    """Return a handler that sets descriptions of rules; an omitted description is removed."""
     def handler(req: operations.Request, given: operations.Given) -> JsonDocument:
         group = security_groups.given_group(req, given)
         present = [rule for rule in group['security_group_rules'] if rule['direction'] == direction]
@@ -114,7 +114,7 @@ def _describe(direction: str) -> operations.Handler:
         if given.get('IpPermissions') or not wanted:
             for rule in _wanted(req, given, direction):
                 wanted[_present(present, rule)['id']] = rule.get('description') or ''
-        _put(req, {rule_id: {'description': text} for rule_id, text in wanted.items()})         # all rules exist
+        _put(req, {rule_id: {'description': text} for rule_id, text in wanted.items()})         # all rules were found
         return {'Return': True}
     return handler
 
@@ -122,7 +122,7 @@ def _describe(direction: str) -> operations.Handler:
 def modify_security_group_rules(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Modify rules.
 
-    :raises Ec2Error: Neutron cannot modify other parts than the description
+    :raises Ec2Error: Neutron can modify only the description
     """
     group = security_groups.given_group(req, given)
     present = {rule['id']: rule for rule in group['security_group_rules']}

@@ -12,7 +12,7 @@ _OF_NETWORK = ['id', 'cidr', 'ip_version']
 def place_of(req: operations.Request, shown: str, address: str | None) -> tuple[str, str]:
     """Return (network UUID, subnet UUID) for a subnet ID.
 
-    The network of a subnet is cached. Its subnets are read each time, which also checks their visibility.
+    The network of a subnet is cached. Each call reads the network's subnets, which checks that the caller may see them.
 
     :param address: fixed IP in the subnet; None: any
     :raises Ec2Error: unknown subnet, address outside of it, or the network has other subnets and no address is given

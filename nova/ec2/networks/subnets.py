@@ -19,7 +19,7 @@ PUBLIC = 'map-public-ip-on-launch'           # internal attribute: instances get
 
 
 ZONE = 'availability-zone'                   # internal attribute: the zone in CreateSubnet
-# attributes of all subnets: the cloud lacks the features that others would need
+# constant attributes of all subnets, for features that the cloud does not have
 CONSTANTS: dict[str, Any] = {
     'AssignIpv6AddressOnCreation': False, 'DefaultForAz': False, 'EnableDns64': False,
     'Ipv6CidrBlockAssociationSet': [], 'Ipv6Native': False, 'MapCustomerOwnedIpOnLaunch': False,
@@ -79,7 +79,7 @@ def _available(row: dict[str, Any], used: Iterable[str]) -> int:
 
 
 def modify_subnet_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
-    """Set whether new instances get a public address; other attributes only accept their present values."""
+    """Set whether new instances get a public address; other attributes accept only their present values."""
     subnet = req.find('subnet', given['SubnetId'], 'network', '/subnets/{}')['subnet']
     if 'MapPublicIpOnLaunch' in given:
         if given['MapPublicIpOnLaunch'].get('Value'):

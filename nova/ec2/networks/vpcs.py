@@ -1,7 +1,7 @@
 """EC2 operations on VPCs.
 
-The default VPC has all networks of the project that belong to no other VPC. Another VPC is a router of the network
-service; its subnets are those of the router's interfaces, each in its own network.
+The default VPC has all networks of the project that belong to no other VPC. Every other VPC is a router of the network
+service. Its subnets are connected to this router, and each subnet has a separate network.
 """
 import contextlib
 import functools
@@ -17,7 +17,7 @@ from nova.ec2.networks import routing
 from nova.json_types import JsonDocument
 
 PREFIXES = range(16, 29)                        # prefix lengths of VPCs and subnets, as in EC2
-# fixed attributes of a VPC: DHCP announces a resolver; hosts have no public DNS names
+# {attribute of a VPC: (parameter, its only value, reason)}
 ATTRIBUTES = {
     'enableDnsSupport': ('EnableDnsSupport', True, 'DHCP always announces a resolver.'),
     'enableDnsHostnames': ('EnableDnsHostnames', False, 'Instances have no public DNS names.'),
@@ -43,7 +43,7 @@ class Vpcs:
 
     @functools.cached_property
     def of_subnets(self) -> dict[str, str]:
-        """{UUID of a subnet: UUID of its VPC}, without the default VPC."""
+        """{UUID of a subnet: UUID of its VPC}, except for subnets of the default VPC."""
         return {subnet: port['device_id'] for port in routing.joins(self._req, list(self.made))
                 for subnet in (fixed['subnet_id'] for fixed in port['fixed_ips'])}
 
@@ -148,7 +148,7 @@ def describe_vpc_attribute(req: operations.Request, given: operations.Given) -> 
 
 
 def modify_vpc_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
-    """Accept the present values of the attributes; others are not supported."""
+    """Check that the request does not change an attribute: attributes of VPCs are constant."""
     Vpcs(req).find(given['VpcId'])
     wanted: dict[str, Any] = {name: value for name, value in given.items()
                               if name in {row[0] for row in ATTRIBUTES.values()}}
@@ -172,7 +172,7 @@ def delete_vpc(req: operations.Request, given: operations.Given) -> JsonDocument
     try:
         req.call('network', 'DELETE', f'/routers/{vpc}')
     except errors.ServiceRefused as refused:
-        if refused.status == 409:                                # it has a new subnet, or routes
+        if refused.status == 409:                                # it got a subnet or route meanwhile
             raise used('vpc', given['VpcId']) from None
         if refused.status != 404:
             raise

@@ -1,8 +1,8 @@
 """Deletion of volumes with snapshots: in EC2 snapshots outlive their volume.
 
-The Block Storage API refuses to delete such a volume. It stays there with a metadata item, is hidden from the EC2 API,
-and is deleted with its last snapshot. The Block Storage service may delete that snapshot slowly, or for a client of its
-own API: then DescribeVolumes, the deletion of another snapshot, or a creation that reaches a quota deletes the volume.
+The Block Storage API refuses to delete a volume with snapshots. The EC2 API marks it with a metadata item, hides it and
+deletes it after its last snapshot. If that snapshot is deleted slowly, or through the Block Storage API, one of these
+requests deletes the volume: DescribeVolumes, the deletion of another snapshot, or a creation that reaches a quota.
 """
 import contextlib
 from typing import Any
@@ -12,8 +12,8 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.volumes.types import Volume
 
-DELETED = tags.HIDDEN + 'delete-with-snapshots'          # metadata item of a volume
-SWEPT = ('available', 'error')                           # a volume in another state is in use, or is deleted already
+DELETED = tags.HIDDEN + 'delete-with-snapshots'          # metadata item of a hidden volume
+SWEPT = ('available', 'error')                           # other states: in use, or being deleted
 
 
 def is_deleted(volume: Volume) -> bool:
@@ -22,7 +22,7 @@ def is_deleted(volume: Volume) -> bool:
 
 
 def present(volumes: list[Volume]) -> list[Volume]:
-    """Return the volumes without the deleted ones."""
+    """Return the volumes that are not marked as deleted."""
     return [volume for volume in volumes if not is_deleted(volume)]
 
 
@@ -35,7 +35,7 @@ def delete(req: operations.Request, volume: str) -> None:
 
     :param volume: UUID
     """
-    if hide(req, volume) and _snapshots(req, volume):         # the last one may have been deleted meanwhile
+    if hide(req, volume) and _snapshots(req, volume):         # the last snapshot may have been deleted
         return
     req.call('volume', 'DELETE', f'/volumes/{volume}')
 
@@ -63,7 +63,7 @@ def delete_snapshot(req: operations.Request, snapshot: str) -> None:
 def sweep(req: operations.Request, gone: str | None = None) -> None:
     """Delete the hidden volumes of the project that have no snapshots any more.
 
-    A refusal leaves the volume to a later request: the caller may only read, or a snapshot is still being deleted.
+    If the deletion is refused, a later request repeats it: the caller may only read, or a snapshot still exists.
 
     :param gone: UUID of a snapshot whose deletion was accepted
     """

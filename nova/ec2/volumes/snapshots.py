@@ -39,7 +39,7 @@ def describe_snapshots(req: operations.Request, given: operations.Given) -> Json
 
 
 def describe_snapshot_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
-    """Show the permissions of a snapshot; it is never shared."""
+    """Show the permissions of a snapshot: an empty list, because snapshots are never shared."""
     if given['Attribute'] != 'createVolumePermission':
         raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not supported.')
     req.find('snap', given['SnapshotId'], 'volume', '/snapshots/{}')

@@ -48,7 +48,7 @@ def describe_volume_attribute(req: operations.Request, given: operations.Given) 
 
 
 def describe_volumes_modifications(req: operations.Request, given: operations.Given) -> JsonDocument:
-    """Show volumes that grow, and requested ones. There is no history of changes."""
+    """Show the requested volumes, or all volumes that are being modified. Past modifications are not stored."""
     shown = [{'VolumeId': row['VolumeId'], 'TargetSize': row['size'],
               'ModificationState': _modification(row['status'])}
              for row in _rows(req, given) if given.get('VolumeIds') or row['status'] in GROWING]

@@ -1,4 +1,4 @@
-"""Volume types: EC2's names for general purpose volumes stand for the default type of the cloud."""
+"""Volume types: EC2's names of general purpose volumes are aliases of the default volume type of the cloud."""
 from collections.abc import Mapping
 from typing import TypedDict
 
@@ -7,11 +7,11 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 
 ALIASES = ('gp3', 'gp2', 'standard')
-DEFAULT = 'standard'                             # EC2's oldest type
-NAME = tags.HIDDEN + 'volume-type'               # metadata item of a volume: the alias in its request
+DEFAULT = 'standard'                             # EC2's oldest type, shown without an alias
+NAME = tags.HIDDEN + 'volume-type'               # metadata item of a volume: its alias
 # metadata item of a server: aliases of the volumes that were created with it, such as ``/dev/vda=gp3 /dev/vdb=gp2``
 DEVICES = tags.HIDDEN + 'volume-types'
-IOPS_PER_GIB, MIN_IOPS, MAX_IOPS = 3, 100, 16000           # of a gp2 volume, in EC2's documentation
+IOPS_PER_GIB, MIN_IOPS, MAX_IOPS = 3, 100, 16000           # performance of gp2 in EC2's documentation
 
 
 class Attachment(TypedDict, total=False):
@@ -39,9 +39,9 @@ class Volume(TypedDict, total=False):
 
 
 def resolved(req: operations.Request, name: str | None) -> tuple[str | None, str | None]:
-    """Return (volume type, alias) of the VolumeType in a request; None: the default type, no alias.
+    """Return (volume type or None for the default type, alias or None) of the VolumeType in a request.
 
-    A volume type of the cloud with the name of an alias takes precedence.
+    If the cloud has a volume type with the name of an alias, this type is used.
     """
     if name not in ALIASES:
         return name or None, None
@@ -50,7 +50,7 @@ def resolved(req: operations.Request, name: str | None) -> tuple[str | None, str
 
 
 def text_of(aliases: Mapping[str, str | None]) -> str:
-    """Return the text for an item of metadata or an image property; empty without aliases.
+    """Return the text that stores aliases in a metadata item or an image property; empty without aliases.
 
     :param aliases: {device name: volume type}
     """
@@ -59,7 +59,7 @@ def text_of(aliases: Mapping[str, str | None]) -> str:
 
 
 def of_text(text: str | None) -> dict[str, str]:
-    """Parse the result of ``text_of``; users can change it."""
+    """Parse the result of ``text_of``; malformed items are ignored, because users can change the text."""
     found = dict(each.split('=', 1) for each in (text or '').split() if '=' in each)
     return {device: alias for device, alias in found.items() if alias in ALIASES}
 
@@ -80,7 +80,7 @@ def aliases(req: operations.Request, rows: list[Volume]) -> dict[str, str]:
 
 
 def performance(alias: str | None, size: int) -> dict[str, int]:
-    """Return the nominal performance of an alias, as EC2 shows it; the real one depends on the volume type."""
+    """Return the performance that EC2 documents for an alias; the real performance depends on the volume type."""
     if alias == 'gp3':
         return {'Iops': neutral.BASE_IOPS, 'Throughput': neutral.BASE_THROUGHPUT}
     return {'Iops': min(MAX_IOPS, max(MIN_IOPS, IOPS_PER_GIB * size))} if alias == 'gp2' else {}

@@ -12,8 +12,8 @@ from nova.ec2.volumes import deletion
 from nova.ec2.volumes import types
 from nova.json_types import JsonDocument
 
-MAX_CLOCK_SKEW = datetime.timedelta(minutes=5)     # clock skew of the block storage service
-TOO_LARGE = 413                # a quota is reached
+MAX_CLOCK_SKEW = datetime.timedelta(minutes=5)     # between the EC2 API and the block storage service
+TOO_LARGE = 413                # status of the block storage service: a quota is reached
 TOKEN = tags.HIDDEN + 'client-token'          # key in a volume's metadata
 # A volume that is being attached is 'available': it becomes 'in-use' when waiting clients may use it.
 STATES = {'available': 'available', 'reserved': 'available', 'attaching': 'available', 'in-use': 'in-use',
@@ -98,7 +98,7 @@ def _created(req: operations.Request, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _made_before(req: operations.Request, token: str | None, since: datetime.datetime | None) -> str | None:
-    """Return the volume of an interrupted attempt with this token.
+    """Return the UUID of the volume that an interrupted attempt with this token created, or None.
 
     :param since: start of that attempt; older volumes, which are later in the list, are not read. None: no attempt
     """
@@ -126,7 +126,7 @@ def delete_volume(req: operations.Request, given: operations.Given) -> JsonDocum
 
 
 def modify_volume(req: operations.Request, given: operations.Given) -> JsonDocument:
-    """Extend a volume, or replace its alias of the default type by another one."""
+    """Extend a volume, or replace its alias of the default volume type by another alias."""
     volume = find_volume(req, given['VolumeId'])
     size, kind = given.get('Size') or volume['size'], given.get('VolumeType')
     before = types.aliases(req, [volume]).get(volume['id'])

@@ -1,4 +1,4 @@
-"""Access rules of users: the requests that their application credentials may be limited to."""
+"""Access rules of users. An application credential may be limited to the requests that some rules allow."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +17,9 @@ FIELDS: Final = ('service', 'method', 'path')
 
 
 def ids_of(conn: engine.Connection, user_id: str, given: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the ids of a user's access rules, and create those that do not exist. The caller has locked the user.
+    """Return the ids of access rules of a user; create missing rules. The caller has locked the user's row.
 
-    :param given: rows of {'id'} or {'service', 'method', 'path'}
+    :param given: rules, each {'id'} of an existing rule or {'service', 'method', 'path'}
     :raises Forbidden: the user has too many rules
     :raises IdentityNotFound: unknown id
     """

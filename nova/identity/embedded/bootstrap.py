@@ -20,7 +20,7 @@ from nova.identity.embedded import service as embedded_service
 
 LOG = logging.getLogger(__name__)
 
-# user: (project, role there, role on the domain and on the system or None, name in clouds.yaml)
+# {user: (project, role on the project, role on the domain and on the system or None, name in clouds.yaml)}
 USERS: dict[str, tuple[str, str, str | None, str]] = {
     'admin': ('admin', 'admin', 'admin', 'nova-admin'),
     'demo': ('demo', 'member', None, 'nova-demo'),
@@ -76,7 +76,7 @@ def _bootstrap(conn: engine.Connection, rounds: int, store: Callable[[dict[str, 
 
 
 def recover(service: embedded_service.IdentityService, name: str) -> str:
-    """Restore access for a user without password or second factor.
+    """Restore the access of a user who has lost the password or the second factor.
 
     Sets a random password, removes TOTP credentials and multi-factor rules, and enables the user. Tokens become
     invalid.
@@ -99,8 +99,8 @@ def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | 
                       authority: str | None = None) -> None:
     """Write clouds.yaml for clients, readable only by its owner.
 
-    New passwords replace the entries of their users. Existing entries keep their passwords and get the present URL.
-    Other clouds in the file are unchanged.
+    Entries of users with a new password are replaced. Other existing entries of this deployment keep their password and
+    get the present URL. Entries of other clouds are unchanged.
 
     :param base_url: of the all-in-one; identity is below it at /identity
     :param new_passwords: {user name: password} from ``bootstrap``

@@ -1,6 +1,6 @@
 """Additional credentials of users: TOTP secrets and EC2 key pairs.
 
-They are encrypted with the token keys.
+The database stores them encrypted with the token keys.
 """
 import dataclasses
 import hashlib
@@ -88,7 +88,7 @@ class Credentials:
 
     @staticmethod
     def _insert(conn: engine.Connection, row: IdentityCredentialsRow) -> None:
-        if not queries.lock(conn, 'user', row['user_id']):          # concurrent requests cannot exceed the limit
+        if not queries.lock(conn, 'user', row['user_id']):          # lock: concurrent requests obey the limit
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
         most = KINDS[row['type']].most
         if len(queries.rows(conn, queries.CREDENTIAL, user_id=row['user_id'], type=row['type'])) >= most:
@@ -138,7 +138,7 @@ class Credentials:
         self.changes += 1
 
     def take_code(self, user_id: str | None, code: str, now: float) -> bool:
-        """Verify and use up a one-time code: of two logins with one code, one gets True.
+        """Verify a one-time code and mark it as used: if two logins send the same code, only the first gets True.
 
         :param user_id: None for an unknown user
         :param now: seconds since the epoch
@@ -147,7 +147,7 @@ class Credentials:
         step = totp.step_of([totp.secret_of(row['blob']) for row in found if row['blob']], code, now)
         if step is None or user_id is None:
             return False
-        with log.recording(None):      # the audit record belongs to the login, which ends later
+        with log.recording(None):      # no audit record here: the login has one
             return self._db.run(queries.use_totp_step, user_id, step)
 
 
@@ -208,13 +208,13 @@ class Kind:
 
 TOTP, EC2 = 'totp', 'ec2'
 KINDS = {
-    TOTP: Kind(_check_totp, 8),           # each secret is another code that a guess may match
+    TOTP: Kind(_check_totp, 8),           # few, because a guess may match the code of each
     EC2: Kind(_check_ec2, 32),
 }
 
 
 def reseal(db: engine.Database, renewed: Callable[[str], str | None]) -> None:
-    """Re-encrypt the secrets for ``KeyRing.retire``."""
+    """Re-encrypt the stored secrets, for ``KeyRing.retire``."""
     def page(conn: engine.Connection, after: str) -> str | None:
         found = queries.encrypted_blobs(conn, after, PAGE)
         for credential_id, sealed in found:

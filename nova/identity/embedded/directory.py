@@ -81,7 +81,7 @@ class Directory:
         self.rules = rules
 
     def forget(self) -> None:
-        """Hook that is called after every change."""
+        """Do nothing; subclasses override this hook, which is called after every change."""
 
     def write(self, function: Callable[[engine.Connection, Unpack[_Args]], _Result], *args: *_Args,
               noun: str = 'row', name: str = '') -> _Result:
@@ -238,7 +238,7 @@ class Directory:
             'password_expires_at': None if password is None else self.rules.expires_at()}, _insert_in_domain)
 
     def update_user(self, user_id: str, by_rules: bool = True, **given: Unpack[UserValues]) -> IdentityUsersRow:
-        """Update a user; a new password, or disabling, invalidates tokens.
+        """Update a user. A new password, or disabling the user, invalidates the user's tokens.
 
         :param by_rules: False for a generated password
         :param given: columns, and ``password``; ``options`` are merged, None removes an option
@@ -258,7 +258,7 @@ class Directory:
         def prepare(conn: engine.Connection, user: IdentityUsersRow) -> None:
             if 'password_hash' in values:
                 self._remember_password(conn, user)
-            if options:                  # another request may change other options
+            if options:                  # lock, because another request may change other options
                 row = queries.get(conn, queries.USER, id=user_id) if queries.lock(conn, queries.USER, user_id) else None
                 if row is None:
                     raise exception.IdentityNotFound(noun='user', id=user_id)
@@ -338,7 +338,7 @@ class Directory:
 
     def held_roles(self, actor_id: str, target_type: str, target_id: str,
                    actor: str = 'user') -> Rows[IdentityRolesRow]:
-        """Return the roles assigned to a user or group itself, without implied ones."""
+        """Return the roles that are directly assigned to a user or group, without implied or inherited roles."""
         self.get(Noun[Row](actor), actor_id)
         self.check_target(target_type, target_id)
         with self.db.reader() as conn:
@@ -416,7 +416,7 @@ def _delete_leaf(conn: engine.Connection, project_id: str) -> bool:
 
 def _insert_credential(rules: Sequence[Mapping[str, str]], conn: engine.Connection, noun: str,
                        row: IdentityApplicationCredentialsRow) -> None:
-    if not queries.lock(conn, 'user', row['user_id']):          # concurrent requests cannot exceed the limit
+    if not queries.lock(conn, 'user', row['user_id']):          # lock, so that concurrent requests obey the limit
         raise exception.IdentityNotFound(noun='user', id=row['user_id'])
     if queries.count(conn, noun, user_id=row['user_id']) >= MAX_CREDENTIALS:
         raise exception.Forbidden(f'A user can have {MAX_CREDENTIALS} application credentials.')
@@ -425,7 +425,7 @@ def _insert_credential(rules: Sequence[Mapping[str, str]], conn: engine.Connecti
 
 
 def merged_extra(present: JsonObject | None, changes: JsonObject | None) -> JsonObject | None:
-    """Return the additional attributes after a change; null removes one.
+    """Return the additional attributes after a change; an attribute with the value null is removed.
 
     :raises BadRequest: they are too large
     """

@@ -1,4 +1,4 @@
-"""Domains: the default domain, which is built in, and those that clients create."""
+"""Domains: the built-in default domain and the domains that clients create."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping

@@ -17,12 +17,12 @@ Roles = list[queries.Role]
 
 DOMAIN: IdentityDomainsRow = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True,
                               'tags': [], 'extra': None, 'created_at': datetime.datetime(1970, 1, 1)}
-SYSTEM = 'all'            # the system as target of a role and as scope of a token
+SYSTEM = 'all'            # id of the system as target of assignments and as scope of tokens
 
-# kind of target: kind of the assignments that the projects below it inherit
+# {kind of target: kind of the assignments on it that only the projects below it inherit}
 BELOW = {'project': 'below_project', 'domain': 'below_domain'}
 
-# Each default role implies the next one; service is independent. These rules cannot be changed.
+# Each of these default roles implies the next one, and clients cannot change that. The role service is separate.
 LADDER = ('admin', 'manager', 'member', 'reader')
 ROLES = (*LADDER, 'service')
 
@@ -35,7 +35,7 @@ class Reference(TypedDict, total=False):
 
 
 def is_default(role: IdentityRolesRow) -> bool:
-    """Return whether a row is a default role, and not a domain-specific role of this name."""
+    """Return whether a row is a default role; a domain-specific role with the same name is not."""
     return role['name'] in ROLES and role['domain_id'] is None
 
 
@@ -51,7 +51,7 @@ def known_roles(conn: engine.Connection) -> Roles:
 
 
 def expand(held_ids: Collection[str], roles: Roles) -> Roles:
-    """Return the rows of ``known_roles`` with these ids, and those that they imply."""
+    """Return the roles with these ids, and the roles that they imply, as rows of ``known_roles``."""
     implied = {role['id']: role['implied'] for role in roles}
     found: set[str] = set()
     todo = [role_id for role_id in held_ids if role_id in implied]
@@ -81,7 +81,7 @@ def chosen(held: Sequence[tokens.Named], wanted: Sequence[Reference | tokens.Nam
 
 
 def targets_of(conn: engine.Connection, kind: str, target_id: str) -> list[Target]:
-    """Return the targets whose assignments give roles on a project, a domain or the system."""
+    """Return the targets with assignments that apply to a project, a domain or the system."""
     found = [(kind, target_id)]
     if kind == 'project':
         project = rows.get(conn, rows.PROJECT, id=target_id)

@@ -1,6 +1,6 @@
-"""Multi-factor rules.
+"""Multi-factor rules: the authentication methods that a login of a user requires.
 
-The options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules`` of a user define the required methods.
+The options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules`` of a user set them.
 """
 import datetime
 
@@ -9,7 +9,7 @@ from nova.db.tables.rows import IdentityUsersRow
 from nova.identity import tokens
 
 LIFETIME = datetime.timedelta(minutes=5)         # lifetime of a receipt: time to find the device and type the code
-# Methods that a receipt may store. A token or application credential is sent again instead.
+# Methods that a receipt may store. Clients send a token or an application credential again instead.
 RECEIPT_METHODS = frozenset(('password', 'totp'))
 
 
@@ -20,7 +20,7 @@ class User(IdentityUsersRow):
 
 
 def rules_of(user: IdentityUsersRow) -> list[list[str]]:
-    """Return the active rules, each a list of methods; []: any single method."""
+    """Return the active rules, each a list of methods, or [] if any single method is enough."""
     options = user['options'] or {}
     return options.get('multi_factor_auth_rules') or [] if options.get('multi_factor_auth_enabled') else []
 
@@ -29,8 +29,8 @@ def check(keys: tokens.KeyRing, user: User, methods: tuple[str, ...], before: to
           now: datetime.datetime) -> None:
     """Check that the methods satisfy a rule.
 
-    A token has the methods of its original login, so that rescoping needs no further factor. Application credentials
-    are exempt, because their owner satisfied the rules before creating them.
+    A token lists the methods of its original login, so a login with a token needs no further factor. Logins with
+    application credentials are exempt, because the owner satisfied the rules before creating the credential.
 
     :param methods: used methods, including those of the receipt
     :param before: receipt sent with the login
@@ -49,7 +49,7 @@ def check(keys: tokens.KeyRing, user: User, methods: tuple[str, ...], before: to
 
 
 def opened(keys: tokens.KeyRing, text: str | None, now: datetime.datetime) -> tokens.Receipt | None:
-    """Decrypt a receipt; None without one.
+    """Decrypt a receipt; return None if there is no receipt.
 
     :raises Unauthorized: it is invalid or expired
     """

@@ -110,7 +110,7 @@ class Grants:
     # ---- groups
 
     def add_member(self, group_id: str, user_id: str) -> None:
-        """Add a user to a group; repeating it has no effect."""
+        """Add a user to a group; the user may already be a member."""
         self._directory.get(rows.USER, user_id)
         self._directory.get(rows.GROUP, group_id)
         self._directory.write(_add_member, group_id, user_id)
@@ -132,13 +132,14 @@ class Grants:
             return rows.rows(conn, rows.GROUP, [member[0] for member in found])
 
     def role_ids_of(self, group_id: str) -> set[str]:
-        """Return the ids of the roles that a group has on any target, and of those that they imply."""
+        """Return the ids of the roles that a group has on any target, including implied roles."""
         with self._db.reader() as conn:
             assigned = queries.assigned_role_ids(conn, 'group', group_id)
             return {role['id'] for role in effective_roles.expand(assigned, effective_roles.known_roles(conn))}
 
     def role_ids_of_user(self, user_id: str) -> set[str]:
-        """Return the ids of the roles that a user has on any target, by groups and trusts too, and of implied ones."""
+        """Return the ids of the roles of a user on any target, including implied roles and those of groups and trusts.
+        """
         with self._db.reader() as conn:
             found = queries.held_role_ids(conn, user_id)
             found.update(*(trust['role_ids'] for trust in rows.rows(conn, rows.TRUST, trustee_user_id=user_id)))
@@ -165,7 +166,7 @@ class Grants:
     def effective(self, wanted: Wanted) -> list[NamedAssignment]:
         """Return the assignments of users that result from groups, inheritance and implied roles.
 
-        Each has the names of ``_named``, and ``group_id`` if the role is that of a group.
+        Each row has the names added by ``_named``, and ``group_id`` if the user has the role as member of a group.
         """
         with self._db.reader() as conn:
             known = effective_roles.known_roles(conn)
@@ -180,7 +181,7 @@ class Grants:
             return _named(conn, _expanded(found + of_groups, members, known, projects, on, wanted.role_id), projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
-        """Return the targets of stored assignments, with those that projects inherit."""
+        """Return the wanted targets as in stored assignments, including inherited assignments; None: all targets."""
         on = self._direct(conn, wanted)
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 
@@ -197,7 +198,7 @@ class Grants:
 
 
 def _add_member(conn: engine.Connection, group_id: str, user_id: str) -> None:
-    for noun, row_id in (('user', user_id), ('group', group_id)):         # concurrent requests cannot exceed the limits
+    for noun, row_id in (('user', user_id), ('group', group_id)):         # lock: concurrent requests obey the limits
         if not rows.lock(conn, noun, row_id):
             raise exception.IdentityNotFound(noun=noun, id=row_id)
     groups = [member[0] for member in queries.memberships(conn, user_id=user_id)]
@@ -226,7 +227,7 @@ def _named(conn: engine.Connection, found: Sequence[queries.Assignment], project
 
 
 def _sources(on: Collection[Target], projects: Projects) -> set[Target]:
-    """Return the targets whose assignments give roles on these, as ``effective_roles.targets_of``."""
+    """Return the targets with assignments that apply to the given targets, like ``effective_roles.targets_of``."""
     parents: dict[str, str | None] = {project['id']: project['parent_id'] for project in projects}
     domain_ids: dict[str, str] = {project['id']: project['domain_id'] for project in projects}
     found = set(on)
@@ -244,8 +245,8 @@ def _expanded(found: Sequence[queries.Assignment], members: Collection[tuple[str
               projects: Projects, on: Collection[Target] | None, role_id: str | None) -> list[queries.Assignment]:
     """Return the assignments of users that result from stored ones, at most ``MAX_LISTED``.
 
-    Inherited assignments become those on projects, and those of groups become those of the members. Implied roles are
-    added, and duplicates dropped.
+    An inherited assignment is replaced by assignments on the projects, and an assignment of a group by assignments of
+    its members. Implied roles are added. Duplicates are removed.
 
     :param members: result of ``queries.memberships``
     :param on: the wanted targets, or None

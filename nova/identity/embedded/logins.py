@@ -25,7 +25,7 @@ from nova.identity.embedded import trusts
 
 
 class Proof(NamedTuple):
-    """Result of an authentication method.
+    """Verified identity of a user, the result of an authentication method.
 
     user_id         authenticated user
     expires_at      latest expiry of a token; None: unlimited
@@ -42,7 +42,7 @@ class Proof(NamedTuple):
 
 
 TRUST = 'OS-TRUST:trust'      # scope of a login for a trust
-_ONCE = frozenset(('totp',))         # one-time methods are verified last, because verification uses them up
+_ONCE = frozenset(('totp',))         # verified last, because each code is valid only once
 
 
 class Logins:
@@ -131,7 +131,7 @@ class Logins:
         return Proof(user['id'])
 
     def _by_totp(self, given: dict[str, Any], address: str) -> Proof:
-        """Failures have a separate counter; otherwise a correct password would reset it."""
+        """Count failures separately from those of passwords: a correct password must not reset this counter."""
         credentials = given.get('user') or {}
         user = self._user_of(credentials)
         user_id: str | None = user['id'] if user else None
@@ -157,7 +157,7 @@ class Logins:
         return Proof(row['user_id'], row['expires_at'], row['project_id'], row['id'])
 
     def _by_token(self, given: dict[str, Any], address: str) -> Proof:
-        # without the cache: a token that another process revoked must not yield one that was issued later
+        # bypass the cache, which may contain a token that another process revoked
         data = self._tokens.validate(given.get('id') or '', trusted=False)
         if data.trust is not None:
             raise exception.Forbidden('The token of a trust cannot be exchanged for another token.')
@@ -188,7 +188,7 @@ class Logins:
         self._directory.update_user(user_id, password=new)
 
     def _refuse_past(self, user: IdentityUsersRow, new: str, address: str) -> None:
-        """Check the password history. Administrators who set a password do not know it, so they are exempt."""
+        """Check the password history. Not called for administrators, who do not know a user's past passwords."""
         if not self._directory.rules.history:
             return
         with self._directory.db.reader() as conn:
@@ -199,7 +199,7 @@ class Logins:
 
 
 def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> IdentityTrustsRow:
-    """Return a trust for a login of its trustee.
+    """Return a trust for a login as its trustee.
 
     :raises Unauthorized: there is none for this user
     """
@@ -244,7 +244,7 @@ def _scope(conn: engine.Connection, scope: str | dict[str, Any] | None, user_id:
 
 
 def _kind_of(scope: str | dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
-    """Return (kind of the scope, its value); kind None: not specified."""
+    """Return (kind of the scope or None if not specified, its value)."""
     if not isinstance(scope, dict):
         return scope, {}
     kind = next((key for key in ('project', 'domain', 'system', TRUST, 'unscoped') if key in scope), 'unknown')
@@ -260,7 +260,7 @@ def _project_id(conn: engine.Connection, wanted: dict[str, Any]) -> str | None:
 
 
 def _default_scope(conn: engine.Connection, user_id: str) -> tuple[str | None, str | None]:
-    """Return the user's default project, if usable."""
+    """Return ('project', id) of the user's default project, or (None, None) if the user has no role on it."""
     user = queries.get(conn, queries.USER, id=user_id)
     wanted = user and user['default_project_id']
     if wanted and any(project['id'] == wanted for project in queries.projects_of(conn, user_id)):

@@ -1,4 +1,4 @@
-"""Rules and lifetime of passwords."""
+"""Password policy: required form, history and lifetime of passwords."""
 import datetime
 
 import re2
@@ -41,10 +41,10 @@ class PasswordRules:
         raise exception.PasswordRefused(reason=f'it is one of the last {self.history} passwords.')
 
     def expires_at(self) -> datetime.datetime | None:
-        """Return the expiry of a password that is set now; None: never."""
+        """Return the expiry of a password that is set now, or None if it never expires."""
         return utils.utcnow() + datetime.timedelta(days=self._days) if self._days else None
 
 
 def end_of(user: IdentityUsersRow) -> datetime.datetime | None:
-    """Return the expiry of a user's password; None: never."""
+    """Return the expiry of a user's password, or None if it never expires."""
     return None if (user['options'] or {}).get(IGNORE_EXPIRY) else user['password_expires_at']

@@ -1,16 +1,16 @@
 """Rate limit of failed logins by user and address: delays grow, but never become permanent.
 
-- An address without a failure for a user within the window is never refused for that user.
-- An address may fail ``failures`` times. Each further failure causes a delay: 1 s, then doubled each time, at most
-  MAX_WAIT_S. Attempts during the delay are refused without a check and have no effect. A correct password after the
-  delay resets the counter.
-- If ``failures`` or more addresses have failed for a user, an address from which the user has not logged in is delayed
-  after its first failure, at most for a window. A distributed attack gets one guess for each address and window. The
-  other rules still apply to addresses from which the user has logged in.
-- Users behind one NAT address share its delay.
-- Attackers choose the names, so names must not evict the failures of other names within the window. An address has
-  MAX_NAMES counters. Further names share one counter, except users who have logged in from there; the first rule does
-  not apply to these names. The same applies when all addresses together have MAX_KEYS names.
+- A client address without a failure for a user within the window is never refused for that user.
+- An address may fail ``failures`` times for a user. Each further failure causes a delay: 1 s, then doubled each time,
+  at most MAX_WAIT_S. Attempts during the delay are refused without a check and are not counted. A correct password
+  after the delay resets the counter.
+- If ``failures`` or more addresses have failed for a user, the user is under attack. Each address from which the user
+  has not logged in is then delayed after its first failure, at most for a window. So a distributed attack gets one
+  guess for each address and window. Addresses from which the user has logged in are not affected by this rule.
+- Clients behind one NAT address share the delay for a user.
+- Attackers can invent user names, so new names must not evict the failures of other names within the window. An address
+  has MAX_NAMES counters. Further names share one counter, so the first rule does not apply to them. Users who have
+  logged in from the address are exempt. The same limit holds when all addresses together have MAX_KEYS names.
 """
 import collections
 import dataclasses
@@ -21,11 +21,11 @@ from collections.abc import Callable
 
 from nova import exception
 
-OTHERS = 1024                # shared counters for addresses beyond the limit
+OTHERS = 1024                # shared counters, used beyond MAX_KEYS
 MAX_KEYS = 10000            # names of all addresses together
-MAX_NAMES = 100            # failed names of one address within a window: more than users behind one NAT mistype
+MAX_NAMES = 100            # failed names of one address in a window; users behind one NAT mistype fewer
 MAX_WAIT_S = 60
-KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # time after the last login for which an address is known for a user
+KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # after the user's last login from an address
 SWEEP_S = 1                 # minimum interval between two scans for expired failures
 
 
@@ -37,7 +37,7 @@ class _Failures:
 
 
 class _Bounded(collections.OrderedDict[tuple[str, str], float]):
-    """Dictionary that evicts the least recently written entry."""
+    """Dictionary of limited size that evicts the least recently written entry."""
 
     def __setitem__(self, key: tuple[str, str], value: float) -> None:
         super().__setitem__(key, value)
@@ -47,7 +47,7 @@ class _Bounded(collections.OrderedDict[tuple[str, str], float]):
 
 
 class _Address:
-    """Failures of one address: for each name, and one counter for names beyond MAX_NAMES."""
+    """Counters of one address: one for each name, and one for all names beyond MAX_NAMES."""
 
     __slots__ = ('names', 'others')
 
@@ -67,17 +67,17 @@ class LoginDelays:
         self._free, self._window, self._clock = failures, window, clock
         self._addresses: dict[str, _Address] = {}
         self._names = 0                  # number of counters of all addresses
-        self._others = [_Failures() for _ in range(OTHERS)]      # of addresses beyond the limit
+        self._others = [_Failures() for _ in range(OTHERS)]      # counters beyond MAX_KEYS
         self._swept_at = self._swept_attacks_at = float('-inf')
         self._known = _Bounded()         # (user, address): time of the last login
-        # user: {address: time of its last failure}, the ``failures`` newest, ordered
+        # {user: {address: time of its last failure}}, ordered by time, only the ``failures`` newest
         self._attacks: dict[str, collections.OrderedDict[str, float]] = {}
         self._lock = threading.Lock()
 
     def check(self, user: str, address: str) -> None:
-        """Check the delay, before the password is verified and again before the result is returned.
+        """Refuse an attempt during the delay.
 
-        The second call keeps a burst of parallel guesses within the limit.
+        Called before the password is verified and again before the result is returned, to limit parallel guesses.
 
         :raises TooManyRequests: with ``retry_after`` in seconds
         """
@@ -114,7 +114,7 @@ class LoginDelays:
     # ---- counters; the caller holds the lock
 
     def _found(self, user: str, address: str, now: float) -> _Failures | None:
-        """Return the counter of a pair; None if it has none and a new one fits."""
+        """Return the counter of a user and address, or None if it does not exist and can be added."""
         of_address = self._addresses.get(address)
         if of_address is not None and user in of_address.names:
             return of_address.names[user]
@@ -160,7 +160,7 @@ class LoginDelays:
                 if now < self._swept_attacks_at + SWEEP_S:
                     return False
                 self._swept_attacks_at = now
-                # a name with failures from one address is not under attack, and may be invented
+                # discard users with failures from a single address: they are not attacked, and may not exist
                 self._attacks = {name: times for name, times in self._attacks.items() if len(times) >= min(
                     2, self._free) and now - times[next(reversed(times))] < self._window}
             if len(self._attacks) >= MAX_KEYS:

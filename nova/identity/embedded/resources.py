@@ -1,9 +1,7 @@
-"""Resources that differ in little more than their columns.
-
-They are domains, projects, users, roles, groups, the catalog and limits.
+"""Create, read, update and delete domains, projects, users, roles, groups, limits and the resources of the catalog.
 
 The services, endpoints and regions of this deployment come from its configuration and cannot be changed. Clients can
-add others, which the catalog of tokens shows beside them.
+add services, endpoints and regions. The catalog of a token contains both.
 """
 from __future__ import annotations
 
@@ -106,7 +104,7 @@ class Resources(Generic[RowT]):
         self.directory.delete_with(self.noun, remove, row_id)
 
     def expect(self, conn: engine.Connection, row_id: str) -> None:
-        """Check that a row exists that a request refers to.
+        """Check that a row to which a request refers exists.
 
         :raises BadRequest: unknown id
         """
@@ -137,9 +135,9 @@ class Resources(Generic[RowT]):
 
 
 class Managed(Resources[RowT]):
-    """Resources that the directory itself changes.
+    """Resources with their own methods in the directory.
 
-    :param create, update, delete: its methods
+    :param create, update, delete: these methods
     """
 
     def __init__(self, directory: Directory, noun: Noun[RowT], create: Callable[..., RowT], update: Callable[..., RowT],
@@ -158,7 +156,7 @@ class Managed(Resources[RowT]):
 
 
 class Domains(Resources[IdentityDomainsRow]):
-    """The default domain is part of the configuration. Names are unique."""
+    """Domains, including the built-in default domain. Names are unique."""
 
     noun = queries.DOMAIN
 
@@ -243,7 +241,7 @@ class Services(Resources[IdentityServicesRow]):
 
 
 class OfService(Resources[RowT]):
-    """Resources that belong to a service, and maybe to a region."""
+    """Resources that belong to a service and may belong to a region."""
 
     def __init__(self, directory: Directory, built_in: BuiltIn) -> None:
         super().__init__(directory, built_in)
@@ -341,7 +339,7 @@ class Limits(Resources[IdentityLimitsRow]):
     def list(self, **match: str | bool | None) -> Sequence[Limit]:
         registered = {row['id']: row for row in self._registered.list()}
         return [row for row in (_with_names(row, registered) for row in self.directory.list(self.noun)
-                                if row['registered_limit_id'] in registered)     # else of images that are elsewhere now
+                                if row['registered_limit_id'] in registered)  # omit image limits if Glance is used
                 if all(row.get(name) == value for name, value in match.items())]
 
     def get(self, row_id: str) -> Limit:
@@ -406,8 +404,8 @@ def of(directory: Directory, built_in: BuiltIn, image_limits: ImageLimits | None
 def catalog(conn: engine.Connection, built_in: catalogs.Catalog, values: Mapping[str, str | None]) -> catalogs.Catalog:
     """Return the catalog of a token.
 
-    A service without endpoints is part of it. An endpoint is left out if its URL needs a value that the token does not
-    have.
+    It includes services without endpoints. It omits endpoints if the token lacks a value for a placeholder in the URL,
+    such as the project.
 
     :param values: {name of PLACEHOLDERS: value}
     """
@@ -429,7 +427,7 @@ def catalog(conn: engine.Connection, built_in: catalogs.Catalog, values: Mapping
 
 
 def _filled(url: str, values: Mapping[str, str | None]) -> str | None:
-    """Replace the placeholders of a URL; None if a value is missing."""
+    """Replace the placeholders of a URL; return None if a value is missing."""
     if any(not values.get(name) for name in _PLACEHOLDER.findall(url)):
         return None
     return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), url)

@@ -27,10 +27,10 @@ from nova.identity.embedded import trusts
 
 
 class IdentityService(directory.Directory):
-    """The directory with ``tokens``, ``logins``, ``signed`` requests and ``credentials`` of users.
+    """The directory, and attributes for other functions of the service.
 
-    ``grants`` has groups and role assignments, ``resources`` the collections of groups, limits and the catalog,
-    ``endpoint_filters`` the endpoints of projects.
+    ``tokens``, ``logins``, ``signed`` (requests with EC2 signatures) and ``credentials`` authenticate users. ``grants``
+    manages groups and role assignments, ``resources`` all resources, and ``endpoint_filters`` endpoints of projects.
 
     :param conf: uses [identity]
     :param api_db: db.engine.Database with the identity tables
@@ -46,8 +46,8 @@ class IdentityService(directory.Directory):
                  elapsed: Callable[[], float] = time.monotonic,
                  image_limits: resources.ImageLimits | None = None) -> None:
         options = conf.identity
-        # Number of threads that may wait for a hash, so that others stay free. The HTTP server admits fewer
-        # concurrent logins (cloud/http_server.py), so a burst is queued there instead of refused.
+        # Number of HTTP threads that may wait for a hash, so that the other threads stay free. The HTTP server admits
+        # fewer concurrent logins (cloud/http_server.py), so it queues a burst before this pool refuses requests.
         places = conf.http.threads * 3 // 4
         super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places),
                          password_rules.PasswordRules(options.password_min_length, options.password_regex,
@@ -69,7 +69,7 @@ class IdentityService(directory.Directory):
                                                      conf.identity.validation_cache_time)
 
     def catalog(self, project_id: str | None, user_id: str | None = None) -> catalogs.Catalog:
-        """Return the service catalog for a token: the services of this deployment and those that clients added."""
+        """Return the service catalog for a token: services of this deployment and services that clients added."""
         with self.db.reader() as conn:
             found = resources.catalog(conn, self.built_in(project_id), {
                 'project_id': project_id, 'tenant_id': project_id, 'user_id': user_id})

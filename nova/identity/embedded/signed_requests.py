@@ -15,14 +15,14 @@ from nova.identity.embedded import checks as secret_checks
 from nova.identity.embedded import credentials as pairs
 from nova.identity.embedded import token_service
 
-MAX_KEY_PAIRS = 1000           # cached key pairs, and their last tokens
-SHARED = datetime.timedelta(minutes=1)           # time for which further requests reuse a token
+MAX_KEY_PAIRS = 1000           # maximum number of cached key pairs and tokens
+SHARED = datetime.timedelta(minutes=1)           # maximum time for which requests reuse a token
 
 
 class SignedRequests:
     """Authenticates signed requests.
 
-    Multi-factor rules do not apply, because the owner of the keys satisfied them before creating the keys.
+    Multi-factor rules do not apply, because the owner satisfied them before creating the key pair.
 
     :param credentials: storage of the key pairs
     :param tokens_of: issues the tokens
@@ -36,10 +36,10 @@ class SignedRequests:
         self._credentials, self._tokens, self._checks, self._trust = credentials, tokens_of, checks, trust
         self._lifetime = min(lifetime, signatures.VALID)
         self._shared_for = min(SHARED, self._lifetime / 4)
-        # (credential, user, project): (token, reused until)
+        # {(credential, user, project): (token, reused until)}
         self._last: collections.OrderedDict[
             tuple[str, str, str | None], tuple[str, datetime.datetime]] = collections.OrderedDict()
-        # access key: (row, secret, change counter of the credentials, cached until)
+        # {access key: (row, secret, ``Credentials.changes`` at that time, cached until)}
         self._read: collections.OrderedDict[str, tuple[pairs.Credential, str, int, float]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
@@ -68,9 +68,9 @@ class SignedRequests:
             secret, text, signature), shared)
 
     def key_of_scope(self, access: str, scope: str) -> bytes | None:
-        """Return the signing key of an S3 request's chunks, valid for the day of the scope.
+        """Return the signing key for the chunks of an S3 request, valid for the day of the scope.
 
-        None: the access key does not exist, or the scope is malformed.
+        Return None if the access key does not exist or the scope is malformed.
         """
         _owner, secret = self._pair(access)
         return signatures.key_of_scope(secret, scope) if secret else None
@@ -95,7 +95,7 @@ class SignedRequests:
     def _by_pair(self, access: str, address: str, now: datetime.datetime, matches: Callable[[str], bool], shared: bool,
                  ) -> tuple[str, tokens.TokenData]:
         row, secret = self._pair(access)
-        # compute the signature for unknown keys too, for constant time
+        # compute a signature for unknown keys too, so that the response time does not reveal them
         self._checks.check((f'ec2\0{access}', address), row['user_id'] if row else None,
                            lambda: matches(secret or '') and secret is not None)
         assert row is not None           # otherwise the check has failed
@@ -107,8 +107,8 @@ class SignedRequests:
             (tokens.new_audit_id(),), None))
 
     def _again(self, row: pairs.Credential, now: datetime.datetime) -> tuple[str, tokens.TokenData]:
-        """Return the recent token of the key pair, or a new one. [identity] validation_cache_time applies as to any
-        token.
+        """Return the recent token of the key pair, or a new token. A revoked token may be returned until the cache time
+        [identity] validation_cache_time has passed, as with all tokens.
         """
         owner = row['id'], row['user_id'], row['project_id']
         token, until = self._last.get(owner, ('', now))

@@ -38,7 +38,7 @@ class TokenService:
         self._db, self._keys = api_db, keys
         self._grace = datetime.timedelta(seconds=options.allow_expired_window)
         self._trust = options.validation_cache_time
-        # token: (its data, cached until)
+        # {token: (its data, cached until)}
         self._cache: collections.OrderedDict[str, tuple[tokens.TokenData, float]] = collections.OrderedDict()
         self._generation = 0
         self._lock = threading.Lock()

@@ -26,8 +26,8 @@ _USER = 'target.credential.user_id'
 def _reaches(req: Request, kind: str, project_id: str | None) -> bool:
     """Return True if the caller may access a credential of its user.
 
-    A caller with an application credential is limited to EC2 keys of its project, and only if it has all roles of the
-    user there, because keys are not bound to the application credential.
+    A caller with an application credential may access only EC2 keys of its project, and only with all roles of the user
+    on the project. The reason: an EC2 key gives all these roles, without the limits of the application credential.
     """
     caller = req.caller
     if caller.credential is None or req.is_admin:
@@ -49,7 +49,10 @@ def _within_reach(req: Request, rows: Rows) -> Rows:
 
 
 def _allowed(req: Request, credential_id: str, rule: str) -> credentials.Credential:
-    """Return a credential that a rule allows the caller to access; to others it is missing."""
+    """Return a credential if a rule allows the caller to access it.
+
+    :raises IdentityNotFound: it does not exist, or the rule does not allow the access
+    """
     req.refuse_restricted()
     row = req.service.credentials.get(credential_id)
     if not req.allows(rule, {_USER: row['user_id']}):
@@ -59,7 +62,7 @@ def _allowed(req: Request, credential_id: str, rule: str) -> credentials.Credent
 
 
 def _project(req: Request, user_id: str, given: Mapping[str, str | None]) -> str | None:
-    """Return the project in a body; the user must have a role on it."""
+    """Return the project ID in the body; the user must have a role on this project."""
     wanted = given.get('project_id')
     if wanted is not None and wanted not in {row['id'] for row in req.service.projects_of(user_id)}:
         raise exception.IdentityNotFound(noun='project', id=wanted)
@@ -69,7 +72,7 @@ def _project(req: Request, user_id: str, given: Mapping[str, str | None]) -> str
 def list_user_credentials(req: Request) -> Rows:
     req.refuse_restricted()
     match = {name: req.query[name] for name in ('user_id', 'type') if name in req.query}
-    if 'user_id' not in match and not req.allows(LIST):            # the caller may not list those of every user
+    if 'user_id' not in match and not req.allows(LIST):            # the caller may list only own credentials
         match['user_id'] = req.caller.user_id
     req.authorize(LIST, {_USER: match.get('user_id')})
     return _within_reach(req, req.service.credentials.list(**match))
@@ -108,7 +111,7 @@ def delete_user_credential(req: Request, credential_id: str) -> None:
     req.service.credentials.delete(credential_id)
 
 
-# ---- EC2 keys, Keystone's older resource
+# ---- EC2 keys, an older resource of Keystone
 
 class Ec2Credential(credentials.Credential, credentials.Pair):
     """A credential with its key pair."""
@@ -189,7 +192,7 @@ ROUTES = [
                    body=schemas.Body(schemas.obj(['tenant_id'], tenant_id=schemas.ID))),
     Route('GET', EC2 + '/{credential_id}', show_ec2, 'identity:ec2_get_credential', answer=_PAIR),
     Route('DELETE', EC2 + '/{credential_id}', delete_ec2, 'identity:ec2_delete_credential', status=204),
-    # Only for services; otherwise an eavesdropper could exchange a signed request for a token.
+    # The rule allows only services; otherwise an eavesdropper could exchange a signed request for a token.
     Route('POST', '/v3/ec2tokens', token_of_signature, 'identity:ec2tokens_validate', answer=_TOKEN,
                    body=schemas.Body(resources.SIGNED_REQUEST)),
     Route('POST', '/v3/s3tokens', caller_of_text, 'identity:s3tokens_validate', answer=_TOKEN,

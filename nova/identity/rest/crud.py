@@ -1,4 +1,4 @@
-"""Operations that kinds of resources have in common: list, create, show, update and delete."""
+"""Handlers of list, create, show, update and delete for kinds of resources."""
 from __future__ import annotations
 
 import operator
@@ -29,12 +29,12 @@ Match = dict[str, str | bool | None]
 
 
 class Crud:
-    """Operations of a kind of resources, for which one rule each is checked.
+    """Operations of a kind of resources; each operation checks one policy rule.
 
-    :cvar exact: an empty filter matches empty values; else it is ignored
-    :cvar filters: query parameters beside those of the fields
-    :cvar root: path above that of the list
-    :param shown: what the operation "show" answers; None: the same as the others
+    :cvar exact: whether a filter without a value matches empty values; otherwise it is ignored
+    :cvar filters: query parameters in addition to the filters of the fields
+    :cvar root: path in front of the path of the list
+    :param shown: resource in the response of "show"; None: as in the other responses
     """
 
     exact = False
@@ -60,7 +60,7 @@ class Crud:
         return operations.compared(req, rows, self.kind.filters)
 
     def visible(self, req: Request, rows: Rows) -> Rows:
-        """Return the rows that the caller asks for and may see."""
+        """Return the rows that match the query and that the caller may see."""
         return rows
 
     def create(self, req: Request, **parts: str) -> Stored:
@@ -89,7 +89,7 @@ class Crud:
     # ---- routes
 
     def rules(self, verb: str, plural: bool = False) -> RouteRules:
-        """Return the rules of an operation: ``policy`` and ``checks`` of its route."""
+        """Return ``policy`` and ``checks`` for the route of an operation."""
         return f'identity:{verb}_{self.kind.plural if plural else self.kind.name}', ()
 
     def creation(self) -> Route:
@@ -111,7 +111,7 @@ class Crud:
 
 
 class Domains(Crud):
-    """A caller with a token of a domain sees this domain, unless the caller is an administrator."""
+    """Domains. A caller with a domain-scoped token sees only this domain, unless the caller is an administrator."""
 
     def visible(self, req: Request, rows: Rows) -> Rows:
         own = req.caller.domain_id
@@ -119,7 +119,7 @@ class Domains(Crud):
 
 
 class InDomain(Crud):
-    """Resources of a domain. With a token of a domain, a list has those of this domain."""
+    """Resources that belong to a domain. With a domain-scoped token, lists are filtered by this domain by default."""
 
     def match(self, req: Request) -> Match:
         match = super().match(req)
@@ -153,11 +153,11 @@ def _as_project(row: IdentityDomainsRow) -> DomainProject:
     return {**row, 'domain_id': None, 'parent_id': None, 'is_domain': True}
 
 
-_NOT_OF_DOMAIN = ('domain_id', 'parent_id')          # fields of a project that its domain does not have
+_NOT_OF_DOMAIN = ('domain_id', 'parent_id')          # fields of a project that a domain lacks
 
 
 class Projects(InDomain):
-    """Projects. Each domain is also a project, which acts as the domain and is listed on demand."""
+    """Projects. A domain is also shown as a project that acts as the domain; in lists, if is_domain is given."""
 
     exact, filters = True, ('is_domain', *resources.TAG_FILTERS)
 
@@ -166,9 +166,9 @@ class Projects(InDomain):
         return rule, (*checks, f'identity:{verb}_domain{"s" if plural else ""}')
 
     def _domains(self, req: Request, verb: str, row_id: str) -> Resources[Any] | None:
-        """Return the store of the domains if an ID is that of a domain.
+        """Return the store of the domains if the ID is the ID of a domain, otherwise None.
 
-        :raises Forbidden: the caller may not do this with the domain
+        :raises Forbidden: the caller may not perform the operation on the domain
         """
         found = req.service.resources['domain']
         if not found.list(id=row_id):
@@ -177,7 +177,7 @@ class Projects(InDomain):
         return found
 
     def _of_domain(self, req: Request, new: bool) -> dict[str, Any]:
-        """Return the values of a domain in the body of a project; raises BadRequest."""
+        """Return the columns of a domain from the body of a project that acts as a domain; raises BadRequest."""
         if any(req.body.get(name) for name in _NOT_OF_DOMAIN):
             raise exception.BadRequest('A project that acts as a domain has no parent and no domain.')
         return resources.DOMAINS.values({name: value for name, value in req.body.items() if name not in (
@@ -217,7 +217,7 @@ class Projects(InDomain):
         return super().update(req, **parts)
 
     def default_domain(self, req: Request, values: JsonObject) -> str:
-        """Return the domain of the parent, which may be a domain itself."""
+        """Return the ID of the parent's domain. The parent may be a project or a domain."""
         parent_id = values.get('parent_id')
         if not parent_id:
             return req.domain_id
@@ -239,11 +239,11 @@ class Projects(InDomain):
         return [row for row in rows if all(_TAGGED[name](tags, set(row['tags'])) for name, tags in wanted.items())]
 
     def show(self, req: Request, **parts: str) -> Stored:
-        """Return a project, and the projects above and below it in the forms that the query asks for.
+        """Return a project, with parents and subtree as lists or as IDs if the query asks for them.
 
-        Lists have only projects on which the caller has a role, unless the caller is an administrator.
+        The lists contain only projects on which the caller has a role, unless the caller is an administrator.
 
-        :raises BadRequest: two forms of the same
+        :raises BadRequest: the query asks for a list and for IDs of the same projects
         """
         domains = self._domains(req, 'get', *parts.values())
         if domains is not None:
@@ -279,7 +279,7 @@ _TAGGED: dict[str, Callable[[set[str], set[str]], bool]] = dict(zip(resources.TA
 
 
 def _nested(project_id: str, children: Mapping[str | None, Sequence[str]]) -> JsonObject | None:
-    """Return {id of a child: the same for that child}, or None without children."""
+    """Return {id of a child: this mapping for the child's children}, or None without children."""
     return {child: _nested(child, children) for child in children.get(project_id, ())} or None
 
 
@@ -287,7 +287,8 @@ class Users(InDomain):
     exact, filters = True, ('password_expires_at',)
 
     def visible(self, req: Request, rows: Rows) -> Rows:
-        """Apply the filter ``password_expires_at=lt:2026-11-28T00:00:00Z``; without an operator: equal."""
+        """Apply the filter ``password_expires_at=lt:2026-11-28T00:00:00Z``. Without an operator, compare for equality.
+        """
         text = req.query.get('password_expires_at')
         if text is None:
             return rows
@@ -305,7 +306,7 @@ class Users(InDomain):
         super().delete(req, **parts)
 
     def _expect_roles_of(self, req: Request, user_id: str) -> None:
-        """Check that the caller has the roles of a user: with a new password, the caller could use them.
+        """Check that the caller has all roles of a user. Otherwise a caller could set a password and use the roles.
 
         :raises Forbidden: the caller is no administrator and lacks one of the roles
         """
@@ -319,7 +320,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Roles(Crud):
-    """Domain-specific roles have rules of their own."""
+    """Roles. Separate policy rules apply to domain-specific roles."""
 
     exact = True
 
@@ -327,7 +328,7 @@ class Roles(Crud):
         return None, _of_role(verb, 's' if plural else '')
 
     def match(self, req: Request) -> Match:
-        return {'domain_id': None} | super().match(req)            # domain-specific roles are listed on demand
+        return {'domain_id': None} | super().match(req)            # the filter domain_id lists domain-specific roles
 
     def _authorized(self, req: Request, verb: str, role_id: str) -> IdentityRolesRow:
         """Return a role after checking the rule of an operation on it.
@@ -361,12 +362,12 @@ class Roles(Crud):
 
 
 def _of_role(verb: str, plural: str = '') -> tuple[str, str]:
-    """Return the rules of an operation: of roles, and of domain-specific roles."""
+    """Return (rule of an operation on roles, rule of this operation on domain-specific roles)."""
     return f'identity:{verb}_role{plural}', f'identity:{verb}_domain_role{plural}'
 
 
 class Regions(Crud):
-    """Clients may choose the ID of a region."""
+    """Regions. Clients may choose the ID of a region."""
 
     def create(self, req: Request, **parts: str) -> Stored:
         values, (named,) = self.kind.values(req.body, new=True), parts.values() or (None,)
@@ -384,7 +385,7 @@ class Regions(Crud):
 
 
 class RegisteredLimits(Crud):
-    """One request creates several."""
+    """Registered limits. One request creates several."""
 
     def create_all(self, req: Request) -> JsonObject:
         rows = self.store(req).create([self.kind.values(given, new=True) for given in req.body])
@@ -398,7 +399,8 @@ class RegisteredLimits(Crud):
 
 
 class Limits(RegisteredLimits):
-    """Callers see the limits that the rule for one allows, or those of the project or domain of their token."""
+    """Limits. A list contains all limits if the rule SHOW allows it, otherwise those of the token's project or domain.
+    """
 
     SHOW = 'identity:get_limit'
 
@@ -413,7 +415,7 @@ class Limits(RegisteredLimits):
 
     def show(self, req: Request, **parts: str) -> Stored:
         row: Any = super().show(req, **parts)
-        # an attribute that the limit lacks must not equal the missing domain of a caller
+        # omit missing attributes: None would match the missing domain of a caller
         target = {'target.limit.domain.id': row['domain_id']} if not row['project_id'] else {
             'target.limit.project_id': row['project_id'],
             'target.limit.project.domain_id': req.service.get(queries.PROJECT, row['project_id'])['domain_id']}

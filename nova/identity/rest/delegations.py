@@ -48,7 +48,7 @@ def create_trust(req: Request) -> Stored:
 
 
 def _trust(req: Request, trust_id: str, rule: str) -> IdentityTrustsRow:
-    """Return a trust that a rule allows the caller to access; to users who may not see it, it is missing."""
+    """Return a trust if a rule allows the caller to access it. Only trustor and trustee get Forbidden, others 404."""
     row = req.service.trusts.get(trust_id)
     users = {TRUSTOR: row['trustor_user_id'], TRUSTEE: row['trustee_user_id']}
     if req.caller.user_id not in users.values() and not req.allows(rule, users):
@@ -85,10 +85,7 @@ def show_trust_role(req: Request, trust_id: str, role_id: str) -> Stored:
 
 
 def _one_of(rows: Sequence[RowT], noun: str, row_id: str) -> RowT:
-    """Return the row with an id.
-
-    :raises IdentityNotFound:
-    """
+    """Return the row with an id, or raise IdentityNotFound."""
     row = next((row for row in rows if row['id'] == row_id), None)
     if row is None:
         raise exception.IdentityNotFound(noun=noun, id=row_id)
@@ -116,7 +113,7 @@ def delete_access_rule(req: Request, user_id: str, rule_id: str) -> None:
 # ---- revocation events
 
 def list_events(req: Request) -> list[queries.Revocation]:
-    """List revoked tokens, and users whose tokens issued before a time are invalid, newest first."""
+    """List revocation events, newest first: revoked tokens, and users with a time before which tokens are invalid."""
     since = req.query.get('since')
     with req.service.db.reader() as conn:
         return queries.revocations(conn, None if since is None else operations.moment_of(since, 'since'), MOST_EVENTS)

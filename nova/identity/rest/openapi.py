@@ -47,7 +47,7 @@ class IdentityDescriber(openapi.Describer):
                                            'schema': openapi.REQUEST_ID}}
 
     def fault_body(self, code: int) -> JsonDocument:
-        """Return the schema of the body of an error code. A login with too few methods gets a receipt."""
+        """Return the schema of an error response. The response to a login with too few methods contains a receipt."""
         schema: JsonDocument = shape(error=openapi.FAULT)
         return {'anyOf': [schema, resources.RECEIPT]} if code == http.client.UNAUTHORIZED else schema
 

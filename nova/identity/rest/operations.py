@@ -1,4 +1,4 @@
-"""Requests of the identity API, and what handlers do with queries."""
+"""Requests of the Identity API, and functions of handlers for query parameters."""
 from __future__ import annotations
 
 import collections.abc
@@ -23,12 +23,12 @@ if typing.TYPE_CHECKING:
 Stored = queries.Row | dict[str, Json | datetime.datetime]       # row of the directory, or made of rows
 RowT = typing.TypeVar('RowT', bound=collections.abc.Mapping[str, object])
 
-HASHES = (401, 403, 429)     # errors of an operation without a token that computes a slow hash
+HASHES = (401, 403, 429)     # errors of public operations that compute a slow hash
 
-# part of a path: names of the attribute in rules
+# {variable of a path: names of this attribute in rules}
 _ATTRIBUTES = {'domain_id': ('target.domain.id',), 'project_id': ('target.project.id',), 'user_id': (
     'user_id', 'target.user.id', 'target.credential.user_id'), 'group_id': ('target.group.id',)}
-# noun of a resource that a path names: columns that rules compare
+# {noun of a resource in a path: columns that rules may compare}
 _COMPARED: dict[queries.Noun[typing.Any], tuple[str, ...]] = {
     queries.PROJECT: ('domain_id',), queries.USER: ('domain_id',), queries.GROUP: ('domain_id',),
     queries.ROLE: ('domain_id', 'name')}
@@ -37,10 +37,10 @@ _OF_DOMAIN = ('target.domain_id', 'target.domain.id', *(f'target.{noun}.domain_i
 
 
 class Request(request.BaseRequest):
-    """Argument of the handlers.
+    """Request to the Identity API, the argument of handlers.
 
-    caller    not set for public operations
-    actor     the caller for the rules; not set for public operations
+    caller    data of the caller's token; not set for public operations
+    actor     context of the caller for policy rules; not set for public operations
     query     {name: last value}
     """
 
@@ -62,7 +62,7 @@ class Request(request.BaseRequest):
 
     @property
     def domain_id(self) -> str:
-        """Domain of what the caller creates and lists, unless the request names another one."""
+        """Domain of the resources that the caller creates and lists, unless the request names another domain."""
         return self.caller.domain_id or self.caller.project_domain_id or directory.DOMAIN['id']
 
     @property
@@ -70,9 +70,9 @@ class Request(request.BaseRequest):
         return self.policy.allows(self.actor, self.policy.service.admin, {})
 
     def allows(self, rule: str, target: collections.abc.Mapping[str, str | None] | None = None) -> bool:
-        """Return whether a rule allows the caller an operation, and accepts the scope of the token.
+        """Return whether a rule allows an operation to the caller and accepts the scope of the caller's token.
 
-        :param target: attributes of the resource as rules name them
+        :param target: {name in rules: value} of the resource's attributes
         """
         caller = self.actor
         scope = 'system' if caller.system_scope else 'domain' if caller.domain_id else 'project'
@@ -96,7 +96,7 @@ class Request(request.BaseRequest):
             raise exception.Forbidden(message)
 
     def refuse_restricted(self) -> None:
-        """Refuse tokens whose holder must not extend their lifetime or rights.
+        """Refuse tokens that must not be used to create other credentials, which could last longer or allow more.
 
         These are tokens of trusts, and of application credentials that are restricted or have access rules.
         """
@@ -107,9 +107,9 @@ class Request(request.BaseRequest):
             raise exception.Forbidden('The token of a trust may not manage credentials or trusts.')
 
     def authorize_path(self, rule: str, parts: collections.abc.Mapping[str, str]) -> None:
-        """Check a rule for the resources that a path names, or for the domain of a list.
+        """Check a rule for the resources in a path, or for the domain of a list.
 
-        A resource that does not exist counts as one of the caller's domain; the response is then 404.
+        A missing resource is treated as a resource of the caller's domain, so that the response is 404 and not 403.
 
         :param parts: {name: value} of the path
         :raises Forbidden: it does not allow the operation
@@ -124,7 +124,7 @@ class Request(request.BaseRequest):
         self.authorize(rule, target if parts else self.in_domain(self.query.get('domain_id') or self.domain_id))
 
     def in_domain(self, domain_id: str) -> dict[str, str]:
-        """Return the attributes of resources of a domain."""
+        """Return {name in rules: domain_id} for all names of a resource's domain."""
         return dict.fromkeys(_OF_DOMAIN, domain_id)
 
     @property
@@ -133,7 +133,7 @@ class Request(request.BaseRequest):
         return self.environ.get('REMOTE_ADDR') or ''
 
 
-# segment of a path: feature of Keystone that the embedded service does not have
+# {segment of a path: feature of Keystone that the embedded service does not have}
 _KEYSTONE = {
     'OS-FEDERATION': 'federated identities', 'OS-OAUTH1': 'OAuth 1.0 consumers and tokens',
     'OS-OAUTH2': 'OAuth 2.0 tokens', 'OS-ENDPOINT-POLICY': 'endpoint policies',
@@ -141,7 +141,7 @@ _KEYSTONE = {
 
 
 def keystone_feature(path: str) -> str | None:
-    """Return the feature that a path belongs to if only Keystone has it."""
+    """Return the Keystone feature of a path if the embedded service does not have this feature, otherwise None."""
     segments = path.strip('/').split('/')
     if segments[:2] == ['v3', 'domains'] and 'config' in segments[2:4]:
         return 'configurations of domains'
@@ -155,11 +155,11 @@ def url_of(req: Request) -> str:
 
 
 def flag(query: collections.abc.Mapping[str, str], name: str) -> bool:
-    """Parse a flag; without a value it is set."""
+    """Parse a boolean query parameter; a parameter without a value is true."""
     return query.get(name, '0').lower() not in ('0', 'false', 'no', 'off')
 
 
-# operator of the filter ``name__operator=text``
+# operators of filters, as in ``name__contains=text``
 _OPERATORS: dict[str, collections.abc.Callable[[str, str], bool]] = {
     'contains': lambda value, text: text in value, 'startswith': str.startswith, 'endswith': str.endswith}
 

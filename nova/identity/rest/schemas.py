@@ -1,6 +1,6 @@
-"""Types, bodies, lists and kinds of resources of the Identity API.
+"""Schemas of the Identity API: types, request bodies, lists and kinds of resources.
 
-Request bodies may have unknown keys, as in Keystone; values of the wrong type are refused.
+As in Keystone, request bodies may have unknown keys. Values of the wrong type are refused.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ID: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 64, 'pattern': r'^[
 SECRET: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 4096}
 NUMBER: Schema = {'type': 'integer', 'minimum': -1, 'maximum': 2 ** 31 - 1}
 FLAG: Schema = {'type': 'boolean'}
-# names of the service's own fields; clients cannot store attributes with these names
+# names of fields that the service sets; clients cannot store attributes with these names
 MADE = frozenset(('id', 'links', 'created_at', 'region', 'password_expires_at', 'original_password'))
 
 
@@ -42,7 +42,7 @@ def obj(required: Sequence[str] = (), /, **properties: Schema) -> Schema:
 
 
 def name(length: int) -> Schema:
-    """Return the schema of a name: not only spaces."""
+    """Return the schema of a name, which must not consist only of spaces."""
     return {'type': 'string', 'minLength': 1, 'maxLength': length, 'pattern': r'^[^\x00]*[^\s\x00][^\x00]*$'}
 
 
@@ -55,9 +55,9 @@ def array(items: Schema, least: int, most: int, **more: Any) -> Schema:
 
 
 class Body:
-    """A body; the handler gets the value below the key.
+    """A request body. The handler gets the value under ``key``.
 
-    :param key: '': the handler gets the body
+    :param key: key of the body; '': the handler gets the whole body
     """
 
     def __init__(self, content: Schema, key: str = '') -> None:
@@ -82,7 +82,7 @@ class Body:
 
 
 class Query(params.Pairs):
-    """Parameters of a query string; the handler gets {name: last value}, with unknown ones."""
+    """Parameters of a query string. The handler gets {name: last value}, including unknown names."""
 
     def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
         return dict(super().validate(query_string, version))
@@ -104,7 +104,7 @@ LINKS = shape(self=STRING, next=NULL, previous=NULL)
 
 
 def linked(path: str) -> Field:
-    """Return the field with the URL of a row.
+    """Return the field ``links``, which contains the URL of a row.
 
     :param path: below /v3, with columns in braces
     """
@@ -114,9 +114,9 @@ def linked(path: str) -> Field:
 
 
 class Page(resource.Document):
-    """A list; the handler returns the rows.
+    """A response with a list; the handler returns the rows.
 
-    :param most: callable() -> number of rows from which the list counts as truncated
+    :param most: callable() -> number of rows; a list with at least so many rows is marked as truncated
     """
 
     def __init__(self, shown: Resource, view: str = 'show', most: Callable[[], float] = lambda: math.inf) -> None:
@@ -142,12 +142,12 @@ class Kind(Resource):
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def content(self, write: str) -> Schema:
-        """Return the schema of the value of a body for a create or update."""
+        """Return the schema of the resource in the body of a create or update request."""
         return obj([field.name for field in self.fields if field.required and write == 'create'],
                    **self.properties(write))
 
     def values(self, given: JsonObject, new: bool) -> dict[str, Any]:
-        """Return the columns that a body sets. A field without a column is only checked."""
+        """Return the columns that a body sets. Fields without a column are checked but not returned."""
         found = {}
         for field in self.fields:
             if field.write and field.name in given:
@@ -161,7 +161,7 @@ class Kind(Resource):
 
 
 class _OpenView(View):
-    """The fields of a row beside the additional attributes of clients."""
+    """View that combines the fields of a row with the additional attributes that clients stored."""
 
     def documents(self, request: Any) -> Callable[[Any], dict[str, Any]]:
         build = super().documents(request)

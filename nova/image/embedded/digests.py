@@ -1,10 +1,10 @@
 """Verify files of the image store against their image's checksum.
 
 A file of the store is written once, hashed during the upload, and never changed; its name is not reused. Verification
-detects bytes lost or changed by a disk, and manual changes. Hashing a file takes longer than most uses of it. So:
+detects disk errors and manual changes. Hashing a file takes longer than most operations that read it. Therefore:
 
 - a file is hashed again only if this process has not hashed it for a day, or its size, inode or mtime has changed;
-- hashing runs in parallel with the reader, who uses the data only after both have succeeded;
+- hashing runs in parallel with the reader, which uses the data only if both succeed;
 - a file that was moved into the store has no checksum at first (pending_hashes) and is used without verification.
 
 See ADR 0025.
@@ -30,7 +30,7 @@ State = tuple[int, int, int, int]
 
 
 class Digests:
-    """Remembers verified files."""
+    """Remembers which files were verified recently, and verifies others."""
 
     def __init__(self) -> None:
         self._known: collections.OrderedDict[str, tuple[State, float]] = collections.OrderedDict()
@@ -82,7 +82,7 @@ class _Check:
 
     def __init__(self, image: StoredImage, source: BinaryIO) -> None:
         self._algorithm, self._expected = _expected(image)
-        self._descriptor = os.dup(source.fileno())           # duplicate: the thread may outlive the block briefly
+        self._descriptor = os.dup(source.fileno())           # the thread may end after the caller closes ``source``
         self._cancelled = False
         self._found: str | None = None
         self._error: Exception | None = None
@@ -118,7 +118,7 @@ class _Check:
 
 
 def state_of(file: BinaryIO) -> State:
-    """Return the attributes of an open file that reveal changes."""
+    """Return the attributes of an open file that differ after the file was changed or replaced."""
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 

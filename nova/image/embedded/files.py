@@ -30,14 +30,14 @@ PART = '.part'
 
 
 class Sizes(TypedDict):
-    """Columns of an image for the sizes of its data."""
+    """Columns of an image that contain the sizes of its data."""
 
     size: int
     virtual_size: int | None
 
 
 class Columns(Sizes, hashing.Columns):
-    """Columns of an image for its data."""
+    """Columns of an image that describe its data: sizes and checksums."""
 
 
 class Files:
@@ -83,11 +83,11 @@ class Files:
     def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int, image_id: str) -> Sizes | None:
         """Move a file on the store's file system into the store, without copying its data.
 
-        The process must own the file or be able to change its owner. The file must not be open for writing:
-        QEMU, which wrote it, could change it after the inspection.
+        The process must own the file or be able to change its owner. The file must not be open for writing, for
+        example by the QEMU that wrote it, because it could change after the inspection.
 
-        :returns: {'size', 'virtual_size'}; PendingHashes computes the checksums. None if the file must be copied
-        instead
+        :returns: {'size', 'virtual_size'}, or None if the file must be copied instead. PendingHashes computes the
+            checksums
         :raises TooLarge, ImageUnacceptable: as ``write``
         """
         try:
@@ -116,7 +116,7 @@ class Files:
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
             os.fchown(file.fileno(), os.geteuid(), -1)
             os.fchmod(file.fileno(), 0o600)
-            with contextlib.suppress(OSError):       # an ACL would mask later modes
+            with contextlib.suppress(OSError):       # an ACL would override later chmod calls
                 os.removexattr(file.fileno(), 'system.posix_acl_access')
             _check_no_writer(file.fileno())
             os.rename(path, part)
@@ -127,7 +127,7 @@ class Files:
 
     @contextlib.contextmanager
     def _atomic_write(self, data_id: str) -> Iterator[str]:
-        """Context manager that yields the path of a temporary file, which becomes the file. A failure leaves no file.
+        """Context manager that yields the path of a temporary file and renames it at the end. A failure leaves no file.
 
         :raises InsufficientStorage: the disk is full
         """
@@ -143,19 +143,19 @@ class Files:
             raise
 
     def check_room(self, adding: int = 0) -> None:
-        """Check free space; raise InsufficientStorage if ``adding`` bytes would use the reserve."""
+        """Raise InsufficientStorage if ``adding`` bytes would use the reserved space of the file system."""
         self.reserve.check(self.directory, adding)
 
     def remove(self, data_id: str) -> None:
-        """Remove the file and its incomplete upload; idempotent."""
+        """Remove a file and the temporary file of its upload, if they exist."""
         for path in (self.path(data_id) + PART, self.path(data_id)):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
     def delete_incomplete(self, data_ids: set[str]) -> None:
-        """Remove incomplete uploads after a crash. Files without an image are kept.
+        """Remove temporary files of interrupted uploads after a crash.
 
-        The database may have been restored from a backup and lack rows of later uploads.
+        Files without an image are kept: the database may have been restored from a backup that is older than them.
         """
         for name in os.listdir(self.directory):
             if name.endswith(PART):
@@ -166,7 +166,7 @@ class Files:
                           'backup. Delete it if it is not needed.', self.path(name))
 
     def grant_read(self, data_id: str, group: int) -> None:
-        """Give a group read access to a file. Its members cannot list other files."""
+        """Give a group read access to a file. Members of the group cannot list the directory."""
         for path, mode in ((self.path(data_id), 0o640), (self.directory, 0o710)):
             if os.stat(path).st_gid != group:
                 os.chown(path, -1, group)
@@ -194,7 +194,7 @@ class _Upload:
             self.file.seek(len(chunk), os.SEEK_CUR)
             return
         self._written += len(chunk)
-        self._claim.need(self._written)          # reserved incrementally, so that an idle upload reserves no space
+        self._claim.need(self._written)          # in steps, so that an idle upload reserves little space
         rest = memoryview(chunk)
         while rest:
             rest = rest[self.file.write(rest):]
@@ -208,7 +208,7 @@ def _sizes(report: formats.Report) -> Sizes:
 
 
 def _check_no_writer(descriptor: int) -> None:
-    """Take and release a read lease, which the kernel grants only if the file is not open for writing: fcntl(2).
+    """Take and release a read lease (fcntl(2)): the kernel grants it only if the file is not open for writing.
 
     :raises OSError: the file is open for writing, or its file system does not support leases
     """
@@ -217,7 +217,7 @@ def _check_no_writer(descriptor: int) -> None:
 
 
 def copy(source: BinaryIO, target: BinaryIO, moved: progress.Moved = progress.ignore) -> None:
-    """Copy between open files in the kernel, with shared blocks if the file system supports them. Holes are kept."""
+    """Copy an open file in the kernel, as a reflink if the file system supports it. Holes are preserved."""
     try:
         reflink.share(source.fileno(), target.fileno())
         return
@@ -228,7 +228,7 @@ def copy(source: BinaryIO, target: BinaryIO, moved: progress.Moved = progress.ig
         try:
             start = os.lseek(source.fileno(), offset, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:       # a hole up to the end
+            if error.errno == errno.ENXIO:       # only a hole until the end
                 break
             raise
         offset = os.lseek(source.fileno(), start, os.SEEK_HOLE)
@@ -253,7 +253,7 @@ def _copy_range(source: BinaryIO, target: BinaryIO, start: int, end: int, moved:
 
 
 def verify_download(path: str, image: Image, max_virtual_size: int) -> None:
-    """Raise ImageUnacceptable unless the file has the image's checksum and passes the inspector."""
+    """Raise ImageUnacceptable if the file does not match the image's checksum or does not pass the inspection."""
     with open(path, 'rb') as file:
         for algorithm, expected in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):
             if algorithm and expected and algorithm in hashlib.algorithms_available:
@@ -263,5 +263,5 @@ def verify_download(path: str, image: Image, max_virtual_size: int) -> None:
                 break
     report = inspector.inspect_file(path)
     expected = inspector.expected(image)
-    # uploads with compressed data are refused, but images of older releases may contain it
+    # uploads with compressed data are refused, but images that an older release stored may contain such data
     inspector.verify(report, inspector.ARCHIVE if expected == 'raw' else expected, max_virtual_size, image['id'])

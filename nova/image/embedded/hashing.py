@@ -1,7 +1,7 @@
 """Checksums of image data. One thread computes MD5, another thread SHA-512.
 
-hashlib releases the GIL, so both run in parallel with the thread that receives and writes the data. Small uploads are
-hashed without threads.
+hashlib releases the GIL, so both threads run in parallel with the thread that receives and writes the data. Small
+uploads are hashed without threads.
 """
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nova.runtime import concurrency
 
 ALGORITHM = 'sha512'             # algorithm of os_hash_value
 WAITING = 16                     # maximum queue length of a thread; 4 MiB in chunks of 256 KiB
-LITTLE = 1024 * 1024             # bytes that are hashed without threads
+LITTLE = 1024 * 1024             # bytes at the start of an upload that are hashed without threads
 
 
 class Columns(TypedDict):
-    """Columns of an image for its checksums."""
+    """Columns of an image that contain its checksums."""
 
     checksum: str
     os_hash_algo: str
@@ -28,7 +28,7 @@ class Columns(TypedDict):
 
 
 class Hashes:
-    """Both checksums of one stream. As a context manager it ends its threads."""
+    """Both checksums of one stream. The context manager ends the threads."""
 
     def __init__(self) -> None:
         self._hashes = hashlib.md5(usedforsecurity=False), hashlib.sha512()

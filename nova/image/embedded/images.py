@@ -41,7 +41,7 @@ class EmbeddedImages(api.Images):
             raise exception.PolicyDenied(rule='download_image')
 
     def _allows(self, ctx: RequestContext, rule: str, image: StoredImage | Image) -> bool:
-        """Return whether a rule allows the caller to use an image; tasks with a grant, and the system, may always."""
+        """Return whether a rule allows a user to use an image; True for tasks with a grant and internal requests."""
         is_user = bool(ctx.auth_token and ctx.roles) and ctx.image_grant is None
         return not is_user or self.store.allows(ctx, rule, image)
 
@@ -53,7 +53,7 @@ class EmbeddedImages(api.Images):
             shown = [_public(row) for row in rows if self._allows(ctx, 'get_image', row)]
             if shown or not rows:
                 return shown
-            # The rules hide the whole page. Its last image may be deleted before the next page is read.
+            # The rules hide the whole page. Continue after its last row, which may be deleted: a marker could fail.
             wanted.marker, wanted.after = None, rows[-1]
 
     def create(self, ctx: RequestContext, values: ImageValues) -> Image:
@@ -120,5 +120,5 @@ def _columns(values: ImageValues) -> JsonObject:
 
 def _public(row: StoredImage) -> Image:
     """Return an image without the columns of the store."""
-    columns = cast('Mapping[str, object]', row)          # for the type checker: a TypedDict has literal keys
+    columns = cast('Mapping[str, object]', row)          # for the type checker: keys of a TypedDict must be literals
     return cast('Image', {name: columns[name] for name in (*fields.COLUMNS, 'properties') if name in columns})

@@ -1,7 +1,7 @@
-"""Imports: the data of an image comes from a URL (web-download), or was staged before (glance-direct).
+"""Imports of image data from a URL (web-download), or from data that the client has staged (glance-direct).
 
-A few threads download, each at most one image. Tasks in the database record the results. A restart resets images
-of interrupted downloads to the status queued (Store.recover), and their tasks have failed.
+A few threads download; each downloads one image at a time. Tasks in the database record the results. After a restart,
+images of interrupted downloads are queued again (Store.recover), and their tasks have the status failure.
 """
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ LOG = logging.getLogger(__name__)
 
 DIRECT, DOWNLOAD = 'glance-direct', 'web-download'
 METHODS = (DIRECT, DOWNLOAD)
-MAX_RUNNING = 4                  # concurrent downloads; most of a download is waiting for the network
+MAX_RUNNING = 4                  # concurrent downloads; a download mostly waits for the network
 MAX_WAITING = 64                 # downloads that wait for a thread; the next one is refused
-MAX_TASKS = 8                    # tasks of an image; older ones are deleted
+MAX_TASKS = 8                    # stored tasks of an image; older tasks are deleted
 BUSY_S = 30                      # seconds after which a refused client may retry
 INTERRUPTED = 'The image service stopped during the import. Import the image again.'
-REFUSAL = '{host} has an address that is not public or belongs to this cloud.'      # does not show internal addresses
+REFUSAL = '{host} has an address that is not public or belongs to this cloud.'      # hides internal addresses
 
 
 class Settings(typing.NamedTuple):
     """Configuration of imports.
 
     methods    offered methods
-    networks   networks that may be reached although they are not public
-    own        hosts of the control plane, which are refused unless networks has them
+    networks   private networks from which downloads are allowed
+    own        hosts of the control plane; downloads from them are refused unless ``networks`` contains them
     """
 
     methods: tuple[str, ...] = METHODS
@@ -75,7 +75,7 @@ class Download(typing.NamedTuple):
 
 
 class Store(typing.Protocol):
-    """The methods of the image store that imports use: nova.image.embedded.service."""
+    """Interface of the image store that imports need; nova.image.embedded.service implements it."""
 
     db: Database
     files: Files
@@ -107,7 +107,7 @@ class Imports:
                              own=self._settings.own, refusal=REFUSAL)
 
     def recover(self) -> None:
-        """End the tasks of interrupted imports; call once at start, after their images are queued again."""
+        """End the tasks of interrupted imports. Call it once at start, after the images have been queued again."""
         self._store.db.run(db_tasks.end_interrupted, INTERRUPTED)
 
     def tasks(self, image_id: str) -> list[ImageTasksRow]:
@@ -175,7 +175,7 @@ class Imports:
             self._running += 1
         try:
             concurrency.spawn('image-import', self._run)
-        except RuntimeError as error:            # no more threads: a running one or the next import takes it
+        except RuntimeError as error:            # no new thread: a running thread or the next import starts it
             with self._lock:
                 self._running -= 1
             LOG.warning('Cannot start a thread for the import of image %s: %s', download.image['id'], error)
@@ -199,7 +199,7 @@ class Imports:
                            {'status': status, 'message': message, 'updated_at': utils.utcnow()})
 
     def _download(self, download: Download) -> str:
-        """Store the data; return why it failed, or ''."""
+        """Download and store the data. Return the reason of a failure, or ''."""
         image_id = download.image['id']
         try:
             self._store.receive(download.image, download.data_id, self._fetcher.chunks(download.url))

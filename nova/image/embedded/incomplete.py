@@ -1,4 +1,4 @@
-"""Incomplete snapshot images of servers after a failed task."""
+"""Cleanup of incomplete snapshot images after a failed task."""
 from nova import exception
 from nova.image.granted import BoundImages
 
@@ -12,7 +12,7 @@ def is_complete(images: BoundImages, image_id: str) -> bool:
 
 
 def remove(images: BoundImages, image_id: str) -> bool:
-    """Delete an image that never got its data. Return True if it is complete and kept."""
+    """Delete an image without its data. Return True if the image is complete and therefore kept."""
     try:
         if is_complete(images, image_id):
             return True

@@ -18,7 +18,7 @@ MAX_FILTERS = 64
 MAX_SORT_KEYS = 8
 BIGGEST = 2 ** 63 - 1
 
-SEVERAL = ('id', 'name', 'status', 'disk_format', 'container_format')        # accept in:one,two
+SEVERAL = ('id', 'name', 'status', 'disk_format', 'container_format')        # filters that accept in:one,two
 BOUNDS = {name: (column, 'gte' if name.endswith('_min') else 'lte') for name, column in IMAGE.filters.items()
           if name != column}
 TIME_OPERATORS = ('eq', 'neq', 'gt', 'gte', 'lt', 'lte')
@@ -42,8 +42,8 @@ class Search:
     sort: list[tuple[str, str]] = dataclasses.field(default_factory=list)     # (column, 'asc' or 'desc')
     limit: int = DEFAULT_LIMIT
     marker: str | None = None
-    after: Mapping[str, Any] | None = None            # last image of the page before, in place of a marker
-    # whether the page ended before its limit, because it reached nova.web.sizes.PAGE bytes
+    after: Mapping[str, Any] | None = None            # last image of the previous page; used instead of ``marker``
+    # whether the page has fewer rows than the limit, because it reached nova.web.sizes.PAGE bytes
     cut: bool = False
 
 
@@ -116,7 +116,7 @@ def _read_bound(search: Search, name: str, value: str) -> None:
 
 
 def _read_time(search: Search, name: str, value: str) -> None:
-    """Add a comparison with a time. If the value has no fraction, whole seconds are compared, as in responses."""
+    """Add a comparison with a time. A time without a fraction means the whole second, as in responses."""
     op, moment = _time(name, value)
     end = utils.end_of_second(moment)
     known: dict[str, tuple[str, Any]] = {'eq': ('between', (moment, end)), 'neq': ('outside', (moment, end)),
@@ -137,7 +137,7 @@ def _reader(field: Field) -> Callable[[Search, str, str], None]:
     return _read_number if 'integer' in types else _read_protected if type_ == 'boolean' else _read_equal
 
 
-# parameter -> parser; any other name is an image property
+# {query parameter: parser}; any other name is an image property
 READERS: dict[str, Callable[[Search, str, str], None]] = {
     'limit': _read_limit, 'marker': _read_marker, 'tag': _read_tag, 'os_hidden': _read_hidden,
     **dict.fromkeys(CHOICES, _read_choice), **{field.source: _reader(field) for field in IMAGE.fields if field.filter},

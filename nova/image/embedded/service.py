@@ -1,8 +1,8 @@
 """The embedded image service: permissions, database rows and files. The HTTP API and the Python API use it.
 
 Callers see public, community and own images, and images shared with them. Images of instance categories are visible to
-administrators only. The data of an image is uploaded once, which changes its status from queued to saving and then to
-active. A failed upload returns it to queued, without a file.
+administrators only. The data of an image is uploaded once: the status changes from queued to saving and then to active.
+After a failed upload the image is queued again and has no file.
 """
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
@@ -41,8 +41,8 @@ from nova.web import sizes
 GIB = 2 ** 30
 MAX_MEMBERS = 128
 FEW = sizes.PAGE // sizes.IMAGE          # number of images that fit into a page even at their maximum size
-STEP = 64 * 2 ** 20              # reservation step of an upload with unknown length
-PUBLISHING = {'public': 'publicize_image', 'community': 'communitize_image'}     # visibility: rule
+STEP = 64 * 2 ** 20              # quota bytes that an upload of unknown length reserves in one step
+PUBLISHING = {'public': 'publicize_image', 'community': 'communitize_image'}     # {visibility: rule to set it}
 Change = tuple[Mapping[str, 'Json'], Mapping[str, 'Json'], list[str]]          # columns, properties, tags
 
 
@@ -68,7 +68,7 @@ class Store:
         self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
         self._pending = pending_hashes.PendingHashes(db, self.files)
         self.imports = imports.Imports(self, importing)
-        self._key = grants.new_key()  # one key for each process; after a restart tasks get a new grant
+        self._key = grants.new_key()  # new for each process: tasks need a new grant after a restart
 
     def recover(self) -> None:
         """Reset interrupted uploads; call once at start, before the first upload."""
@@ -109,7 +109,7 @@ class Store:
             return cast('list[StoredImage]', db_images.page(conn, search, ctx.sees, FEW, sizes.first))
 
     def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[StoredImage]:
-        """Return the images that a backup rotation may see: backups of the server that have the new image's owner."""
+        """Return the images that a backup rotation may see: the server's backups with the owner of the new backup."""
         grant = grants.load(ctx.image_grant or '', self._key)
         owner = _owner_of_copies(conn, grant)
         if not grant.rotate or owner is None or grant.server is None:
@@ -202,7 +202,7 @@ class Store:
         return _read(conn, image['id'])
 
     def delete(self, ctx: RequestContext, image_id: str) -> None:
-        """Delete the image; its data is freed when the last reader closes it."""
+        """Delete an image and its file; readers with the open file are not affected."""
         image = self.db.run(self._delete, ctx, image_id)
         if image['data_id'] and image['status'] not in db_images.UNFINISHED:
             self.files.remove(image['data_id'])
@@ -248,7 +248,7 @@ class Store:
 
     def receive(self, image: StoredImage, data_id: str, chunks: Iterable[bytes], length: int = 0,
                 status: str = 'active') -> None:
-        """Store the data of an image that ``claim`` returned; the parameters and errors are those of ``upload``."""
+        """Store the data of an image that ``claim`` returned; for parameters and errors see ``upload``."""
         with self._saving(image, data_id, status) as columns:
             columns.update(self.files.write(data_id, self._counted(image, data_id, chunks, length),
                                             inspector.expected(image), self.max_virtual_size, image['id']))
@@ -256,11 +256,11 @@ class Store:
     def adopt(self, ctx: RequestContext, image_id: str, path: str) -> bool:
         """Use a local file as the data of a queued image, without copying its data (Files.adopt).
 
-        The image becomes active without checksums; they are computed in the background.
+        The image becomes active without checksums, which are computed in the background.
 
         :param path: a file that the caller no longer uses
         :returns: False if the file must be uploaded instead; the image is queued
-        :raises: as ``upload``
+        :raises: see ``upload``
         """
         data_id = str(uuid.uuid4())
         image = self.db.run(self.claim, ctx, image_id, data_id, os.path.getsize(path))
@@ -273,10 +273,10 @@ class Store:
 
     @contextlib.contextmanager
     def _saving(self, image: StoredImage, data_id: str, status: str = 'active') -> Iterator[dict[str, Any]]:
-        """Context manager of an upload: yields a dict for the data's columns.
+        """Context manager of an upload: yields a dict that the block fills with the columns for the data.
 
-        The image gets its status at the end of the block. If the block raises or leaves the dict empty, it is queued
-        again.
+        At the end of the block the image gets ``status`` and these columns. If the block raises or the dict is empty,
+        the image is queued again.
         """
         columns: dict[str, Any] = {}
         try:
@@ -308,9 +308,8 @@ class Store:
             yield chunk
 
     def _reserve(self, conn: Connection, image: StoredImage, data_id: str, needed: int) -> int:
-        """Reserve quota for an upload: ``needed`` bytes, and up to STEP more if available; return the reserved bytes.
-        """
-        if not db_images.lock_upload(conn, image['id'], data_id):  # lock order: image before project, as in claim
+        """Reserve quota for an upload: ``needed`` bytes and up to STEP more; return the number of reserved bytes."""
+        if not db_images.lock_upload(conn, image['id'], data_id):  # lock the image before the project, as in claim
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
         db_images.update(conn, image['id'], {'reserved': 0})
         room = self._use(conn, image['owner'], 'image_size_total', needed)
@@ -319,13 +318,13 @@ class Store:
         return reserved
 
     def _use(self, conn: Connection, owner: str | None, resource: str, adding: int) -> int | None:
-        """Check a project's quota. Other requests of the project wait until the transaction ends.
+        """Check a project's quota and lock it until the transaction ends.
 
         :param adding: bytes, or number of uploads
         :returns: available amount including ``adding``, or None if unlimited
         :raises QuotaExceeded:
         """
-        if owner is None:                # an administrator's image without a project
+        if owner is None:                # an image of an administrator without a project
             return None
         db_quotas.lock(conn, owner)
         return storage_quotas.check(resource, adding, self._limits(conn, owner), _used(conn, owner))
@@ -336,11 +335,11 @@ class Store:
             limits, used = self._limits(conn, ctx.project_id or ''), _used(conn, ctx.project_id or '')
             staged = db_images.staged(conn, ctx.project_id or '')
         return {**{name: (limits[name], used[name]) for name in storage_quotas.IMAGES},
-                'image_stage_total': (limits['image_size_total'], staged)}      # part of image_size_total
+                'image_stage_total': (limits['image_size_total'], staged)}      # included in image_size_total
 
     def claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str, length: int,
               status: str = 'saving') -> StoredImage:
-        """Reserve a queued image for an upload, with this status during the transfer.
+        """Reserve a queued image for an upload; the image has ``status`` during the transfer.
 
         :raises: as ``upload``
         """
@@ -363,7 +362,7 @@ class Store:
     # ---- members -------------------------------------------------------------
 
     def members(self, ctx: RequestContext, image_id: str, member: str | None = None) -> list[ImageMembersRow]:
-        """Return the members of a shared image; a member sees only itself.
+        """Return the members of a shared image; a caller who is a member gets only this member.
 
         :raises NotFound: ``member`` is given and is not a member
         :raises PolicyDenied: the caller may not read the members
@@ -402,7 +401,7 @@ class Store:
         return row
 
     def update_member(self, ctx: RequestContext, image_id: str, member: str, status: Json) -> ImageMembersRow:
-        """Accept or reject an image as its member; by default the owner may not do so."""
+        """Set the status of a member of a shared image. By default the member may do this, but not the owner."""
         if not isinstance(status, str) or status not in resources.MEMBER_STATUSES:
             raise exception.BadRequest(f'status must be one of {", ".join(resources.MEMBER_STATUSES)}.')
         row = self.members(ctx, image_id, member)[0]
@@ -482,7 +481,7 @@ class Store:
             self._authorize(ctx, PUBLISHING[wanted], {'owner': None, **old, **new})
 
     def _check_references(self, conn: Connection, ctx: RequestContext, properties: dict[str, str]) -> None:
-        """Check that referenced images are visible; raises BadRequest."""
+        """Raise BadRequest if a property refers to an image that is not visible to the caller."""
         for name in fields.REFERENCES:
             if properties.get(name):
                 try:
@@ -497,7 +496,7 @@ class Store:
 
 
 def _read(conn: Connection, image_id: str) -> StoredImage:
-    """Return an image written in this transaction."""
+    """Return an image as it is in this transaction."""
     image = db_images.get(conn, image_id)
     if image is None:
         raise exception.ImageNotFound(image_id=image_id)
@@ -505,7 +504,7 @@ def _read(conn: Connection, image_id: str) -> StoredImage:
 
 
 def is_admin(ctx: RequestContext) -> bool:
-    """Return whether the caller may use all images. A caller with a grant may not, even an administrator."""
+    """Return whether the caller is an administrator, who may use all images. A caller with a grant may not."""
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 
@@ -533,7 +532,7 @@ def _check_values(values: Mapping[str, Json], properties: Mapping[str, Json], ta
 
 
 def _check_formats(old: Mapping[str, object], new: Mapping[str, object]) -> None:
-    """Check that the formats fit each other."""
+    """Raise BadRequest if the disk format and the container format exclude each other."""
     disk = new.get('disk_format', old.get('disk_format'))
     container = new.get('container_format', old.get('container_format'))
     amazon = ('aki', 'ari', 'ami')
