@@ -11,7 +11,7 @@ An entry point ``resize_hook = package.module:Class`` names a class that has ``p
 process.
 
 An error of a hook is logged and ignored, except ``exception.FatalHookException``, which aborts the call. The wrapped
-functions are an internal interface; notifications are the stable one.
+functions are an internal interface and may change. Notifications are a stable interface.
 """
 from collections.abc import Callable, Mapping
 import functools

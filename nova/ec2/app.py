@@ -1,7 +1,7 @@
-"""The EC2 API: the query protocol over HTTP, implemented with calls to the cloud's services as the signing user.
+"""The EC2 API: the query protocol over HTTP. It calls the cloud's services as the user who signed the request.
 
-signature → user → operation → policy → parameters → handler → XML. The API stores only ID numbers, tags and
-EC2-specific resources.
+Steps of a request: signature → user → operation → policy → parameters → handler → XML. The API stores only ID numbers,
+tags and EC2-specific resources.
 """
 import functools
 import logging

@@ -1,4 +1,4 @@
-"""Clients for the cloud's services, called as the user: in this process, or over HTTP."""
+"""Clients of the cloud's services, which they call as the user, either in this process or over HTTP."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -121,7 +121,7 @@ class Services(Protocol):
 
 
 class Caller:
-    """Calls of services for one user during one request.
+    """Calls the services as one user during one EC2 request.
 
     :param services: Services
     :param facts: headers of each call: request ID and client address
@@ -300,7 +300,7 @@ class RemoteServices:
 
     @property
     def _auth(self) -> BaseIdentityPlugin:
-        return cast('BaseIdentityPlugin', self._session.auth)       # made by ec2_account.session_of
+        return cast('BaseIdentityPlugin', self._session.auth)       # set by ec2_account.session_of
 
     def _identity_url(self) -> str:
         return str(self._auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'

@@ -24,7 +24,7 @@ MAX_SINGLE_READS = 8              # maximum number of resources that are read on
 # Instances: see nova.db.ec2.ids
 SHOWN_BEFORE = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'snap': ('volume', 'snapshots'),
                 'subnet': ('network', 'subnets')}
-MAX_WAITS = 8                    # maximum requests of a process that wait for a server; one project may have half
+MAX_WAITS = 8                    # maximum requests of a process that wait for a server; half of them for one project
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Bundles:
     """Dependencies for bundled images.
 
     decrypt   (project ID, hexadecimal text) -> plain text; decrypts with the project's authority in nova-cert
-    signed    (project ID, digest, signature: hexadecimal) -> True if a user of the project signed it
+    signed    (project ID, digest, signature: hexadecimal) -> True if a user of the project signed the digest
     limit     maximum size of an image in bytes
     imports   image imports of this process
     """

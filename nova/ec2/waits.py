@@ -1,4 +1,4 @@
-"""Bounded waiting for a server: each request occupies an HTTP thread, so number and time are limited."""
+"""Waiting for a server. A waiting request occupies an HTTP thread, so the number and time of waits are limited."""
 from collections.abc import Callable
 from collections.abc import Iterator
 import contextlib

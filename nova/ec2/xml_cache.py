@@ -45,7 +45,7 @@ class XmlCache:
                 return found
         made = write(facts)
         size = _size(made)
-        if size > self._most // 8:       # too large: it would displace too many others
+        if size > self._most // 8:       # too large: it would displace too many fragments
             return made
         with self._lock:
             if key not in self._texts:

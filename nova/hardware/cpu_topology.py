@@ -61,7 +61,8 @@ def _limit(requested: guest_request.Requested, part: str) -> int:
 
 
 def _preferred(requested: guest_request.Requested, limits: dict[str, int]) -> dict[str, int | None]:
-    """Return {'sockets', 'cores', 'threads': preferred number or None}; any image preference discards the flavor's."""
+    """Return {'sockets', 'cores', 'threads': preferred number or None}: all of the image, if it has any, or the flavor.
+    """
     flavor, image = ({part: _number(f'cpu_{part}', read(f'cpu_{part}')) for part in PARTS}
                      for read in (requested.flavor, requested.image))
     for values, whose in ((flavor, "flavor's hw:"), (image, "image's hw_")):

@@ -69,7 +69,7 @@ def _given(specs: Specs, properties: Specs) -> Iterator[tuple[str, rows.Option, 
 
 
 def check(specs: Specs, properties: Specs) -> None:
-    """Refuse options without an implementation, and contradictions, for a server of this flavor and image.
+    """Refuse unsupported and contradictory options of a server with this flavor and image.
 
     :param specs: extra specs of the flavor
     :param properties: properties of the image

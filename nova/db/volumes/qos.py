@@ -1,4 +1,4 @@
-"""QoS specs of volume types. Changing specs or the types that refer to them locks the row of the specs."""
+"""QoS specs of volume types. A transaction that changes specs, or types that refer to them, locks the specs' row."""
 import sqlalchemy as sa
 
 from nova.db import statements

@@ -1,4 +1,4 @@
-"""Volume types that administrators created. Changing a type, or creating a volume of the type, locks its row.
+"""Volume types that administrators created. A transaction that changes a type or creates a volume of it locks its row.
 
 A private type is visible only to projects with access.
 """
@@ -24,7 +24,7 @@ def every(conn: sa.Connection, project_id: nova_context.Projects | str) -> list[
 
 def get(conn: sa.Connection, name: str, project_id: nova_context.Projects | str,
         lock: bool = False) -> VolumeTypesRow | None:
-    """Return the row with this id or name that the project may use, or None."""
+    """Return the type with this id or name if the project may use it, otherwise None."""
     for column in (t.volume_types.c.id, t.volume_types.c.name):
         statement = sa.select(t.volume_types).where(column == name, *_may_use(project_id))
         row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()

@@ -132,7 +132,7 @@ def every(conn: sa.Connection, table: sa.Table) -> list[dict[str, Any]]:
 
 
 def unfinished(conn: sa.Connection, table: sa.Table, equal: ColumnValues) -> list[dict[str, Any]]:
-    """Return rows in status 'creating' with these values."""
+    """Return the rows in status 'creating' with these column values."""
     conditions = [table.c[name] == value for name, value in equal.items()]
     return statements.dicts(conn.execute(sa.select(table).where(table.c.status == 'creating', *conditions)))
 
@@ -187,7 +187,7 @@ def used_of_types(conn: sa.Connection, project_id: str, volume_type: str | None 
 
 
 def lock_project(conn: sa.Connection, project_id: str) -> None:
-    """Serialize the limit checks of one project."""
+    """Lock a project until the transaction ends, to serialize the checks of its limits."""
     table = tables_api.quota_locks
     engine.insert_ignore(conn, table, {'project_id': project_id})
     conn.execute(table.select().where(table.c.project_id == project_id).with_for_update())
@@ -302,6 +302,6 @@ def _page(conn: sa.Connection, table: sa.Table, conditions: list[sa.ColumnElemen
 def _after(column: sa.Column[Any], value: object, direction: str) -> sa.ColumnElement[bool]:
     if value is None:
         return sa.false()
-    value = sa.literal(value, column.type)           # SQLAlchemy has no < and > with True itself
+    value = sa.literal(value, column.type)           # SQLAlchemy rejects < and > with True
     beyond = column > value if direction == 'asc' else column < value
     return sa.or_(beyond, column.is_(None)) if column.nullable else beyond

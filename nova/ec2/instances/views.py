@@ -1,4 +1,4 @@
-"""Views of servers as instances."""
+"""Views of the compute API's servers as EC2 instances."""
 from collections.abc import Sequence
 import datetime
 from typing import Any
@@ -20,7 +20,7 @@ from nova.ec2.networks import interfaces
 from nova.ec2.server import Server
 from nova.image import fields as image_fields
 
-DELETED_SHOWN_FOR = datetime.timedelta(hours=1)      # deleted instances are shown for this time if requested by ID
+DELETED_SHOWN_FOR = datetime.timedelta(hours=1)      # time for which a deleted instance is shown if its ID is requested
 
 DEFAULT_ARCHITECTURE = 'x86_64'
 IMAGE = tags.HIDDEN + 'image'             # metadata item: UUID of the image in RunInstances
@@ -79,7 +79,7 @@ class Instances:
         """Return the image of a server, or the image of its root volume."""
         places = [self._attached.get(volume['id'], _NOWHERE)
                   for volume in server.get('os-extended-volumes:volumes_attached') or ()]
-        named = server['metadata'].get(IMAGE, '')        # users of the project can change it
+        named = server['metadata'].get(IMAGE, '')        # may be invalid: users can change it
         if image_fields.is_uuid(named):
             return image_of(server) or named
         return image_of(server) or next((image for device, _since, image in places if device == root_of(server)), None)

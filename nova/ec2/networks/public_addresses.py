@@ -1,6 +1,6 @@
 """Public addresses of RunInstances: floating IPs that TerminateInstances releases.
 
-EC2 distinguishes them from allocated addresses, so DescribeAddresses does not show them while an instance has them.
+EC2 does not count them as allocated addresses, so DescribeAddresses omits them while an instance has them.
 """
 from collections.abc import Iterable
 from typing import Any

@@ -94,7 +94,7 @@ def targets_of(conn: engine.Connection, kind: str, target_id: str) -> list[Targe
 def effective(conn: engine.Connection, user_id: str, kind: str, target_id: str, known: Roles | None = None) -> Roles:
     """Return the roles that a token of a user for a target has, including implied ones.
 
-    Domain-specific roles are left out: they only imply other roles.
+    Domain-specific roles are omitted: a token has only the roles that they imply.
 
     :param known: result of ``known_roles``
     """

@@ -131,7 +131,7 @@ class Logins:
         return Proof(user['id'])
 
     def _by_totp(self, given: dict[str, Any], address: str) -> Proof:
-        """Count failures separately from those of passwords: a correct password must not reset this counter."""
+        """Verify a one-time code. Failures have a separate counter, which a correct password must not reset."""
         credentials = given.get('user') or {}
         user = self._user_of(credentials)
         user_id: str | None = user['id'] if user else None

@@ -1,8 +1,8 @@
 """The embedded image service: permissions, database rows and files. The HTTP API and the Python API use it.
 
-Callers see public, community and own images, and images shared with them. Images of instance categories are visible to
-administrators only. The data of an image is uploaded once: the status changes from queued to saving and then to active.
-After a failed upload the image is queued again and has no file.
+Callers see public and community images, their own images, and images shared with them. Only administrators see images
+of instance categories. The data of an image is uploaded once: the status changes from queued to saving and then to
+active. After a failed upload the image is queued again and has no file.
 """
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
@@ -231,7 +231,7 @@ class Store:
         """Store the data of a queued image. No transaction is open during the transfer.
 
         ``length`` bytes of the quota are reserved at the start, and further bytes in steps. A failed upload releases
-        them.
+        the reserved bytes.
 
         :param length: expected number of bytes, or 0 if unknown
         :param on_disk: expected number of bytes without holes; None means ``length``
