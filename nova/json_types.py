@@ -6,6 +6,6 @@ from typing import TypeAlias
 
 Json: TypeAlias = None | bool | int | float | str | list['Json'] | dict[str, 'Json']
 JsonObject: TypeAlias = dict[str, Json]
-# Read-only argument of ``json.dumps``: type checkers accept dict[str, str] here, but not as a JsonObject.
+# Read-only argument of ``json.dumps``: type checkers accept dict[str, str] as Encodable, but not as JsonObject.
 Encodable: TypeAlias = None | bool | int | float | str | Sequence['Encodable'] | Mapping[str, 'Encodable']
 JsonDocument: TypeAlias = Mapping[str, Encodable]

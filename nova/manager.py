@@ -1,4 +1,4 @@
-"""Base class of the managers of third-party services, which ``nova.service`` runs.
+"""Base class of managers of third-party services. ``nova.service`` runs managers. Example:
 
     COUNTER = Interface('counter', '1.0', Method('add', ('number',), call=True))
     class CounterManager(manager.Manager):
@@ -9,7 +9,7 @@
         def report(self, context):
             ...
 
-Clients call it with ``bus.client(COUNTER).add(context, number=3)``.
+Clients call the manager with ``bus.client(COUNTER).add(context, number=3)``.
 """
 from collections.abc import Callable
 import logging
@@ -36,7 +36,7 @@ def periodic_task(function: None = None, *, spacing: float = ...) -> Callable[[T
 
 
 def periodic_task(function: Task | None = None, *, spacing: float = DEFAULT_SPACING_S) -> Task | Callable[[Task], Task]:
-    """Return a decorator: the service calls the method periodically, with an administrator's context.
+    """Decorate a method that the service calls periodically, with an administrator's context.
 
     :param spacing: seconds between two runs, above zero
     :raises InvalidInput: ``spacing`` is not above zero
@@ -72,8 +72,7 @@ class Manager:
         """Prepare the host; called first."""
 
     def pre_start_hook(self) -> None:
-        """Prepare for work. The name of the service is registered for this machine, and no messages are received
-        yet.
+        """Prepare for messages. The service's name is already registered for this machine.
         """
 
     def post_start_hook(self) -> None:

@@ -1,12 +1,12 @@
-"""Image grants: permissions of one task on images, which replace permissions of the host that executes the task.
+"""Image grants: access of one task to the images that it needs. Compute hosts have no other access to images.
 
-The API looks up each image in a request with the permissions of the requesting user. A conductor reads the image ids
-from the database. With each task, it sends the compute host a grant for exactly these images. The grant expires at the
-task's time limit. It lists images to read and images to write, such as the snapshot that the task creates. A compute
-host requests images only with the grant of its task; other images are not found.
+The API looks up each image in a request with the permissions of the requesting user, and stores the image ids. With
+each task, the conductor sends the compute host a grant for exactly these images. The grant lists images to read and
+images to write, such as the snapshot that the task creates. It expires at the task's time limit. The image service
+treats images outside the grant as not found.
 
-The embedded store signs grants and verifies signatures. With another image service, granted.GrantedImages
-enforces the grants; see ADR 0013.
+The embedded store signs grants and verifies signatures. With an external image service, granted.GrantedImages enforces
+the grants; see ADR 0013.
 """
 import base64
 import binascii
@@ -22,18 +22,18 @@ from nova import exception
 from nova.objects.image import Image
 
 KEY_BYTES = 32
-BACKUP = 'backup'                       # image_type of images that a rotation deletes
+BACKUP = 'backup'                       # image_type of backups; the rotation of createBackup deletes old ones
 
 
 @dataclasses.dataclass(frozen=True)
 class Grant:
-    """Permissions of a task.
+    """Access of a task to images.
 
     server    uuid of the task's server, or None if a host prefetches images
-    host      host of the task
-    read      ids of images
+    host      host that executes the task
+    read      ids of images that the task may read
     write     ids of images that the task may upload, update, delete and read
-    rotate    whether the task may also list and delete the server's backups that have the owner of the ``write`` images
+    rotate    whether the task may list and delete backups of the server with the same owner as the ``write`` images
     expires   seconds since the epoch
     """
 
@@ -50,7 +50,7 @@ class Grant:
         return ident in self.write or not write and ident in self.read
 
     def has_backup(self, image: Image) -> bool:
-        """Return whether a rotation may delete this image, provided that it has the new image's owner."""
+        """Return whether the image is a backup that the task may delete; the caller compares the owners."""
         properties = image['properties']
         return (self.rotate and properties.get('image_type') == BACKUP
                 and properties.get('instance_uuid') == self.server)
@@ -58,7 +58,7 @@ class Grant:
 
 def make(server: str | None, host: str | None, lifetime_s: float, read: Iterable[str | None] = (),
          write: Iterable[str | None] = (), rotate: bool = False) -> Grant:
-    """Create a Grant with a lifetime; empty ids are omitted."""
+    """Create a Grant that expires after ``lifetime_s``; None and '' among the ids are ignored."""
     return Grant(server, host, _ids(read), _ids(write), rotate, time.time() + lifetime_s)
 
 
@@ -101,7 +101,7 @@ def new_key() -> bytes:
 
 
 def holder(ctx: context.RequestContext, text: str | None, token: bool = True) -> context.RequestContext:
-    """Return a context with a grant and without a project, roles or administrator permissions.
+    """Return a context that can access images only by a grant: it has no project, roles or administrator rights.
 
     :param ctx: context of the request
     :param token: whether to include the user's token, for an image service that checks it

@@ -1,4 +1,4 @@
-"""Generated keys of orders."""
+"""Generate the keys that clients order."""
 from __future__ import annotations
 
 import secrets
@@ -10,7 +10,7 @@ from nova import exception
 
 KEY, ASYMMETRIC = 'key', 'asymmetric'
 _HMAC_BITS = range(64, 4097, 8)
-# type of an order: {algorithm: lengths in bits}; an RSA key of more than 4096 bits takes minutes of a processor
+# {type of an order: {algorithm: lengths in bits}}; generating an RSA key of more than 4096 bits takes minutes
 ALGORITHMS: dict[str, dict[str, tuple[int, ...] | range]] = {
     KEY: {'aes': (128, 192, 256), **dict.fromkeys(('hmacsha1', 'hmacsha256', 'hmacsha384', 'hmacsha512'), _HMAC_BITS)},
     ASYMMETRIC: {'rsa': (2048, 3072, 4096)},

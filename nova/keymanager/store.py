@@ -1,7 +1,7 @@
 """Embedded key manager: secrets that clients store, encrypted in the API database.
 
-``nova.runtime.secret_encryption`` encrypts payloads with the key file of the deployment, as it does the keys of
-encrypted volumes. A payload is bound to the id of its secret.
+``nova.runtime.secret_encryption`` encrypts payloads and the keys of encrypted volumes with the deployment's key file.
+The ciphertext of a payload can be decrypted only with the id of its secret.
 """
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import KeySecretsRow
     from nova.json_types import JsonObject
 
-MAX_SECRETS = 100                        # of one container
+MAX_SECRETS = 100                        # maximum of one container
 OPAQUE, SYMMETRIC, PRIVATE, PUBLIC, RSA = 'opaque', 'symmetric', 'private', 'public', 'rsa'
-# type of a container: (names that it must have, names that it may have); generic containers may have any
+# {type of a container: (required names of secrets, optional names)}; None: any names
 CONTAINERS: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {
     'generic': None,
     RSA: (frozenset({'public_key', 'private_key'}), frozenset({'private_key_passphrase'})),
@@ -109,7 +109,7 @@ class KeyStore:
         """Store the payload of a secret that has none.
 
         :raises NotFound: there is no such secret
-        :raises Conflict: it has a payload
+        :raises Conflict: the secret already has a payload
         :raises Unavailable: the payload cannot be encrypted
         """
         with self.db.writer() as conn:
@@ -124,8 +124,8 @@ class KeyStore:
     def payload(self, row: KeySecretsRow) -> Payload:
         """Return the payload of a secret.
 
-        :raises NotFound: it has none
-        :raises Unavailable: it cannot be decrypted
+        :raises NotFound: the secret has no payload
+        :raises Unavailable: the payload cannot be decrypted
         """
         if row['encrypted_payload'] is None:
             raise exception.NotFound(f'Secret {row["id"]} has no payload.')
@@ -142,9 +142,9 @@ class KeyStore:
                          refs: Sequence[tuple[str, str]]) -> str:
         """Store a container and return its id.
 
-        :param refs: (name, id of a secret); an empty name is none
+        :param refs: (name, id of a secret); '' means no name
         :raises BadRequest: the names do not fit the type, or are not unique
-        :raises NotFound: a secret is not one of the project
+        :raises NotFound: a secret does not belong to the project
         :raises QuotaExceeded:
         """
         check_names(kind, refs)
@@ -167,8 +167,8 @@ class KeyStore:
         """Add a secret to a generic container.
 
         :raises BadRequest: the container is not generic, or is full
-        :raises NotFound: the secret is not one of the container's project, or the container is missing
-        :raises Conflict: the container has this name or secret
+        :raises NotFound: the secret does not belong to the container's project, or the container does not exist
+        :raises Conflict: the container already has this name or secret
         """
         _check_generic(container)
         with self.db.writer() as conn:
@@ -187,7 +187,7 @@ class KeyStore:
         """Remove a secret from a generic container, and keep the secret.
 
         :raises BadRequest: the container is not generic
-        :raises NotFound: the container does not have it
+        :raises NotFound: the container does not have the secret
         """
         _check_generic(container)
         if not self.db.run(records.remove_secret, container['id'], name, secret_id):
@@ -199,13 +199,13 @@ class KeyStore:
         """Generate a key or a key pair, store it, and return the id of the order.
 
         :param kind: generation.KEY or generation.ASYMMETRIC
-        :param meta: of the request, as orders show it
+        :param meta: ``meta`` of the request; responses with the order include it
         :raises BadRequest: the key cannot be generated
         :raises QuotaExceeded, Unavailable:
         """
         generation.check(kind, values['algorithm'], values['bit_length'])
         used = {'orders': 1, 'secrets': 1} if kind == generation.KEY else {'orders': 1, 'secrets': 2, 'containers': 1}
-        with self.db.writer() as conn:               # before the generation, which needs processor time
+        with self.db.writer() as conn:               # check the quota before the CPU-intensive generation
             records.use(conn, _project(ctx), self.limit, used)
         if kind == generation.KEY:
             made = {SYMMETRIC: generation.random_key(values['bit_length'])}
@@ -266,5 +266,5 @@ def _owner(ctx: RequestContext) -> dict[str, str]:
 
 
 def _bound(ident: str) -> str:
-    """Return the owner of a payload, which its decryption has to name."""
+    """Return the text that binds a payload to its secret: decryption needs the text that encryption used."""
     return f'secret {ident}'

@@ -1,7 +1,7 @@
 """Allocate and release ports of servers: many servers of one project in one transaction.
 
 The subnets are locked until the transaction ends, so addresses do not collide. If two messages concern one server, the
-second sees the port created by the first, even if another service processes it.
+transaction of the second sees the ports that the first created, even in another service.
 """
 from collections.abc import Callable
 import dataclasses
@@ -47,7 +47,7 @@ class ReleaseRequest:
     """Request to release the ports of a server.
 
     :ivar host: release only ports that no other host has taken over; None: all ports
-    :ivar may: function(rows with 'id' and 'host') -> those that the caller may release; None: all
+    :ivar may: function(rows with 'id' and 'host') -> rows that the caller may release; None: all
     """
 
     instance_uuid: str
@@ -72,7 +72,7 @@ def release(conn: Connection, orders: list[ReleaseRequest]) -> list[int]:
 
 
 class Allocation:
-    """One transaction of allocations.
+    """Allocates the ports of several servers in one transaction.
 
     :param orders: requests of one project, each for a different server
     """
@@ -87,13 +87,13 @@ class Allocation:
         self._fixed: dict[str, list[dict[str, str]]] = {}
 
     def run(self) -> list[list[Vif]]:
-        """Return the VIFs of each request. Raises the errors of interface.py."""
+        """Allocate ports and return the VIFs of each request."""
         conn = self._conn
         existing = ports.lock_many(conn, [ident for order in self._orders for ident in order.ports])
         any_network, known = self._usable(existing)
         rows, default_group = ports.of_devices_and_default_group(
             conn, [order.instance.uuid for order in self._orders], self._project)
-        found: list[list[Vif] | None] = []              # VIFs, or None if ports are allocated below
+        found: list[list[Vif] | None] = []              # VIFs of existing ports, or None
         given: list[list[PortsRow | host_network.ServerPort]] = []
         for order in self._orders:
             own = [row for row in rows if row['device_id'] == order.instance.uuid]
@@ -118,7 +118,7 @@ class Allocation:
                 for there, of_order in zip(found, given)]
 
     def _usable(self, existing: dict[str, PortsRow]) -> tuple[selection.Usable, selection.Usable]:
-        """Lock subnets and return (candidates for servers without a network, candidates and requested networks)."""
+        """Lock subnets. Return (networks for servers that request none, these and the requested networks)."""
         named = {*(request['network_id'] for order in self._orders for request in order.requests or ()
                    if request['network_id']), *(port['network_id'] for port in existing.values())}
         any_network: selection.Usable = {}
@@ -129,7 +129,7 @@ class Allocation:
             networks.usable(self._conn, self._project, rest, lock=True) if rest else {})}
 
     def _existing_vifs(self, order: AllocationRequest, rows: list[PortsRow]) -> list[Vif]:
-        """Return the VIFs of a server that already has ports."""
+        """Return the VIFs of a server that already has ports, and move them to the requesting host."""
         if any(row['host'] != order.host for row in rows):
             _refuse_former_host(self._conn, order.instance.uuid, order.host)
             ports.move(self._conn, order.instance.uuid, order.host)
@@ -164,7 +164,7 @@ class Allocation:
     def _granted(self, order: AllocationRequest, known: selection.Usable) -> set[str]:
         """Return the ids of other projects' networks that an administrator requested for the server.
 
-        They are read from the stored request, because the host's message is not trusted.
+        The ids come from the stored request, because the host's message is not trusted.
         """
         named = [request['network_id'] for request in order.requests or () if request['network_id'] in known]
         if all(selection.is_of_project(known[ident][0], self._project) for ident in named):
@@ -175,7 +175,7 @@ class Allocation:
 
 
 def _refuse_former_host(conn: Connection, instance_uuid: str, host: str) -> None:
-    """Refuse a late request of a host that the build was moved away from."""
+    """Refuse a late request of a host after the build was rescheduled to another host."""
     spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
     if spec is not None and any(left == host for left, _node in spec.retry_hosts or ()):
         raise exception.InstanceChanged(instance_id=instance_uuid)

@@ -1,6 +1,6 @@
 """Network operations for the compute API: checks before a server is created, and data that servers show.
 
-It reads the rows of the embedded network service. Errors are those of a server request.
+It reads the rows of the embedded network service. The methods raise exceptions that the compute API reports.
 """
 from collections.abc import Callable, Collection
 from typing import Any, Literal
@@ -37,7 +37,7 @@ class API:
 
     :param api_db: the API database
     :param conf: the configuration
-    :param rules: of the Networking API, which users must pass; None: callers inside the deployment
+    :param rules: policy of the Networking API for users; None: callers inside the deployment are not checked
     """
 
     def __init__(self, api_db: Database, conf: ConfigOpts, rules: Policy | None = None) -> None:
@@ -245,12 +245,12 @@ class API:
 
     def security_groups_for(self, context: RequestContext,
                             instance_uuids: list[str]) -> dict[str, list[db_rows.SecurityGroupsRow]]:
-        """Return {instance uuid: [{'id', 'name', 'description', 'project_id', …}]} of servers with ports, by name."""
+        """Return {instance uuid: [row of a security group]} of servers with ports; groups are sorted by name."""
         with self.api_db.reader() as conn:
             return security_groups.of_devices(conn, instance_uuids)
 
     def group_names_of(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[str]]:
-        """Return {instance uuid: names of its ports' groups} of servers with ports, in one read.
+        """Return {instance uuid: names of its ports' groups} of servers with ports, in one SELECT.
 
         :raises Unavailable: the network service does not answer
         """
@@ -309,7 +309,7 @@ class API:
             return {row['id']: row for row in networks.many(conn, t.security_groups, group_ids)}
 
     def list_networks(self, context: RequestContext) -> list[db_rows.NetworksRow]:
-        """Return the rows of the networks visible to the caller, by name."""
+        """Return the rows of the networks visible to the caller, sorted by name."""
         with self.api_db.reader() as conn:
             rows = networks.page(conn, t.networks, networks.visible(context), [('name', 'asc'), ('id', 'asc')], None,
                                  None)
@@ -355,7 +355,7 @@ class API:
 
 
 def _named(requests: list[PortRequest], name: Literal['network_id', 'port_id']) -> set[str]:
-    """Return the ids that requests have under a key."""
+    """Return the ids of ports or networks in port requests."""
     return {ident for ident in (request.get(name) for request in requests) if ident}
 
 

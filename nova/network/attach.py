@@ -26,8 +26,8 @@ _WithSubnets = tuple[db_rows.NetworksRow, list[db_rows.SubnetsRow]]
 class Attachments:
     """Attach and detach one port of a server, and change its addresses.
 
-    ``attached_by`` is the id of the attaching request. A retry with the same id has no further effect, and its rollback
-    does not affect other requests.
+    ``attached_by`` is the id of the attaching request. A retry with the same id has no further effect, and the rollback
+    of a request does not affect ports of other requests.
     """
 
     def __init__(self, network: host_network.HostNetwork) -> None:
@@ -44,7 +44,7 @@ class Attachments:
     def _attach(self, conn: Connection, instance: Instance, request: PortRequest, attached_by: str,
                 host: str) -> Vif:
         project_id, port_id = instance.project_id, request['port_id']
-        assert port_id is not None               # id of the existing or the new port
+        assert port_id is not None               # callers choose the id of a new port
         port = ports.lock_many(conn, [port_id]).get(port_id)
         if port is not None and port['device_id'] == instance.uuid and port['attached_by'] == attached_by:
             return self._vif_of(conn, port)
@@ -125,22 +125,23 @@ def new_port(project_id: str, network: db_rows.NetworksRow, binding: host_networ
 
 def has_port_security(network: db_rows.NetworksRow) -> bool:
     """Return whether new server ports in a network have port security."""
-    # flat networks are shared with other projects
+    # flat networks always have it, because projects share them
     return bool(network['port_security_enabled'] or network['network_type'] == networks.FLAT)
 
 
 def _of_version_4(found: _WithSubnets) -> _WithSubnets:
-    """Return the network with the subnets for one more address: IPv4 if possible. SLAAC addresses already exist."""
+    """Return the network with the subnets for one more address: the IPv4 subnets, or all subnets if there are none."""
     network, subnets = found
     return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
 
 
 def claim(allocator: ipam.AddressAllocator, network: db_rows.NetworksRow, subnets: list[db_rows.SubnetsRow],
           port: db_rows.PortsRow | host_network.ServerPort, address: str | None) -> list[dict[str, str]]:
-    """Claim the requested or any address for a port: [{'subnet_id', 'ip_address'}].
+    """Claim ``address`` for a port, or free addresses if it is None. Return [{'subnet_id', 'ip_address'}].
 
     :param port: id, MAC, project and device_owner of the port
-    :raises NetworkRequestInvalid: guests cannot use the address, or only the project that owns the network can
+    :raises NetworkRequestInvalid: guests cannot use the address, or the subnets reserve it for the project that owns
+        the network
     :raises FixedIpInUse, NoMoreFixedIps:
     """
     wanted = [{'ip_address': address}] if address else []

@@ -1,6 +1,6 @@
-"""Authorization of compute hosts at the network service: only ports and addresses of their own servers.
+"""Authorization of compute hosts at the network service: a host may change only ports of its servers.
 
-See rpc/admission.py; ``RIGHTS`` has a row for each method of interface.py that hosts call. The server's host and
+See rpc/admission.py; ``RIGHTS`` has the checks of each method of interface.py that hosts call. The server's host and
 project are read from the cell database with one SELECT: the message's project is not trusted.
 """
 from nova.db.engine import Database
@@ -12,18 +12,18 @@ from nova.rpc.admission import on_caller_or_deleted
 
 
 def _own_project(call: admission.Call) -> None:
-    """Replace the message's project by the server's own."""
+    """Replace the message's project by the stored project of the server."""
     call.arguments['instance'].project_id = on_caller(call).project_id
 
 
 def _own_request(call: admission.Call) -> None:
-    """Require that a port is attached for the request that the message belongs to."""
+    """Require that ``attached_by`` is the id of the request that the message belongs to."""
     if call.arguments.get('attached_by') != call.request_id:
         call.refuse('attached_by is not the id of the request')
 
 
 def _plumbs(call: admission.Call) -> None:
-    """Require that ports move to the caller with the server, or back to the source host of an evacuation."""
+    """Require that the caller has the server, and ``host`` is the caller or the source host of a move to it."""
     server = on_caller(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host
@@ -38,9 +38,9 @@ def _is_about_to_come(call: admission.Call) -> None:
 
 
 def _own_ports(call: admission.Call) -> None:
-    """Allow all ports of the caller's servers, and other servers' ports on the caller.
+    """Require that ``host``, if given, is the caller.
 
-    In most calls all ports are on the caller, so the server need not be read: see deallocate_for_instance.
+    NetworkManager.deallocate_for_instance checks the ports, and reads the server only if a port is on another host.
     """
     if call.arguments.get('host') not in (None, call.host):
         host_is_caller(call)
@@ -56,13 +56,13 @@ RIGHTS = {
     'remove_address': (host_is_caller, on_caller),
     'setup_for_instance': (_plumbs,),
     'prepare_for_instance': (host_is_caller, _is_about_to_come),
-    'unprepare_for_instance': (host_is_caller,),       # ports that expect the caller
+    'unprepare_for_instance': (host_is_caller,),       # the SQL selects ports that are about to move to the caller
     'network_info': (on_caller,),
-    'unbind_ports': (host_is_caller,),                   # ports on the caller
+    'unbind_ports': (host_is_caller,),                   # the SQL selects ports on the caller
     'report_host': (host_is_caller,),
-    'host_state': (host_is_caller,),                   # rows of ports and routers on the caller
-    'report_leases': (host_is_caller,),                # addresses of ports on the caller
-    'refresh_ports': (admission.allow,),   # rereads the database
+    'host_state': (host_is_caller,),                   # returns rows of the calling host
+    'report_leases': (host_is_caller,),                # updates addresses of ports on the caller
+    'refresh_ports': (admission.allow,),   # the services only read the database again
 }
 
 

@@ -1,8 +1,8 @@
-"""Rules of the Networking API for users of the compute API, which calls the embedded network service in its process.
+"""Policy checks of the Networking API for users of the compute API.
 
-With Neutron, the user's token is checked there. The compute API is a service of the deployment, so it passes rules of
-ports for the role service; a policy file may restrict users further. doc/source/admin/policy.rst has the rules of
-each operation.
+The compute API calls the embedded network service in its process. Port rules that allow the role service allow these
+calls, because the compute API is such a service; a policy file may restrict users further. doc/source/admin/policy.rst
+has the rules of each operation. With Neutron, Neutron checks the user's token.
 """
 from collections.abc import Mapping, Sequence
 import copy
@@ -21,16 +21,16 @@ Row = TypeVar('Row', bound=Mapping[str, Any])
 
 
 class CallerRules:
-    """Checks of rules for users.
+    """Policy checks for users.
 
-    :param rules: of the Networking API; None: nothing is checked, for callers inside the deployment
+    :param rules: policy of the Networking API; None: callers inside the deployment are not checked
     """
 
     def __init__(self, rules: policy.Policy | None = None) -> None:
         self._rules = rules
 
     def caller(self, context: RequestContext) -> RequestContext:
-        """Return the context of a user for operations of the Networking API."""
+        """Return the user's context with the policy of the Networking API and the service role ``service``."""
         if self._rules is None:
             return context
         made = copy.copy(context)
@@ -48,7 +48,7 @@ class CallerRules:
         """Return whether a rule allows the user to use a resource.
 
         :param values: row or new values of the resource
-        :param network: its network, from networks.usable(…); None: read the one that ``values`` names if necessary
+        :param network: network of the resource, from networks.usable(…); None: it is read if the rule depends on it
         """
         if self._rules is None:
             return True
@@ -70,7 +70,7 @@ class CallerRules:
                  of_network: bool = False) -> list[Row]:
         """Return the rows that a rule allows the user to read.
 
-        :param of_network: whether these are parts of networks
+        :param of_network: whether the rows are ports or subnets; their rules may depend on the network
         """
         if self._rules is None:
             return list(rows)
@@ -78,7 +78,7 @@ class CallerRules:
         return [row for row, may in zip(rows, allowed) if may]
 
     def depends_on_resource(self, context: RequestContext, rule: str, project_id: str) -> bool:
-        """Return whether a rule may refuse the ports of servers of a project."""
+        """Return whether a rule may refuse a port of the project's servers. If not, the ports need not be read."""
         if self._rules is None:
             return False
         caller, values = self._caller_of(context, rule), {'project_id': project_id, 'device_owner': ports.OF_SERVERS}

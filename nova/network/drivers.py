@@ -36,19 +36,19 @@ def forwards(driver: NetworkDriver) -> bool:
 
 
 def follow(driver: NetworkDriver, load: Callable[[], HostState]) -> list[str]:
-    """Call ``refresh`` without a check of unchanged objects.
+    """Apply a changed state with the optional method ``follow(load)``, or else with ``refresh``.
 
-    A driver may implement ``follow(load)``. Its caller also calls ``refresh`` periodically.
+    ``follow`` may skip unchanged objects, because ``refresh`` also runs periodically.
     """
     fast = getattr(driver, 'follow', None)
     return list(fast(load)) if fast is not None else driver.refresh(load)
 
 
 def refilter(driver: NetworkDriver, state: EncodedState) -> list[str]:
-    """Apply a state in which only rules and members of groups changed.
+    """Apply a state in which only rules and members of groups changed, without a check of the whole host.
 
-    Filter changes are urgent, and a check of the whole host takes much longer. A driver may implement
-    ``refilter(rules, members)``; it returns False if it has not applied a state before.
+    A driver may implement ``refilter(rules, members)``. It returns False if no state has been applied before; then, or
+    without the method, ``refresh`` is called.
     """
     fast = getattr(driver, 'refilter', None)
     if fast is not None and fast(state.encoded['rules'], state.encoded['members']):
@@ -61,7 +61,7 @@ def leases(driver: NetworkDriver, whole: bool) -> list[Lease]:
 
     A driver that serves DHCP may implement ``leases(whole)``.
 
-    :param whole: return all leases, which may have been renewed
+    :param whole: return all leases, including renewed ones
     """
     found = getattr(driver, 'leases', None)
     return list(found(whole)) if found is not None else []

@@ -7,7 +7,7 @@ from nova.network.host.state import HostState
 
 
 class FakeDriver:
-    """A drivers.NetworkDriver: addresses and ports are real rows, but nothing is set up."""
+    """A drivers.NetworkDriver: ports and addresses exist only in the database."""
 
     forwards = False
 

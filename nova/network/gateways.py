@@ -1,11 +1,11 @@
 """Gateway hosts: placement of routers on hosts, and tunnel addresses of hosts.
 
 Each host sends a heartbeat every REPORT_S and gets the revision of the network state, so that it notices missed
-notifications. A router is placed on the live gateway host with the fewest routers. If its host sends no heartbeat for
-DOWN_S, the router moves to another host.
+notifications. A router is placed on the live gateway host with the fewest routers. If the host of a router sends no
+heartbeat for DOWN_S, the router moves to another host.
 
-A host that is set down gets no routers, and its routers move to other hosts if there are any. Routers that an
-administrator took from their host stay without one.
+A host that an administrator disabled gets no routers, and its routers move to other live hosts, if any. A router that
+an administrator removed from a host gets a host only from an administrator.
 
 A host whose driver forwards no packets (``[network] driver = fake``) hosts routers only if it is the only host
 (a cloud with simulated guests).
@@ -26,7 +26,7 @@ from nova.runtime import release
 
 REPORT_S = 2
 DOWN_S = 7
-RESCHEDULE_INTERVAL_S = 0.5     # minimum time between two searches for routers of dead hosts
+RESCHEDULE_INTERVAL_S = 0.5     # minimum seconds between two searches for routers of dead hosts
 
 
 def choose(conn: Connection) -> str:
@@ -44,7 +44,7 @@ def is_eligible(row: NetworkHostsRow) -> bool:
 class Gateways:
     """Heartbeats of hosts, and placement of routers.
 
-    others  whether there are other hosts
+    others  whether other hosts send heartbeats
 
     :param host: host of this service
     :param address: tunnel address of this host
@@ -97,9 +97,8 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
 
     A host with a revoked key gets no routers.
 
-    :param reschedule: False: routers are not placed
-    :param allowed: hosts that may have routers, regardless of their reports; empty: all hosts that report to forward
-        packets
+    :param reschedule: whether to place routers
+    :param allowed: hosts that may have routers; empty: all hosts. A host must also report that it forwards packets
     :param guaranteed: what the host can guarantee to ports
     :returns: (the revision after the commit, number of hosts: 0 if ``reschedule`` is False)
     """
@@ -110,7 +109,7 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
 
 
 def _reschedule_routers(conn: Connection, allowed: frozenset[str]) -> int:
-    """Move routers of hosts that are down or not allowed, and return the number of hosts."""
+    """Move routers of hosts that are down or not allowed, and return the number of all hosts."""
     rows = hosts.every(conn)
     alive = {row['host'] for row in rows
              if is_eligible(row) and (not allowed or row['host'] in allowed)}

@@ -1,4 +1,4 @@
-"""Security groups in the deprecated compute API: only rules for incoming packets."""
+"""Security groups in the deprecated compute API, which has only rules for incoming packets."""
 import builtins
 from typing import Any
 import uuid
@@ -32,7 +32,7 @@ class Groups:
         self.conf, self.api_db, self._rules, self._context = conf, api_db, rules, context
 
     def list(self, project_id: nova_context.Projects | str) -> builtins.list[SecurityGroupsRow]:
-        """Return rows by name; creates the project's default group if it is missing."""
+        """Return groups sorted by name; creates the project's default group if it is missing."""
         if nova_context.one_project(project_id):
             self.api_db.run(security_groups.ensure_default, nova_context.the_project(project_id))
         with self.api_db.reader() as conn:

@@ -1,13 +1,13 @@
 """RPC methods of the network service and of its host agents.
 
-``host`` in allocate selects the service that does the plugging if the host has no agent.
+If ``host`` has no agent, allocate_for_instance makes the network service on ``host`` plug the ports.
 """
 from nova.rpc.interface import Interface, Method, Newer
 
 MAX_LEASES = 500
 REPORT_TIMEOUT_S = 3         # seconds; an unanswered report is not retried, because the next one follows soon
 
-# external_instance_event for a host: addresses of the server changed, the host reads them again
+# external_instance_event: the addresses of the server changed, and its host must read them again
 NETWORK_CHANGED = {'name': 'network-changed', 'tag': None, 'status': 'completed'}
 
 INTERFACE = Interface(

@@ -1,8 +1,8 @@
 """IP address management: choose addresses for ports.
 
-If two transactions choose the same address, the unique key decides, and the loser is retried (see
+If two transactions choose the same address, one of them violates the unique key and is retried (see
 ``retry_on_duplicate``). A released address stays in quarantine, so that no guest conflicts with a DHCP lease or ARP
-entry of its former owner. If no other address is free, the one with the longest quarantine is used.
+entry of its former owner. If no other address is free, the address that was released first is used.
 """
 from collections.abc import Callable, Collection
 import datetime
@@ -28,12 +28,12 @@ WINDOW = 256            # addresses read in one statement
 Network = ranges.Cidr
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 SLAAC = ('slaac', 'dhcpv6-stateless')       # address modes in which a guest derives its address from its MAC
-_LOW = (1 << 64) - 1                        # host part of an IPv6 address; subnets have at least /64
+_LOW = (1 << 64) - 1                        # mask of the host part of an IPv6 address; no subnet is larger than /64
 _HALF = 1 << 63
 
 
 def number_of(address: Address) -> int:
-    """Return the number of an address within its subnet: signed 64 bits, in address order."""
+    """Return the column ``number`` of an address: a signed 64-bit integer that grows with the address."""
     return int(address) if address.version == 4 else (int(address) & _LOW) - _HALF
 
 
@@ -46,9 +46,11 @@ def address_of(cidr: str, number: int) -> str:
 
 
 def parse_cidr(text: str, strict: bool = True, versions: tuple[int, ...] = (4,)) -> Network:
-    """Parse a range, or raise InvalidInput: invalid, unusable for guests, or host bits set while ``strict``.
+    """Parse the CIDR of a subnet.
 
+    :param strict: reject host bits that are not 0
     :param versions: allowed IP versions
+    :raises InvalidInput: the CIDR is invalid, or guests cannot use it
     """
     try:
         if '%' in text:
@@ -82,7 +84,7 @@ def _address(number: int, network: Network) -> Address:
 
 
 def pool_spans(subnet: SubnetsRow) -> list[tuple[int, int]]:
-    """Return [(first, last)] of a subnet's pools as numbers of the table."""
+    """Return [(first, last)] of a subnet's allocation pools as numbers (see ``number_of``)."""
     return [(number_of(ipaddress.ip_address(pool['start'])), number_of(ipaddress.ip_address(pool['end'])))
             for pool in subnet['allocation_pools']]
 
@@ -103,7 +105,8 @@ def choose_free(conn: Connection, subnet: SubnetsRow, count: int, rested_before:
 
     ``rests`` is True if the address already has a row (released earlier), which must be replaced.
 
-    :param excluded: reserved numbers; if no other number is free, the one with the longest quarantine is chosen
+    :param excluded: numbers that the caller has chosen; if no others are free, the one that was released first is
+        chosen
     """
     pools = pool_spans(subnet)
     if not pools:
@@ -139,7 +142,7 @@ def _free(conn: Connection, subnet_id: str, low: int, high: int, count: int,
 
 
 def unused(conn: Connection, subnet_id: str, low: int, high: int, most: int) -> list[int]:
-    """Return the first numbers between two that no port has, including those in quarantine."""
+    """Return up to ``most`` numbers from ``low`` to ``high`` that no port has, including numbers in quarantine."""
     found: list[int] = []
     while low <= high and len(found) < most:
         rows = networks.numbers(conn, subnet_id, low, high, WINDOW)
@@ -154,8 +157,7 @@ def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False,
     """Return the subnet of a requested address.
 
     :param gateways: whether the gateway's address may be requested
-    :param anywhere: False: only addresses in allocation pools. Others are reserved for
-        machines of the network's owner
+    :param anywhere: False: only addresses in allocation pools. The owner of the network may use the others
     :raises InvalidInput: the value is not an address, or a guest of the network cannot use it
     """
     try:
@@ -178,7 +180,7 @@ def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False,
 
 def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gateways: bool = False,
                anywhere: bool = True) -> tuple[SubnetsRow, None]:
-    """Return (subnet, row or None) of a requested address; see check_fixed.
+    """Return the subnet of a requested address, and the row of the address if it was released earlier.
 
     :raises InvalidInput: a guest of the network cannot use the address
     :raises FixedIpInUse:
@@ -195,21 +197,21 @@ class AddressAllocator:
     """Chooses addresses for the ports of one transaction, which locks the subnets, and stores them in bulk.
 
     :param rested_before: see quarantine_cutoff
-    :param size: expected number of addresses for each subnet, read in one statement
+    :param size: number of free addresses of a subnet to find in one lookup
     """
 
     def __init__(self, conn: Connection, rested_before: datetime.datetime, size: int = 1) -> None:
         self._conn, self._rested_before, self._size = conn, rested_before, size
         self._chosen: dict[tuple[str, int], AddressesRow] = {}        # (subnet, number) -> the row
-        self._resting: dict[str, list[int]] = {}                      # subnet -> numbers with existing rows
+        self._resting: dict[str, list[int]] = {}                      # subnet -> numbers of released addresses
         self._free: dict[str, list[tuple[int, bool]]] = {}            # subnet -> free numbers, the next one last
 
     def claim(self, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
               mac: str | None = None, gateways: bool = False, anywhere: bool = True,
               owner: str = '') -> list[dict[str, str]]:
-        """Return the addresses of a port: [{'subnet_id', 'ip_address'}]; see claim below."""
+        """Return the addresses of a port: [{'subnet_id', 'ip_address'}]; see the function ``claim``."""
         given: list[dict[str, str]] = []
-        if subnets and not (wanted and anywhere):  # the owner of the network may use subnets of other service types
+        if subnets and not (wanted and anywhere):  # the owner may request addresses of any subnet
             subnets = for_owner(subnets, owner)
             if not subnets:
                 raise exception.NoMoreFixedIps(network_id=network_id)
@@ -253,7 +255,7 @@ class AddressAllocator:
         raise exception.NoMoreFixedIps(network_id=network_id)
 
     def store(self) -> None:
-        """Write the chosen addresses. A conflict raises a duplicate key, see retry_on_duplicate."""
+        """Write the chosen addresses. A conflict violates the unique key, see retry_on_duplicate."""
         for subnet_id, numbers in self._resting.items():
             networks.forget_rests(self._conn, subnet_id, numbers)
         networks.insert_addresses(self._conn, list(self._chosen.values()))
@@ -263,12 +265,12 @@ class AddressAllocator:
 def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
           rested_before: datetime.datetime, mac: str | None = None, gateways: bool = False,
           anywhere: bool = True, owner: str = '') -> list[dict[str, str]]:
-    """Give a port its addresses; return [{'subnet_id', 'ip_address'}].
+    """Assign addresses to a port; return [{'subnet_id', 'ip_address'}].
 
     :param wanted: [{'subnet_id', 'ip_address'}] with one or both keys; empty: one address for each IP version, from the
-        first subnet with a free one, and all SLAAC addresses
+        first subnet with a free address, and all SLAAC addresses
     :param mac: MAC of the port
-    :param gateways: True: the port of a router, which has the gateway's address
+    :param gateways: True: the port of a router, which may have the gateway's address
     :param anywhere: see check_fixed
     :param owner: device_owner of the port, which selects among the subnets if ``wanted`` is empty
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
@@ -302,7 +304,7 @@ def _requests(subnets: list[SubnetsRow], wanted: list[dict[str, str]],
 
 def new_mac() -> str:
     """Return a random unicast MAC in the range that OpenStack clouds use."""
-    return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # not ``random``: a seeded generator repeats itself
+    return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # ``random`` may be seeded and repeat MACs
 
 
 def retry_on_duplicate(function: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[Connection, P], T]:

@@ -47,20 +47,20 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-AUDIT_AGE_S = 120       # a younger port may belong to a server that is not visible yet
+AUDIT_AGE_S = 120       # seconds; younger ports may belong to servers that are not visible yet
 
 
 class NetworkManager:
-    """Allocation of ports and plumbing of a host. The objects in its attributes implement the other operations.
+    """Allocates ports, and applies the network state to one host. Attachments and AgentEndpoint have further methods.
 
     methods  RPC methods of interface.py
 
     :param api_db: the API database
     :param host: name of this host
     :param driver: drivers.load(conf)
-    :param cell_db: database of the cell of its hosts, to find servers; None: compute hosts do not call this service
-    :param others: RPC client of all network services, to notify them of changes; None: there are none
-    :param agents: RPC client of all agents, to notify them of changes; None: there are none
+    :param cell_db: database of the hosts' cell, to find servers; None: compute hosts do not call this service
+    :param others: RPC client of all network services, to notify them of changes; None: there are no others
+    :param agents: RPC client of all agents, to notify them of changes; None: there are no agents
     """
 
     methods: Methods
@@ -96,7 +96,7 @@ class NetworkManager:
     def start(self) -> None:
         """Bring bridges, DHCP and filters of this host in line with the database. Running guests are not affected.
 
-        Other hosts compare the revision to find changes.
+        Other hosts are not notified: with each report they compare the revision of the network state.
         """
         self.driver.start()
         self.gateways.report()
@@ -116,7 +116,7 @@ class NetworkManager:
         self._check_host.clear()
         for kind in self.driver.refresh(self.load) if look else drivers.follow(self.driver, self.load):
             metrics.NETWORK_REPAIRS.labels(kind).inc()
-        self._plumbed = self._loaded        # last, so that a failed run is repeated with the next report
+        self._plumbed = self._loaded        # set last: the next report repeats a failed run
 
     def _refresh_once(self) -> None:
         """Apply the database's state to this host, and notify the other hosts."""
@@ -128,7 +128,7 @@ class NetworkManager:
                 LOG.warning('Cannot notify other hosts of a change; they find it with their next report: %s', error)
 
     def _refresh_for(self, host: str) -> None:
-        """Refresh after a change of a server on a host. Hosts without a network service are others."""
+        """Refresh if ``host`` is this host, or if there are other hosts to notify."""
         if host == self.host or self.gateways.others:
             self._refresh()
 
@@ -143,12 +143,12 @@ class NetworkManager:
         """Load the state of this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
-            self._loaded = revisions.current(conn)          # read first, so that the other data is at least as new
+            self._loaded = revisions.current(conn)          # read first: later reads are at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key, self.gateways.distributed,
                                   move_key=self._relay_key.migration_key)
 
-    # ---- rows of the interface -------------------------------------------------------
+    # ---- RPC methods -----------------------------------------------------------------
 
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                               requested_networks: list[PortRequest] | str | None,
@@ -182,12 +182,12 @@ class NetworkManager:
             self._refresh()
 
     def _releasable_by(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
-        """Return the ports that a compute host may release: all if the server is on it, else only the ports on it.
+        """Return the ports that a compute host may release: all if it has the server, else ports on this host.
 
         The server's host is read only if a port is on another host.
         """
         if any(row.host != caller for row in rows):
-            assert self._cell_db is not None         # only hosts call
+            assert self._cell_db is not None         # ``caller`` is a compute host
             with self._cell_db.reader() as conn:
                 server = ownership.server(conn, instance_uuid)
             if server is None or server.host != caller:
@@ -237,7 +237,7 @@ class NetworkManager:
             return self._network.vifs(conn, ports.of_device(conn, instance_uuid))
 
     def unbind_ports(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
-        """Unbind the ports of a server that left its host and is on no host; they stay allocated."""
+        """Unbind the ports of a server that left ``host`` and is on no host. The ports stay allocated."""
         self.api_db.run(ports.leave, instance_uuid, host)
         if host == self.host:
             self._refresh()
@@ -245,7 +245,7 @@ class NetworkManager:
     def refresh_ports(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Apply changed ports, groups or rules to this host, and notify agents.
 
-        Each of several services notifies all agents, so that an unavailable service loses no notification. Agents
+        Each network service notifies all agents, in case another service is unavailable. Agents
         coalesce notifications that arrive during a run.
         """
         if self._agents is not None and self.gateways.others:

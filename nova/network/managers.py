@@ -1,4 +1,4 @@
-"""Network managers for the hosts' flat networks, by the names that operators know.
+"""Network managers of the hosts' flat networks, with the class names of nova-network.
 
 Other packages add classes with ``serves_dhcp`` to the entry point group ``nova.network.managers``. Project networks are
 overlays (ADR 0026), carried by VXLAN or VLANs.

@@ -1,7 +1,7 @@
-"""Network limits and usage in the compute API's terms (until 2.35, quota classes until 2.49).
+"""Limits and usage of network resources in the compute API (until microversion 2.35, quota classes until 2.49).
 
-They are quotas of the embedded network service, which enforces them. The compute API neither shows nor changes quotas
-of an external Networking service.
+The embedded network service stores and enforces these quotas. The compute API neither shows nor changes quotas of an
+external Networking service.
 """
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from nova.db.engine import Connection
 from nova.db.networks import limits as db_limits
 from nova.network import quotas
 
-# key of the compute API -> name in [network] quota. A port has one fixed address for each IP version.
+# key of the compute API -> name in [network] quota; fixed_ips: each port has one address of each IP version
 NAMES = {'fixed_ips': 'port', 'floating_ips': 'floatingip', 'security_groups': 'security_group',
          'security_group_rules': 'security_group_rule'}
 

@@ -4,7 +4,7 @@ A socket listens at 169.254.169.254 in the namespace of each network and router.
 without database access, serves all sockets. It reads a request, removes headers that a guest must not set, and adds the
 network or router, the guest's address and a signature. Then it sends the request to the metadata service.
 
-This file is also the program of that process. It imports no module of this product, because it is run by its path.
+This file is also the program of that process. It is run by its path, so it imports no module of nova.
 """
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from typing import Any
 ADDRESS, PORT = '169.254.169.254', 80
 HOST, NETWORK, ROUTER, GUEST, TIME, BODY, SIGNATURE = (f'X-Nova-Relay-{name}' for name in (
     'Host', 'Network', 'Router', 'Address', 'Time', 'Body', 'Signature'))
-HOPS = 'X-Nova-Relay-Hops'  # in an answer to a relay: the hop limit (TTL) towards the guest
+HOPS = 'X-Nova-Relay-Hops'  # response header: hop limit (TTL) of the response to the guest
 VALID_S = 120                                 # maximum clock difference between a host and the service, seconds
 SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # kind of the socket -> header with its id
 
 HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
 MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 4 << 20          # bytes
-MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # maximum of a network; of one address in it
+MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # maximum of a network, of one guest address
 MAX_REQUESTS = 4                              # concurrent requests of a network
 MAX_TOTAL_REQUESTS = 32                       # concurrent requests of all networks
 MAX_CONTROL_MESSAGE = 64 << 10                # bytes of a control message
-# Headers that a guest may send. X-Forwarded-For is passed on, and the service refuses such requests.
+# Headers that are forwarded. The metadata service rejects requests with X-Forwarded-For.
 FORWARDED_HEADERS = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
                      'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
 _REQUEST = re.compile(rb'(GET|HEAD|PUT|POST) (/[!-~]*) (HTTP/1\.[01])\Z')
@@ -46,7 +46,7 @@ _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([ -~\t]*)\Z")
 
 
 def key_of(master: bytes, host: str) -> bytes:
-    """Return a host's signing key; it cannot sign for another host."""
+    """Return a host's signing key, which is invalid for other hosts."""
     return hmac.new(master, b'relay of host ' + host.encode(), hashlib.sha256).digest()
 
 
@@ -54,7 +54,7 @@ def signature(key: bytes, host: str, kind: str, ident: str, address: str, reques
     """Sign a request that a host's relay got from an address in a network or router.
 
     :param request: time in seconds since the epoch, method, unescaped path, digest of the body. An eavesdropper can
-        replay it for VALID_S, but not modify it
+        replay the request for VALID_S, but not modify it
     """
     text = '\n'.join((host, kind, ident, address, *request))
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
@@ -69,7 +69,7 @@ class Refused(Exception):
 
 
 class Relay:
-    """Sockets and upstream of the relay, set by messages of the control socket."""
+    """The relay. Messages of the control socket set its listening sockets and its upstream."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -137,7 +137,7 @@ class Relay:
 
 
 class RelayedRequest:
-    """One request of a guest, without headers that it must not set.
+    """One request of a guest, without the headers that guests must not set.
 
     :raises Refused: invalid request
     """
@@ -186,7 +186,7 @@ class RelayedNetwork:
         self._open[address] += 1
         try:
             answer, hops = split_hop_limit(await self._answer(reader, address))
-            if hops is not None:                    # set once, because the connection carries no other answer
+            if hops is not None:                    # valid for the connection, which carries one response
                 writer.get_extra_info('socket').setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
             writer.write(answer)
             async with asyncio.timeout(IDLE_S):

@@ -8,14 +8,14 @@ from nova.network import relay
 
 
 class RelayKey:
-    """Keys of one host, derived from the deployment's key, which is read once."""
+    """Keys of one host. They are derived from the deployment's key, which is read only once."""
 
     def __init__(self, api_db: Database, host: str) -> None:
         self._api_db, self._host = api_db, host
         self._master = b''
 
     def __call__(self) -> str:
-        """Return the key in hexadecimal digits."""
+        """Return the key of the metadata relay in hexadecimal digits."""
         return relay.key_of(self._read(), self._host).hex()
 
     def migration_key(self, name: str) -> str:

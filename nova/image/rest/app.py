@@ -1,7 +1,7 @@
 """HTTP API of the embedded image service: the Image API v2.
 
-The preceding middleware sets ``environ['nova.context']``. Paths, codes and documents follow the published Image API;
-operations are in handlers.ROUTES.
+Middleware in front of this application sets ``environ['nova.context']``. Paths, status codes and documents follow the
+published Image API; operations are in handlers.ROUTES.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PART = re.compile(r'\{\w+\}')
 
 
 class ImageApi(application.Api[ImageRequest]):
-    """Paths of the Image API."""
+    """Dispatch of requests to the operations of the Image API."""
 
     content_type = 'application/json; charset=UTF-8'
 
@@ -69,7 +69,7 @@ class ImageApi(application.Api[ImageRequest]):
     def fault(self, req: BaseRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
-            code = 413                   # as documented for this API
+            code = 413                   # the Image API documents 413 for exceeded quotas
         return handlers.fault(code, message, getattr(error, 'kwargs', {}).get('allow'))
 
 

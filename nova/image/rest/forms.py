@@ -1,4 +1,4 @@
-"""Requests of the Image API: the query of the list, and bodies. Handlers validate bodies; these describe them."""
+"""Schemas of the Image API: the query of the image list, and request bodies. Handlers call ``check`` for bodies."""
 from __future__ import annotations
 
 import urllib.parse
@@ -23,7 +23,7 @@ _PAGE = ('sort', 'sort_key', 'sort_dir', 'limit', 'marker')
 
 
 class ListQuery(params.Query):
-    """Parameters of the list of images; the handler gets [(name, value)]. Unknown names are names of properties."""
+    """Query of the image list; the handler gets [(name, value)]. Unknown names select images by their properties."""
 
     def __init__(self) -> None:
         names = dict.fromkeys((*_PAGE, *search.READERS))
@@ -63,7 +63,7 @@ CHANGES_V20: Schema = {'type': 'array', 'maxItems': patch.MAX_OPERATIONS,
                        'items': {'oneOf': [*map(_v20, patch.OPERATIONS)]}}
 NEW_MEMBER = _object('member', member={**TEXT, 'minLength': 1, 'maxLength': 255})
 MEMBER_STATUS = _object('status', status={'enum': [*resources.MEMBER_STATUSES]})
-# the stores are refused unless they name the only one, so that no request is accepted and ignored
+# requests that name a store other than the only one are rejected, because it would be ignored
 IMPORT = _object('method', more=False,
                  method=closed('name', name=TEXT, uri={**TEXT, 'maxLength': fetch.MAX_URL_LENGTH}),
                  stores={'type': 'array', 'items': {'const': resources.STORE}, 'maxItems': 1},
@@ -74,7 +74,7 @@ DATA = Plain({})
 def check(form: Plain, body: JsonObject) -> None:
     """Check a body.
 
-    :raises BadRequest: it is not of this form
+    :raises BadRequest: the body does not match the schema
     """
     error = next(json_schema.Validator(form.schema(0)).iter_errors(body), None)
     if error is not None:

@@ -1,4 +1,4 @@
-"""Parse the Image API's two patch formats and apply them to an image's flat form."""
+"""Parse the Image API's two patch formats, and apply patches to an image's fields and properties."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def _name(pointer: Json) -> str:
 
 
 def change(operations: list[Operation]) -> Callable[[StoredImage], Change]:
-    """Return the change function for nova.image.embedded.service.Store.update."""
+    """Return the function that applies the operations, for nova.image.embedded.service.Store.update."""
     def apply(image: StoredImage) -> Change:
         values: JsonObject = {}
         properties: JsonObject = {**image['properties']}

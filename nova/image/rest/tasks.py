@@ -1,4 +1,4 @@
-"""Tasks: the imports of images. Clients of the older API create images by tasks."""
+"""Tasks of the Image API: each import of an image is a task. Older clients create images with POST /v2/tasks."""
 from __future__ import annotations
 
 import contextlib
@@ -23,7 +23,7 @@ if typing.TYPE_CHECKING:
 
 
 def document(task: ImageTasksRow) -> JsonObject:
-    """Return the answer of a task."""
+    """Return the document of a task."""
     return {'id': task['id'], 'type': task['type'], 'status': task['status'], 'message': task['message'],
             'image_id': task['image_id'], 'owner': task['owner'], 'user_id': task['user_id'],
             'request_id': task['request_id'], 'result': None, 'input': task['input'],
@@ -31,7 +31,7 @@ def document(task: ImageTasksRow) -> JsonObject:
 
 
 def _owner(ctx: RequestContext) -> str | None:
-    """Return the project whose tasks the caller sees; None: all."""
+    """Return the project that restricts the visible tasks; None: administrators see all tasks."""
     return None if service.is_admin(ctx) else ctx.project_id or ''
 
 
@@ -70,8 +70,8 @@ def create_task(req: ImageRequest, body: JsonObject) -> Response:
     image = req.store.create(req.context, columns, properties, tags)
     try:
         task = req.store.imports.start(req.context, image['id'], source, given)
-    except exception.NovaException:              # the client knows no id of the image
-        with contextlib.suppress(exception.Forbidden):           # protected
+    except exception.NovaException:              # the client gets no image id, so it cannot delete the image
+        with contextlib.suppress(exception.Forbidden):           # protected images are not deleted
             req.store.delete(req.context, image['id'])
         raise
     return Response(document(task), headers=[('Location', f'{req.root_url.rstrip("/")}/v2/tasks/{task["id"]}')])

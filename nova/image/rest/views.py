@@ -35,7 +35,7 @@ _member = MEMBER.view('show').compiled(0)
 
 
 class OneImage(Document):
-    """A response with an image: its fields, and its properties as further keys. The handler returns its row."""
+    """A response with an image: its fields, and its properties as further keys. The handler returns the image's row."""
 
     def schema(self, version: int) -> Schema:
         shown, kernels = IMAGE.view('show').schema(version), KERNELS.view('schema').schema(version)
@@ -47,7 +47,7 @@ class OneImage(Document):
 
 
 class OneMember(Document):
-    """A response with a member. The handler returns its row."""
+    """A response with a member. The handler returns the member's row."""
 
     def schema(self, version: int) -> Schema:
         return MEMBER.view('show').schema(version)
@@ -57,7 +57,7 @@ class OneMember(Document):
 
 
 class Members(Document):
-    """A response with the members of an image. The handler returns their rows."""
+    """A response with the members of an image. The handler returns the members' rows."""
 
     def render(self, request: ImageRequest, result: Sequence[ImageMembersRow]) -> JsonObject:
         return {'members': [_member(row, request) for row in result], 'schema': '/v2/schemas/members'}

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from nova.policy import Policy
     from nova.web.routes import Route
 
-SECRET, CONTAINER, ORDER = 'secret', 'container', 'order'        # words in the names of rules
+SECRET, CONTAINER, ORDER = 'secret', 'container', 'order'        # types of resources, as in rule names
 TABLES: dict[str, Table[Any]] = {SECRET: t.key_secrets, CONTAINER: t.key_containers}
 MAX_BODY = 64 * 1024                     # maximum bytes of a request; the limit of a payload is lower
-MAX_ID = 64                              # maximum characters of an id in a query of the database
+MAX_ID = 64                              # maximum characters of an id in a database query
 
 
 class KeyManagerRequest(BaseRequest):
     """Request to a handler.
 
     store      the KeyStore
-    version    minor version; 0 by default
+    version    minor version of the API; 0 by default
     is_base64  whether the body is a payload in base64
     """
 
@@ -46,7 +46,7 @@ class KeyManagerRequest(BaseRequest):
                   readers: Collection[str] = ()) -> None:
         """Check a rule.
 
-        :param kind, row: the resource; none: the project of the caller
+        :param kind, row: type and row of the resource; '' and None: the rule is checked for the caller's project
         :param readers: users in the access control list of the resource
         :raises PolicyDenied: the rule does not allow the caller to use the resource
         """
@@ -75,7 +75,7 @@ class KeyManagerRequest(BaseRequest):
     def _found(self, kind: str, ident: str, rule: str) -> Listed:
         """Return a row that the caller may use.
 
-        :raises NotFound: there is none, or it has expired
+        :raises NotFound: the row does not exist, or has expired
         :raises PolicyDenied: the rule does not allow the caller to use it
         """
         with self.store.db.reader() as conn:
@@ -90,7 +90,7 @@ class KeyManagerRequest(BaseRequest):
     def document(self) -> dict[str, str]:
         """Return the valid document of a DELETE, whose values are texts.
 
-        :raises BadRequest: it is missing or invalid
+        :raises BadRequest: the body is missing or invalid
         """
         body = cast('Route', self.route).body
         return body.validate(bodies.parse(bodies.read(self.environ, MAX_BODY)), self.version)

@@ -56,7 +56,7 @@ def with_consumers(conn: Connection, rows: list[KeySecretsRow]) -> list[ShownSec
 
 
 def show_secret(request: KeyManagerRequest, ident: str) -> ShownSecret | Response:
-    """Show a secret. An Accept header for another type than JSON gets its payload, as in early clients."""
+    """Return a secret, or its payload if the Accept header asks for a type other than JSON, as early clients do."""
     row = request.secret(ident, 'secret:get')
     accept = request.header('Accept')
     if payloads.asks_for_payload(accept):
@@ -154,7 +154,7 @@ def _change(request: KeyManagerRequest, ident: str, rule: str,
 
 
 def ref_of(kind: str) -> Document:
-    """Return a response with the URL of a resource."""
+    """Return the schema of a response with the URL of a resource."""
     return Document({f'{kind}_ref': resources.REF})
 
 

@@ -1,6 +1,6 @@
-"""Network agent of one host: applies the state that the network services send; it has no database.
+"""Network agent of one host: applies the state that the network services send, because it has no database access.
 
-If no service answers, bridges, filters, DHCP and routers keep running, and the agent asks again.
+If no service answers, bridges, filters, DHCP and routers keep running, and the agent retries.
 """
 import logging
 import threading
@@ -26,7 +26,7 @@ from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
-REPORT_S = 2                    # between two reports; a host is considered down after gateways.DOWN_S
+REPORT_S = 2                    # seconds between heartbeats; a host without one for gateways.DOWN_S is down
 
 
 class Services(Protocol):
@@ -71,9 +71,9 @@ class NetworkAgent:
         self._driver.start()
 
     def listening(self) -> None:
-        """Report the host and apply its state. If no service answers, the host is left as it is.
+        """Report the host and apply its state. If no network service answers, the host stays unchanged.
 
-        Services call an agent that has reported, so its queue is served by then.
+        Services call agents that have reported, so the service calls this after it began to consume the agent's queue.
         """
         try:
             self.report()
@@ -101,7 +101,7 @@ class NetworkAgent:
         self._services.report_leases(nova_context.admin_context(), host=self._host, leases=leases)
 
     def messages_lost(self) -> None:
-        """Discard the applied revision, because the lost messages may include a change."""
+        """Discard the applied revision, so that the next report loads the current state."""
         self._revision = []
 
     def apply_host_state(self, context: nova_context.RequestContext) -> None:
@@ -123,7 +123,7 @@ class NetworkAgent:
         try:
             self._follow(whole, look)
         except BaseException:
-            self._revision = []             # a failed run is repeated with the next report
+            self._revision = []             # the next report repeats a failed run
             raise
 
     def _follow(self, whole: bool, look: bool) -> None:
@@ -148,7 +148,7 @@ class NetworkAgent:
 
 
 def admission_of_agent(host: str) -> admission.Admission:
-    """Return the Admission of a host's agent: only the host's own nova-compute may call it."""
+    """Return the Admission of a host's agent: only nova-compute on the same host may call it."""
     def own(call: admission.Call) -> None:
         if call.host != host:
             call.refuse('the caller is on another host')

@@ -1,4 +1,4 @@
-"""Network client of a compute host with an agent: a service allocates, then the host's agent applies."""
+"""Network client of a compute host with an agent: a service changes the rows, then the agent applies them."""
 from collections.abc import Callable
 import functools
 from typing import Any, TypeVar
@@ -16,9 +16,8 @@ PLUMBING_METHODS = frozenset({
 
 
 class AgentClient:
-    """A client with the methods of the network interface.
-
-    Both steps are idempotent: if the agent does not answer, the caller calls again and gets the existing ports.
+    """A client with the methods of the network interface. Both calls of a method are idempotent: if the agent does not
+    answer, the caller retries and gets the existing ports.
 
     :param services: client of the network interface
     :param agent: client of the agents' interface

@@ -7,7 +7,7 @@ import weakref
 from nova import exception
 from nova.runtime import batching
 
-MAX_BATCH = 100              # calls in one transaction: bounds the time for which it holds locks
+MAX_BATCH = 100              # calls in one transaction: bounds the time for which the transaction holds locks
 
 _Order = TypeVar('_Order')
 _Result = TypeVar('_Result')
@@ -22,23 +22,23 @@ class _Call(batching.Item, Generic[_Order, _Result]):
 
 
 class BatchedCalls(Generic[_Order, _Result]):
-    """Runs a function with the orders of all waiting callers. A caller does not wait if no run is in progress.
+    """Runs a function with the orders (arguments) of all waiting callers. A caller waits only for a run in progress.
 
-    If a run is refused, each of its orders is retried separately, so that a caller gets only its own error. Other
-    errors, such as a database outage, are errors of the whole run.
+    If the function raises a NovaException, each order is retried separately, so that other callers get results. All
+    callers of a run get other errors, such as a database outage.
 
-    :param function: (orders) -> results in the same order. It must be atomic, and may be called again
+    :param function: (orders) -> [result of each order]. It must be atomic, and may be called again
     :param name: order -> key; a run contains each key at most once
     """
 
     def __init__(self, function: Callable[[list[_Order]], list[_Result]], name: Callable[[_Order], Hashable]) -> None:
         self._function, self._name = function, name
         self._lock = threading.Lock()
-        # a lane lasts as long as it has callers
+        # a lane is removed when it has no callers
         self._lanes = weakref.WeakValueDictionary[Hashable, batching.Batch[_Call[_Order, _Result]]]()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
-        """Return the result of an order. A run has orders of one lane; runs of one lane are serialized."""
+        """Return the result of an order. Orders of a lane share runs, one after the other; lanes are independent."""
         with self._lock:
             batch = self._lanes.get(lane)
             if batch is None:

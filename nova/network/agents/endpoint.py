@@ -23,7 +23,7 @@ from nova.runtime import validators as v
 
 T = TypeVar('T')
 
-MAX_PHYSICAL = 64               # physical networks of one host
+MAX_PHYSICAL = 64               # maximum of physical networks of one host
 _RELEASE, _LEASES = v.number(0, 1 << 16), v.items(validators.lease, MAX_LEASES)
 _AMOUNTS = v.mapping(v.text(r'[^\x00-\x1f]{0,128}', 'a physical network'), v.number(0, network_options.MAX_GUARANTEE))
 
@@ -53,7 +53,7 @@ class AgentEndpoint:
                     version: int = 0, guarantees: Json = None) -> list[int]:
         """Record a heartbeat and return the revision of the network state.
 
-        :param version: release of the agent; 0: an older agent that sends none
+        :param version: release of the agent; 0: an older agent sends no release
         :param guarantees: see interface.py; None: an older agent
         :raises InvalidInput: invalid address, release or amount
         """
@@ -80,7 +80,7 @@ class AgentEndpoint:
         key = keys()
         rest, members = _known(applied_state or {})
         with self._api_db.reader() as conn:
-            revision = revisions.current(conn)              # read first, so that the other data is at least as new
+            revision = revisions.current(conn)              # read first: later reads are at least as new
             found: host_state.StateAnswer = {'revision': revision}
             if rest == revision:
                 return found
@@ -93,7 +93,7 @@ class AgentEndpoint:
 
 
 def _known(given: JsonObject) -> tuple[list[Any], set[str]]:
-    """Return (revision, ids of groups) that an agent has, or empty values if the input is invalid."""
+    """Return (revision, ids of groups with known members) of ``applied_state``, or empty values if it is invalid."""
     revision, members = given.get('revision'), given.get('members')
     names = {each for each in members if isinstance(each, str)} if isinstance(members, list) else set()
     if not isinstance(revision, list) or not isinstance(members, list) or len(names) != len(members):

@@ -17,7 +17,7 @@ class LeaseReports:
 
     Two periodic tasks report on separate threads; a lock serializes them.
 
-    :param send: takes at most MAX_LEASES leases
+    :param send: function that sends at most MAX_LEASES leases
     """
 
     def __init__(self, driver: drivers.NetworkDriver, send: Callable[[list[Lease]], None]) -> None:

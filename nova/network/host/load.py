@@ -22,9 +22,9 @@ from nova.objects import network_info
 def load(conn: Connection, host: str, devname: Callable[[str], str], physical: dict[str, str] | None = None,
          tunnel: str = '', metadata_key: str = '', distributed: bool = False,
          move_key: Callable[[str], str] | None = None) -> host_state.HostState:
-    """Load the HostState of a host in ten statements, more if overlay networks, routers or trunks exist.
+    """Load the HostState of a host in ten SELECTs, more if overlay networks, routers or trunks exist.
 
-    :param devname: function: port id -> name of its device; the parent of a trunk has another one
+    :param devname: function: port id -> name of the port's device; parents of trunks have other devices
     :param physical: {physical network: bridge of the operator}
     :param tunnel: this host's tunnel address
     :param metadata_key: signing key of the host's metadata relay
@@ -74,9 +74,9 @@ def load(conn: Connection, host: str, devname: Callable[[str], str], physical: d
 
 def _trunks(conn: Connection, rows: list[db_rows.PortsRow],
             known: Mapping[str, db_rows.NetworksRow]) -> list[host_state.Trunk]:
-    """Load the trunks of a host's ports: one statement if a port can be a parent, two if one is.
+    """Load the trunks of a host's ports.
 
-    A port that was made for a server cannot be the parent of a trunk.
+    A port that the compute service created for a server cannot be the parent of a trunk.
     """
     ports = {row['id']: row for row in rows if row['network_id'] in known}
     trunks = db_trunks.of_ports(conn, [ident for ident, row in ports.items() if not row['created_by_compute']])
@@ -88,7 +88,7 @@ def _trunks(conn: Connection, rows: list[db_rows.PortsRow],
 
     def subport(each: db_trunks.Details, parent_mtu: int) -> host_state.Subport:
         bridge, mtu = place(each.port_id)
-        # the MTU of a network may have changed after the trunk was created
+        # the MTU of the parent's network may have been reduced after the trunk was created
         return host_state.Subport(each.port_id, each.segmentation_id, bridge, min(mtu, parent_mtu))
     return [host_state.Trunk(ident, *place(ident), [
         subport(each, place(ident)[1]) for each in subports[trunk['id']] if each.port_id in ports])
@@ -96,7 +96,7 @@ def _trunks(conn: Connection, rows: list[db_rows.PortsRow],
 
 
 def _names(conn: Connection, known: Mapping[str, db_rows.NetworksRow]) -> list[list[str]]:
-    """Load ``dns_names`` of the HostState in one statement."""
+    """Load ``dns_names`` of the HostState in one SELECT."""
     owners: dict[str, list[str]] = {}
     for ident, row in sorted(known.items()):
         if row['project_id']:
@@ -136,7 +136,7 @@ def _port(row: db_rows.PortsRow, host: str, device: str, bridge: str, fixed: dic
 
 def _moves(conn: Connection, host: str, rows: list[db_rows.PortsRow], key: Callable[[str], str]) -> dict[str,
            list[str]]:
-    """Return {port id: its ``move``} for migrating guests, in one statement."""
+    """Return {port id: ``Port.migration``} of migrating guests, in one SELECT."""
     moving = [row for row in rows if row['migrating_to'] and row['host'] and row['migrating_to'] != row['host']]
     places = {row['host']: row['address'] for row in hosts.every(conn)} if moving else {}
     found = {}
@@ -158,9 +158,9 @@ def _guest_projects_by_network(rows: list[db_rows.PortsRow], flat: Collection[st
 
 
 def filters(conn: Connection, host: str, known: set[str]) -> tuple[host_state.Rules, host_state.Members]:
-    """Load (rules, members) of a host's HostState in two statements.
+    """Load (rules, members) of a host's HostState in two SELECTs.
 
-    :param known: ids of groups; their members are neither read nor returned
+    :param known: ids of groups with members that the agent has: the members are not loaded
     """
     rules = _rules(conn, security_groups.on_host(conn, host))
     return rules, _members(conn, host_state.remote_groups(rules) - known)

@@ -55,7 +55,7 @@ class HostNetwork:
     """
     api_db   the API database
     host     name of this host
-    refresh  bring the plumbing of this host in line with the database
+    refresh  function that applies the state in the database to this host
     """
 
     conf: ConfigOpts
@@ -108,7 +108,7 @@ def claim_guarantees(conn: Connection, host: str, rows: Sequence[db_rows.PortsRo
 class OverlayAddresses:
     """Addresses of ports in overlay networks.
 
-    served    {subnet id: address of DHCP and DNS in it}
+    served    {subnet id: address of the DHCP and DNS server in the subnet}
     floating  {(port id, fixed address): floating address}
     """
 

@@ -21,7 +21,7 @@ R = TypeVar('R', db_rows.PortsRow, db_rows.SubnetsRow)
 class OverlayState:
     """Overlays of a host and their guests.
 
-    neighbours  {bridge: [[address, MAC]]} of guests; without addresses that other ports of the network may use
+    neighbours  {bridge: [[address, MAC]]} of guests, without addresses that several ports of the network may use
     """
 
     overlays: list[host_state.Overlay]
@@ -30,8 +30,9 @@ class OverlayState:
 
 def load(conn: Connection, rows: dict[str, db_rows.NetworksRow], host: str, physical: dict[str, str],
          substitutes: Mapping[str, str | None] | None = None, transit: Collection[str] = ()) -> OverlayState:
-    """Load the overlays of networks (rows by id): five statements, six if one is a VLAN, none if there are no rows.
+    """Load the overlays of networks in five SELECTs, or six if a network is a VLAN.
 
+    :param rows: {id: row of a network}
     :param physical: {physical network: bridge of the operator}
     :param substitutes: see routers.HostRouters
     :param transit: ids of networks without guests on this host; no DHCP or DNS is served in them
@@ -62,7 +63,7 @@ def _with_transport(overlay: host_state.Overlay, vlans: dict[str, int], physical
 
 
 def _neighbours(ports: list[db_rows.PortsRow], fixed: dict[str, list[dict[str, str]]]) -> list[list[str]]:
-    """Return neighbours on hosts. The owner of an address shared by several ports is unknown, so it is left out."""
+    """Return [[address, MAC]] of guests on hosts, without addresses that several ports may use."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
     wide = _AddressRanges([each for each in several if ranges.is_range(each)])
     return sorted([entry['ip_address'], port['mac_address']] for port in ports
@@ -87,9 +88,9 @@ class _AddressRanges:
 
 
 def _name_owners(row: db_rows.NetworksRow, ports: list[db_rows.PortsRow]) -> dict[str, str]:
-    """Return {name: project that owns it}: the network's own project, else the project of the oldest port.
+    """Return {DNS name: its project}: the project of the network if it has such a port, else that of the oldest port.
 
-    In a shared network a project cannot answer to the names of another project's servers.
+    So another project in a shared network cannot take over the name of a server.
     """
     found: dict[str, str] = {}
     for port in sorted(ports, key=lambda port: port['project_id'] != row['project_id']):
@@ -99,7 +100,7 @@ def _name_owners(row: db_rows.NetworksRow, ports: list[db_rows.PortsRow]) -> dic
 
 
 def _options(port: db_rows.PortsRow) -> list[host_state.DhcpOption]:
-    """Return the DHCP options that a host accepts. A refused option would stop all work of the host."""
+    """Return the valid DHCP options of a port. The host would reject its whole state because of an invalid option."""
     return [option for option in port['extra_dhcp_opts'] or ()
             if host_state.OPTION_NAME.fullmatch(option['opt_name'])
             and host_state.OPTION_VALUE.fullmatch(option['opt_value'])

@@ -22,7 +22,7 @@ class HostRouters:
     """Routers of a host.
 
     network_ids   networks that the routers are connected to
-    transit       those of them without guests on this host, needed by distributed routers only
+    transit       ``network_ids`` without guests on this host: only distributed routers need them
     substitutes   {id of a distributed router's port: MAC of the router on its gateway host, None if it has no host}
     """
 
@@ -33,10 +33,10 @@ class HostRouters:
 
 
 def load(conn: Connection, host: str, guest_projects: dict[str, set[str]] | None = None) -> HostRouters:
-    """Load the routers of a host: one statement if it has none, else eight.
+    """Load the routers of a host: one SELECT if there are no routers, else eight.
 
-    :param guest_projects: {network id: projects of the guests' ports in it}. Their routers have an instance here (two
-        more statements). None: routing is central
+    :param guest_projects: {network id: projects of the guests' ports in it}. Distributed routers of these networks have
+        an instance here (two more SELECTs). None: routing is central
     """
     rows = db.of_host(conn, host)
     ports = _ports(conn, rows)
@@ -77,7 +77,7 @@ def _routed(conn: Connection, rows: list[db_rows.RoutersRow], parts: list[db_row
 def _can_be_distributed(network: db_rows.NetworksRow) -> bool:
     """Return whether a distributed router can be on every host of a network.
 
-    Only overlays qualify, because a physical switch would learn the shared MAC from each host.
+    VLANs do not qualify, because a physical switch would learn the shared MAC from each host.
     """
     return network['network_type'] == networks.OVERLAY
 

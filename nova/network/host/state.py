@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from nova.network import group_rules
 
-# DHCP options: checked by the API, when a host's state is loaded, and by the host's privileged process
+# syntax of DHCP options, checked by the API, when a host's state is loaded, and by the host's privileged process
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
 OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable, without quotation marks
 OPTION_VERSIONS = (4, 6)
 DOMAIN_LENGTH = 189  # maximum length of a domain, so that a name with one more label has at most 253 characters
 _LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
 DOMAIN = re.compile(rf'(?=.{{1,{DOMAIN_LENGTH}}}\Z){_LABEL}(\.{_LABEL})*')
-DEFAULT_DOMAIN = 'openstacklocal'        # the default of the Networking service
+DEFAULT_DOMAIN = 'openstacklocal'        # the default of Neutron
 
 
 def search_domain(of_network: str, configured: str) -> str:
@@ -79,7 +79,7 @@ class Network:
     is_default: bool
     subnets: list[Subnet]
     external: bool = False
-    domain: str = ''                     # dns_domain; '': the configured domain
+    domain: str = ''                     # dns_domain of the network; '': [metadata] dhcp_domain
 
 
 @dataclasses.dataclass
@@ -96,7 +96,7 @@ class Port:
     addresses: list[str]
     groups: list[str]
     pairs: list[AddressPair] = dataclasses.field(default_factory=list)
-    port_security: bool = True                                    # False: only VLAN tags are filtered
+    port_security: bool = True                                    # False: only frames with VLAN tags are dropped
     limits: list[Any] = dataclasses.field(default_factory=list)  # [[direction, kbit/s, burst in kbit (0: default)]]
     dscp_mark: int | None = None                                  # DSCP value of the packets that the guest sends
     guaranteed_kbps: int = 0                                      # guaranteed bandwidth of frames that the guest sends
@@ -107,7 +107,7 @@ class Port:
 
 @dataclasses.dataclass
 class Subport:
-    """A subport of a trunk: VLAN id in the guest, bridge and MTU of its network."""
+    """A subport of a trunk: VLAN id in the guest, bridge and MTU of the subport's network."""
 
     port: str
     vlan: int
@@ -127,11 +127,11 @@ class Trunk:
 
 @dataclasses.dataclass
 class OverlaySubnet:
-    """``mode``: IPv6 address mode as in the API, or None. ``dns``: servers in addition to the service's own."""
+    """Subnet of an overlay. ``mode``: ipv6_address_mode or None. ``dns``: name servers in addition to ``dhcp``."""
 
     cidr: str
     gateway: str | None
-    dhcp: str | None                # address of DHCP and DNS in it; None: not served
+    dhcp: str | None                # address of the DHCP and DNS server; None: no server
     dns: list[str]
     routes: list[Route]
     mode: str | None
@@ -141,14 +141,14 @@ class OverlaySubnet:
 class Overlay:
     """An overlay network.
 
-    mac        MAC of the DHCP and DNS port, equal on all hosts; None: not served
-    leases     leases of all ports. Only leases of ports on this host, which serves these ports, have options
+    mac        MAC of the DHCP and DNS port, equal on all hosts; None: this host has no DHCP and DNS server
+    leases     static leases of all ports; leases of ports on other hosts have no DHCP options
     remotes    [[MAC, address of the port's host]] of ports on other hosts
-    migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
-               the target
-    vlan       VLAN that carries its frames; None: VXLAN with ``number`` carries them
+    migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source host until the guest
+               runs on the target
+    vlan       VLAN id; None: the overlay is a VXLAN with id ``number``
     physical_bridge  the operator's bridge that carries the tagged VLAN; None: this host is not on the physical network
-    domain     dns_domain of the network; '': the configured domain
+    domain     dns_domain of the network; '': [metadata] dhcp_domain
     """
 
     id: str
@@ -174,8 +174,8 @@ class RouterInterface:
     bridge: str
     mtu: int
     addresses: list[str]
-    modes: list[list[str]] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] to advertise
-    distributed: bool = False               # present with this MAC on each host of its network
+    modes: list[list[str]] = dataclasses.field(default_factory=list)         # [[IPv6 subnet, ipv6_ra_mode]]
+    distributed: bool = False               # each host of the network has this MAC and the addresses
     # if distributed: [[address, MAC]] of the network's guests
     neighbours: list[list[str]] = dataclasses.field(default_factory=list)
     scopes: list[str] = dataclasses.field(default_factory=lambda: ['', ''])     # address scopes of IPv4 and IPv6
@@ -192,11 +192,12 @@ class Router:
     floating_ips  [[floating address, fixed address]]
     port_forwardings  [[floating address, protocol, external port, fixed address, internal port]]
     port_ranges   [[floating address, protocol, first and last external port, fixed address, first internal port]]
-    helpers       [[conntrack helper, protocol, port of servers]]
-    limits, dscp_mark  of the external interface, as those of a port
-    role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
-                  other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic
-                  to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
+    helpers       [[conntrack helper, protocol, destination port]]
+    limits, dscp_mark  of the external interface, in the format of Port
+    role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects the router to the external
+                  network; other hosts have DVR_LOCAL instances. DVR_LOCAL: the instance routes between the router's
+                  networks and sends other traffic to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway
+                  host is alive
     """
 
     id: str
@@ -215,7 +216,7 @@ class Router:
     dscp_mark: int | None = None
 
 
-# conntrack helpers of the kernel: protocols below them
+# {conntrack helper of the kernel: transport protocols}
 HELPERS = {'ftp': ('tcp',), 'irc': ('tcp',), 'pptp': ('tcp',), 'sane': ('tcp',), 'sip': ('tcp', 'udp'),
            'tftp': ('udp',)}
 CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('central', 'dvr_gateway', 'dvr_local', 'dvr_isolated')
@@ -232,8 +233,8 @@ class HostState:
     """Network state of a host.
 
     rules    {group id: [rule]} of the groups of the ports
-    members  {group id: [address]} of the groups that rules name as remote groups
-    stateless  ids of the groups of the ports whose rules also decide about replies
+    members  {group id: [address]} of the remote groups of rules
+    stateless  ids of stateless groups of the ports: replies are also checked against their rules
     """
 
     networks: list[Network]
@@ -247,8 +248,8 @@ class HostState:
     tunnel: str = ''                                               # this host's tunnel address
     host: str = ''                                                 # name of this host
     metadata_key: str = ''  # key of the metadata relay's signatures (hexadecimal digits); '': no metadata
-    # [[id of the network that resolves it, '' for all, address, full name]] of user-defined names. An entry with '' as
-    # address names a parent domain
+    # user-defined DNS names: [[id of the network that resolves the name, or '' for all networks, address, full name]].
+    # The address of a parent domain is ''
     dns_names: list[list[str]] = dataclasses.field(default_factory=list)
     trunks: list[Trunk] = dataclasses.field(default_factory=list)
     stateless: list[str] = dataclasses.field(default_factory=list)
@@ -269,7 +270,7 @@ class StateAnswer(TypedDict):
 
 
 class Names(NamedTuple):
-    """User-defined DNS names, as one network resolves them.
+    """User-defined DNS names that one network resolves.
 
     entries  [(address, full name)]
     domains  parent domains of the names, and domains without names; queries below them are not forwarded
@@ -302,7 +303,7 @@ def remote_groups(rules: Rules) -> set[str]:
 
 
 def from_json(given: dict[str, Any]) -> HostState:
-    """Decode a HostState from ``as_json``. Its values are checked by the privileged process.
+    """Decode a HostState from ``as_json``. The privileged process checks the values later.
 
     :raises TypeError: unknown or missing fields
     """
@@ -321,9 +322,9 @@ def from_json(given: dict[str, Any]) -> HostState:
 
 
 class EncodedState:
-    """A state as the agent received it, which is also the ``load`` of drivers in the agent's process.
+    """A state as JSON, as the agent received it. A call decodes the state: drivers accept this object as ``load``.
 
-    The privileged process of the Linux driver gets it as it is: it validates and decodes it.
+    The privileged process of the Linux driver gets the JSON, and validates and decodes it.
     """
 
     def __init__(self, encoded: dict[str, Any]) -> None:
@@ -335,7 +336,7 @@ class EncodedState:
     def with_rules(self, rules: Rules, members: Members) -> 'EncodedState':
         """Return the state with other rules.
 
-        :param members: of the remote groups that this state does not have
+        :param members: members of the remote groups that are new in ``rules``
         """
         known = {**self.encoded['members'], **members}
         return EncodedState({**self.encoded, 'rules': rules,

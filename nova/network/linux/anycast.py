@@ -1,9 +1,9 @@
-"""Distributed routers: frames for a router stay on the sender's host.
+"""Bridge filters of distributed routers: frames for a router stay on the sender's host.
 
 A distributed router has the same MAC and addresses on each host. It routes to the known guest addresses of its
-networks. Packets for other addresses go to the gateway host, in the network they came from, with the MAC
-``gateway_mac``; the gateway host replaces it by the router's own MAC. Frames for the router's MAC, and ARP or ND for
-its addresses, never leave a host.
+networks. Packets for other addresses go through the sender's network to the gateway host, with the destination MAC
+``gateway_mac``. The gateway host replaces ``gateway_mac`` by the router's MAC. Frames for the router's MAC, and ARP or
+ND for its addresses, never leave a host.
 """
 import ipaddress
 import re
@@ -32,7 +32,7 @@ def to_others(state: host_state.HostState, bridge: str) -> list[str]:
 
 
 def sets(state: host_state.HostState) -> list[tuple[str, str, list[str]]]:
-    """Return [(name, type, elements)] of the sets of addresses that a local router instance routes itself."""
+    """Return [(name, type, elements)] of nft sets: destinations of packets that need no gateway host."""
     found = []
     for router in state.routers:
         if router.role in host_state.DVR_LOCAL_ROLES:
@@ -66,7 +66,7 @@ def rules(state: host_state.HostState) -> list[str]:
 
 
 def _sender_devices(state: host_state.HostState, interface: host_state.RouterInterface) -> list[str]:
-    """Return the devices on the interface's bridge that may send to it. Another network may use the same MAC."""
+    """Return the devices on the interface's bridge, because other networks may use the same MAC."""
     devices = [port.device for port in state.ports if port.bridge == interface.bridge]
     devices += [frames.router_name(other) for router in state.routers for other in router.internal
                 if other.bridge == interface.bridge and other.port != interface.port]
@@ -80,7 +80,7 @@ def _distributed_interfaces(router: host_state.Router) -> list[host_state.Router
 def _drop_neighbour_queries(interface: host_state.RouterInterface, where: str) -> list[str]:
     """Drop ARP requests and neighbour solicitations for the interface's addresses.
 
-    Guests send them, and so does the kernel when it assigns an address.
+    Guests send such queries; the kernel also sends them when it assigns an address.
     """
     own = [address.partition('/')[0] for address in interface.addresses]
     found = []
@@ -92,9 +92,9 @@ def _drop_neighbour_queries(interface: host_state.RouterInterface, where: str) -
 
 
 def _to_gateway_host(router: host_state.Router, interface: host_state.RouterInterface) -> list[str]:
-    """Redirect ARP and ND replies, and packets for unknown addresses, from a guest's router to the gateway host.
+    """Redirect ARP and ND replies, and packets for unknown addresses, from a local router to the gateway host.
 
-    The local part of a distributed router sends no queries, because its neighbours are static.
+    Only the gateway host sends queries: a local router has static neighbours.
     """
     away = 'drop' if router.role == host_state.DVR_ISOLATED else (
         f'ether daddr set {host_state.gateway_mac(interface.mac)}')

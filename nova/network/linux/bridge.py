@@ -10,7 +10,7 @@ from nova.objects import network_info
 
 
 def mac_of(network_id: str) -> str:
-    """Return a stable, locally administered MAC: guests cache the gateway's MAC (ARP)."""
+    """Return the bridge's MAC. It never changes, because guests cache the MAC of their gateway (ARP)."""
     digits = network_id.replace('-', '')[:10]
     return '02:' + ':'.join(digits[i:i + 2] for i in range(0, 10, 2))
 

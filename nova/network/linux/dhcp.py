@@ -1,7 +1,7 @@
 """One dnsmasq process for each bridge: DHCP for the ports in the database, and DNS.
 
-The process outlives the service. A restarted service finds it by pid file and command line, and restarts it only if its
-arguments differ.
+The process outlives the service. A restarted service finds the process by pid file and command line, and restarts it
+only if its arguments differ.
 """
 from collections.abc import Callable, Collection, Iterable, Sequence
 import ipaddress
@@ -98,7 +98,7 @@ class Dnsmasq:
             os.kill(pid, signal.SIGHUP)
 
     def _stale(self, hosts: str) -> set[str]:
-        """Return stale lease lines: the address now belongs to another guest, to whom dnsmasq would refuse it."""
+        """Return stale lease lines: the address now belongs to another guest, but dnsmasq would refuse to assign it."""
         owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
         return {line for line in dnsmasq_files.lines(self.leases) if len(line.split()) > 2
                 and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}
@@ -109,7 +109,7 @@ class Dnsmasq:
             dnsmasq_files.write(self.leases, ''.join(line + '\n' for line in lines if line not in stale))
 
     def pid(self) -> int | None:
-        """Return the process of this bridge, or None. A stale pid file may name another process."""
+        """Return the process of this bridge, or None. A stale pid file may contain the pid of another process."""
         try:
             pid = int(self.pid_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -134,10 +134,10 @@ class Dnsmasq:
 def domain_arguments(domain: str) -> list[str]:
     """Return arguments that announce a search domain and keep queries for it on this host.
 
-    Queries for the domain, and for names without a dot, are not forwarded. A known name without the queried type then
-    gets NOERROR without data. Without another server the answer would be REFUSED, which musl's resolver treats as a
-    failure of the name server. For names without a dot, dnsmasq keeps only A and AAAA queries, which is what resolvers
-    send.
+    dnsmasq does not forward queries for the domain and for names without a dot. If a known name has no record of the
+    queried type, it returns NOERROR without data. If it forwarded such a query and had no upstream server, it would
+    return REFUSED. musl's resolver treats REFUSED as a failure of the name server. For names without a dot, dnsmasq
+    keeps back only A and AAAA queries; resolvers send no other types.
     """
     announced = [f'--domain={domain}', f'--local=/{domain}/', f'--dhcp-option=option:domain-search,{domain}',
                  f'--dhcp-option=option6:domain-search,{domain}']
@@ -145,12 +145,12 @@ def domain_arguments(domain: str) -> list[str]:
 
 
 def hosts_file(entries: Iterable[tuple[str, str]]) -> str:
-    """Return a file of addresses and names in dnsmasq's format."""
+    """Return the content of a hosts file from (address, name) pairs."""
     return ''.join(f'{address} {name}\n' for address, name in entries)
 
 
 def dhcp_subnets(network: host_state.Network) -> list[host_state.Subnet]:
-    """Return the subnets that DHCP serves. They need a gateway address, from which the server answers."""
+    """Return the subnets that DHCP serves. They need a gateway address, because the server replies from it."""
     return [subnet for subnet in network.subnets if subnet.dhcp and subnet.gateway]
 
 

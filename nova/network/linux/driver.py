@@ -59,7 +59,7 @@ class LinuxDriver:
         self._loaded: str | None = None
         self._state: host_state.HostState | None = None                   # state of the last successful refresh
         self._orphans: list[str] = []
-        self._loaded_offload: tuple[str, dict[str, int]] | None = None     # text, and device indexes at that time
+        self._loaded_offload: tuple[str, dict[str, int]] | None = None     # script, device indexes when it was loaded
         self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
         self._known: set[str] = set()             # namespaces of earlier runs; their re-creation counts as a repair
@@ -117,7 +117,7 @@ class LinuxDriver:
         relayed = self._relayed_networks(served)
         if self.relay.configure(state.host, state.metadata_key,
                                 self._metadata(state) if state.overlays or relayed else None, self._authority()):
-            self._applied.clear()                             # a new relay has no sockets yet
+            self._applied.clear()                             # a new relay needs sockets for all networks
         for network in relayed:
             self._apply_isolated(network.id, self.relay.serve_at, network.id, *self._relay_address(network))
         for each in state.overlays:
@@ -150,7 +150,7 @@ class LinuxDriver:
 
     def _apply_isolated(self, ident: str, function: Callable[[Unpack[_Arguments]], object],
                         *arguments: *_Arguments) -> None:
-        """Call a function for one network or router. Log its failure, so that the others are not affected."""
+        """Call a function for one network or router. Log a failure, so that other networks and routers are set up."""
         if self._applied.get(ident) == arguments:
             return
         self._applied.pop(ident, None)
@@ -199,7 +199,7 @@ class LinuxDriver:
         self.relay.serve(space, 'network', state.id, made)
 
     def _trunk(self, trunk: host_state.Trunk) -> None:
-        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))        # tells a later run what to remove
+        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))        # the trunk's record for its removal
         trunks.ensure(self.run, trunk)
 
     def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
@@ -240,7 +240,7 @@ class LinuxDriver:
             shutil.rmtree(self.trunks / name, ignore_errors=True)
         for name in bridge.managed(self.overlays):
             if name not in bridges:
-                self._applied.clear()                         # routers had ports on it
+                self._applied.clear()                         # routers had devices on the bridge
                 dhcp.Dnsmasq(self.run, 'nd' + name[2:], self.overlays / name).remove()
                 overlay.remove(self.run, name)
         for name in namespaces.managed(self._namespace_name('n', '')):
@@ -287,7 +287,7 @@ class LinuxDriver:
                             self._orphans, offload=self._offload_enabled(state))
 
     def _load(self, text: str) -> None:
-        """Load filters: the differences to the loaded ones if known, otherwise all."""
+        """Load filters: only the differences from the loaded filters if these are known, otherwise all."""
         changes = None if self._loaded is None else rules.changes(self.table, self._loaded, text)
         if changes is not None:
             try:
@@ -307,7 +307,7 @@ class LinuxDriver:
     # ---- flow offload
 
     def _offload_removal(self) -> str:
-        """Return text that removes the offload table. It precedes filter changes, so nothing bypasses new filters."""
+        """Return text that removes the offload table. Load it with new filters: no packet may bypass them."""
         self._loaded_offload = None
         return flow_offload.remove(self.table) if self._offload_supported else ''
 
@@ -366,7 +366,7 @@ class LinuxDriver:
     def _relayed_networks(self, served: list[host_state.Network]) -> list[host_state.Network]:
         """Return the flat networks served by the metadata relay.
 
-        Only an agent uses the relay for them, because it has no database.
+        A network service without an agent redirects these requests directly to the metadata service.
         """
         return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
                 and not network.external and any(subnet.gateway for subnet in network.subnets)]
@@ -376,7 +376,7 @@ class LinuxDriver:
         return next(subnet.gateway for subnet in network.subnets if subnet.gateway), self.conf.metadata.port
 
     def _metadata_targets(self, state: host_state.HostState) -> dict[str, tuple[str, int]]:
-        """Return {bridge: (address, port)} that metadata requests of flat networks are redirected to."""
+        """Return {bridge: (address, port)} to which metadata requests of flat networks are redirected."""
         served = [network for network in state.networks if network.subnets]
         if self.conf.network.agent:
             return {network.bridge: self._relay_address(network) for network in self._relayed_networks(served)}

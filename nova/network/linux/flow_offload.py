@@ -2,12 +2,13 @@
 
 Other packets pass the bridge, br_netfilter, conntrack and two chains of rules. A packet that passed all of them, and
 leaves by a guest's device or a tunnel, has the generation of the rules as its mark. Its connection is then added to a
-set of that device for OFFLOAD_TIMEOUT_S. Until that expires, packets of the connection are forwarded directly from the
-sender's device to the receiver's. TCP packets that open or close a connection are never forwarded this way.
-Connections are TCP, UDP and ping, because only for these does conntrack know everything that rules match.
+set of the outgoing device for OFFLOAD_TIMEOUT_S. Until this entry expires, packets of the connection are forwarded
+directly from the sender's device to the receiver's. TCP packets that open or close a connection are never forwarded
+this way. Only TCP, UDP and ping are offloaded, because for other protocols rules can match fields that conntrack does
+not know.
 
-Each filter change removes this table in the same transaction; it is loaded again afterwards. So no packet bypasses new
-rules: a packet in flight carries the mark of the old rules, and adds no connection.
+Each filter change removes this table in the same transaction; the table is loaded again afterwards. So no packet
+bypasses new rules: a packet in flight carries the mark of the old rules, and adds no connection.
 """
 from collections.abc import Collection
 
@@ -16,7 +17,7 @@ from nova.network.linux import frames
 from nova.objects import network_info
 
 OFFLOAD_TIMEOUT_S = 10  # seconds; then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
-MAX_CONNECTIONS = 16384            # connections of a device; others take the normal path
+MAX_CONNECTIONS = 16384            # maximum of a device; other connections take the normal path
 # (protocol names for IPv4 and IPv6, suffix of sets, packets to learn from, key of a connection)
 _PROTOCOLS = (
     (('tcp', 'tcp'), '', 'meta l4proto tcp tcp flags & (fin | syn | rst) == 0', 'tcp sport . tcp dport'),
@@ -25,14 +26,14 @@ _PROTOCOLS = (
      'icmp type . icmp id'),
     ((None, 'ipv6-icmp'), 'p', 'meta l4proto ipv6-icmp icmpv6 type { echo-request, echo-reply } icmpv6 code 0',
      'icmpv6 type . icmpv6 id'))
-# unfragmented and without options: the protocol's header follows
+# match unfragmented packets without IP options: the TCP, UDP or ICMP header follows
 _FAMILIES = {4: ('ip', '', '@nh,0,8 0x45 @nh,48,16 & 0xbfff == 0 ip protocol'), 6: ('ip6', '6', 'ip6 nexthdr')}
-# Conntrack does not see offloaded packets: later ones are outside its TCP windows.
+# Conntrack does not see offloaded packets, so it must accept later packets outside its TCP windows.
 SETTINGS = ('nf_conntrack_tcp_be_liberal', 'nf_conntrack_tcp_ignore_invalid_rst')
 
 
 def is_possible(state: host_state.HostState) -> bool:
-    """Return whether this host has overlays, and no port with address ranges, because their packets use marks."""
+    """Return whether this host has overlays, and no port with address ranges: ranges use packet marks."""
     return bool(state.overlays) and not any(frames.ranges_by_mac(port) for port in state.ports)
 
 
@@ -77,7 +78,7 @@ def _network(overlay: host_state.Overlay, ports: list[host_state.Port], moving: 
     if overlay.vlan is not None:
         return _base('egress', tunnel, ['meta mark set 0'])
     here = {port.mac: port.device for port in ports}
-    # during a migration the bridge decides between the two places of a guest, also on the target host
+    # frames to a migrating guest take the normal path: the bridge selects the source or target host
     remote = {mac for mac, _host in overlay.remotes}
     places = {**dict.fromkeys(sorted(remote - here.keys() - moving), tunnel),
               **{mac: device for mac, device in here.items() if mac not in remote | moving}}

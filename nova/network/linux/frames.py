@@ -1,8 +1,8 @@
 """Bridge table: statements that limit the frames a guest sends and receives.
 
 A guest may send only with its own MAC and addresses, and answer (ARP, neighbour advertisements) only for its own
-addresses. It must not act as DHCP server or advertise itself as router. Its link-local address is derived from its MAC
-(RFC 4291).
+addresses. It must not act as DHCP server or advertise itself as router. Its only link-local address is derived from its
+MAC (RFC 4291).
 """
 import ipaddress
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from nova.network import switchover
 from nova.network.host import state as host_state
 
 
-# limit of each guest, because each lease that begins or ends starts a process
+# limit of DHCP requests of a guest, because dnsmasq starts a process for each new or released lease
 DHCP_LIMIT = '5/second burst 20 packets'
 
 
-# Other hosts redirect a guest's frames to the host that sends the guest's announcement (switchover.py). Only QEMU may
-# send it, on the target host. The filters prevent the guest from sending it on the source host.
+# QEMU on the target host announces a migrated guest with RARP; other hosts then send the guest's frames there
+# (switchover.py). The filters drop RARP frames from guests on the source host.
 RARP = f'{switchover.RARP:#x}'
 
 
@@ -74,7 +74,7 @@ def from_guest(port: host_state.Port, number: int = 0) -> list[str]:
 
     :param number: number of a port with ranges, see address_ranges.py
     """
-    # metadata requests are attributed by address, so shared addresses must not reach the service
+    # the metadata service identifies guests by address, so requests from shared addresses must not reach it
     own = of_version(port.addresses, 4)
     metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (
         f'ip saddr != {anonymous_set(own)} drop' if own else 'drop')
@@ -111,7 +111,7 @@ def from_guest(port: host_state.Port, number: int = 0) -> list[str]:
 
 
 def _own(only: str, family: str, addresses: list[str], number: int) -> list[str]:
-    """Accept packets with these source addresses; mark those from a range with the port's number."""
+    """Accept packets with these source addresses; mark packets from a range with the port's number."""
     one, many = only_addresses(addresses), only_ranges(addresses)
     found = [f'{only}ether type {family} {family} saddr {anonymous_set(one)} accept'] if one else []
     if many:
@@ -184,7 +184,7 @@ def router_name(interface: host_state.RouterInterface) -> str:
 
 
 def to_tunnel(drops: list[str]) -> list[str]:
-    """Return statements that drop frames to other hosts. Most IPv4 packets are matched by MAC only."""
+    """Order statements that drop frames to other hosts: most IPv4 packets pass after the statements for MACs."""
     by_mac = [each for each in drops if 'ether type' not in each]
     return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',
             *(each for each in drops if each not in by_mac)]

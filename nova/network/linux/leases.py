@@ -1,6 +1,6 @@
 """DHCP leases of this host: begin and end from nova-dhcpbridge, expiry from dnsmasq.
 
-dnsmasq renews a lease without a call of the script. Files are read when their directory changed. A full scan, once a
+dnsmasq does not call nova-dhcpbridge to renew a lease. Files are read when their directory changed. A full scan, once a
 minute, reads the expiry of renewed leases from dnsmasq's own file.
 """
 from collections.abc import Iterable
@@ -23,11 +23,11 @@ def _from_version_1(values: JsonObject) -> JsonObject:
     return {'expires_at' if name == 'until' else name: value for name, value in values.items()}
 
 
-# files of leases are not converted, so version 1 is read: its field ``until`` is the expiry
+# existing files are not rewritten after an upgrade, so version 1 must be readable: its field ``until`` is the expiry
 FORMAT = versioned_records.RecordFormat[Lease](
     name='record of a lease', version=dhcpbridge.VERSION, readable_by=dhcpbridge.VERSION,
     upgrades={1: _from_version_1}, fields=FIELDS, required=FIELDS)
-MAX = 65536                      # maximum of files that are read; dnsmasq allows no more leases
+MAX = 65536                      # maximum of files that are read
 
 
 class Leases:
@@ -50,7 +50,7 @@ class Leases:
         return ['env', f'{dhcpbridge.DIRECTORY}={self.directory}'], [*arguments, f'--dhcp-script={script}']
 
     def read(self, servers: Iterable[pathlib.Path]) -> list[Lease]:
-        """Return leases: files of nova-dhcpbridge since the last call, and leases of servers.
+        """Return the leases in new files of nova-dhcpbridge, and the leases in the files of dnsmasq.
 
         :param servers: directories of dnsmasq processes
         """
@@ -77,7 +77,7 @@ class Leases:
             if given is None:
                 continue
             found.append(given)
-            if given['expires_at'] <= now:                        # the lease ended, so no update follows
+            if given['expires_at'] <= now:                        # the file of an ended lease is not needed any more
                 path.unlink(missing_ok=True)
         self._unreadable.discard_missing()
         self._seen = changed
@@ -91,7 +91,7 @@ def _lease(values: Lease) -> Lease:
 def read_leases(directory: pathlib.Path) -> list[tuple[str, str, int]]:
     """Return [(MAC, address, Unix time of expiry)] of the leases in a dnsmasq directory.
 
-    dnsmasq stores no MAC for IPv6; the hosts file has it.
+    dnsmasq stores no MAC for IPv6 leases; the hosts file has the MACs.
     """
     macs = {}
     for line in dnsmasq_files.lines(directory / 'hosts'):

@@ -12,7 +12,7 @@ from nova.network.linux import runner
 
 SIDES = {'egress': 'from', 'ingress': 'to'}       # direction, seen from the guest -> side of its device
 LEAST_BURST = 70_000                              # bytes: lets an unsegmented frame (up to 64 KiB) pass
-MAX_BURST_BYTES = (1 << 32) - 1                         # bytes: 32 bits in the kernel
+MAX_BURST_BYTES = (1 << 32) - 1                         # bytes: the kernel stores 32 bits
 DEFAULT_BURST = 0.8                               # seconds at the full rate, if a rule has no burst
 
 
@@ -71,7 +71,7 @@ def rule(kbps: int, burst_kb: int) -> str:
 
 
 def marking(value: int) -> list[str]:
-    """Return rules that set the DSCP value of packets and overwrite the guest's."""
+    """Return rules that set the DSCP value of packets and overwrite the guest's value."""
     return [f'ether type {kind} {kind} dscp set {value}' for kind in ('ip', 'ip6')]
 
 

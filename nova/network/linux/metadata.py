@@ -11,9 +11,9 @@ from nova.network.linux.namespaces import Namespace
 
 LOG = logging.getLogger(__name__)
 
-USER = 'nobody'                  # also dnsmasq's user; the relay needs no further rights
+USER = 'nobody'                  # dnsmasq runs as the same user
 LOCAL = f'{relay.ADDRESS}/32'
-# Creates the socket, inside the namespace if there is one, and passes it to the relay.
+# Program that creates a listening socket, in the namespace if there is one, and passes it to the relay.
 _LISTEN = (
     'import socket, sys\n'
     'control = socket.socket(fileno=int(sys.argv[1]))\n'
@@ -39,7 +39,7 @@ class MetadataRelay:
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
         """Set the destination and signing key of requests. Without a key or a destination the relay stops.
 
-        Return True if its process was started and has no sockets yet.
+        Return True if a new process was started, which has no sockets yet.
 
         :param key: signing key in hexadecimal digits
         :param authority: CA certificate of the service, PEM; '' for plain HTTP
@@ -62,7 +62,7 @@ class MetadataRelay:
         return started
 
     def serve(self, space: Namespace, kind: str, ident: str, made: bool) -> None:
-        """Listen in a namespace. All clients there belong to this network or router.
+        """Listen in a namespace. All clients in the namespace belong to this network or router.
 
         :param made: the namespace is new
         """

@@ -1,6 +1,6 @@
 """Network namespaces of this host, and the veth pairs that connect them to its bridges.
 
-The name of a namespace is a mount. Under systemd a unit's mounts are private and end with it (PrivateMounts= and
+The name of a namespace is a mount. Under systemd a unit's mounts are private and end with the unit (PrivateMounts= and
 options that imply it, systemd.exec(5)). A namespace without a name or process disappears with its connections. So a
 process stays in each namespace, and the next start of the daemon restores the name.
 """
@@ -103,7 +103,7 @@ class Namespace:
         self.run('ip', 'link', 'del', 'dev', device, check=False)
 
     def addresses(self, device: str, wanted: list[str]) -> bool:
-        """Set the addresses, with prefix lengths, of a device; keep link-local ones. Return whether one was added."""
+        """Set the addresses, with prefix lengths, of a device; keep link-local ones. Return whether any was added."""
         present = self.run.link(device, command='address') or {}
         known = [f'{each["local"]}/{each["prefixlen"]}' for each in present.get('addr_info', ())
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]

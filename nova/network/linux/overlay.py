@@ -1,8 +1,8 @@
 """Overlay networks: a bridge without an address, and a VXLAN or VLAN device that carries its frames.
 
-The FDB of a VXLAN device maps each MAC to a host. It is written from the network service's data: no learning from
-frames, no multicast. Broadcasts are sent once to each host with a port of the network. A VLAN device tags the frames on
-an operator's bridge; physical switches learn the MACs.
+The FDB of a VXLAN device maps each MAC to a host. The entries come from the network service; the device does not learn
+from frames or use multicast. Broadcasts are sent once to each host with a port of the network. A VLAN device tags the
+frames on an operator's bridge; physical switches learn the MACs.
 """
 from collections.abc import Callable
 import json
@@ -14,7 +14,7 @@ from nova.network.linux import frames
 from nova.network.linux import runner
 
 PORT = 4789                       # UDP (RFC 7348)
-EVERYBODY = '00:00:00:00:00:00'   # FDB entries for broadcasts
+EVERYBODY = '00:00:00:00:00:00'   # MAC of FDB entries for broadcasts
 
 
 def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
@@ -82,11 +82,11 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
 
 def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable[[str], dict[str, str]]) -> None:
     text = run('bridge', '-json', 'fdb', 'show', 'dev', name)
-    # read after the table, because otherwise an entry that is switched in between would be deleted
+    # the table was read first: otherwise an entry that was switched in between would be deleted
     remotes, expected = dict(overlay.remotes), dict(overlay.migrating)
     moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
-    # A guest that leaves is local until it runs on the target host. The entry is written in advance, because it is
-    # needed as soon as the local device is gone.
+    # A leaving guest is local until it runs on the target host. Its entry is written in advance, because frames need it
+    # as soon as the local device is gone.
     leaving = {mac: host for mac, host in expected.items() if mac not in remotes}
     wanted = {*(remotes | moved | leaving).items(), *(
         (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.migrating])}
@@ -97,7 +97,7 @@ def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable
         run('bridge', 'fdb', 'del', mac, 'dev', name, 'dst', host, 'self')
     lines = [f'fdb {"append" if mac == EVERYBODY else "replace"} {mac} dev {name} dst {host} self permanent'
              for mac, host in sorted(wanted - known)]
-    # the bridge must not send frames of remote MACs to another port, nor the reverse
+    # the bridge's FDB must map a MAC to this device if and only if the guest is on another host
     masters = {entry['mac'] for entry in json.loads(text or '[]') if entry.get('master') and not entry.get('dst')}
     elsewhere = remotes.keys() | moved.keys()
     lines += [f'fdb replace {mac} dev {name} master static' for mac in sorted(elsewhere - masters)]

@@ -55,10 +55,10 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
         if subnet.dhcp is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
-        # each host serves metadata itself; the router serves guests that ignore routes
+        # metadata requests go to this host; guests that ignore the route send them to their router
         routes = [f'{relay.ADDRESS}/32,{subnet.dhcp}',
                   *[f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]]
-        if subnet.gateway:                     # guests that use these routes ignore the router option (RFC 3442)
+        if subnet.gateway:                     # guests that get routes ignore the router option (RFC 3442)
             routes.append(f'0.0.0.0/0,{subnet.gateway}')
         servers = ','.join([subnet.dhcp, *(subnet.dns or frames.of_version(more_servers, 4))])
         return [f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s',

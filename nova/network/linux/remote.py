@@ -5,13 +5,13 @@ Operation             Arguments                                              Nee
 ====================  =====================================================  ===================================
 ``network.start``     none                                                   NET_ADMIN: ip_forward; modprobe, if
                                                                              allowed
-``network.refresh``   a HostState: data. The privileged side builds nft      NET_ADMIN, NET_RAW, NET_BIND_SERVICE;
+``network.refresh``   a HostState. The privileged process builds nft         NET_ADMIN, NET_RAW, NET_BIND_SERVICE;
                       scripts and commands from it                           SETUID, SETGID, KILL for dnsmasq;
                                                                              SYS_ADMIN for namespaces
-``network.follow``    same                                                   same
+``network.follow``    as ``network.refresh``                                 as ``network.refresh``
 ``network.refilter``  ``rules`` and ``members`` that replace those of the    NET_ADMIN
                       last refresh
-``network.leases``    ``whole``: a boolean                                   nothing: own files
+``network.leases``    ``whole``: a boolean                                   none
 ``network.teardown``  none                                                   same as ``network.refresh``
 ====================  =====================================================  ===================================
 

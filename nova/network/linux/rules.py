@@ -8,10 +8,10 @@ redirects metadata requests and does NAT.
 The ``inet`` hooks see bridged packets through br_netfilter, enabled only on this cloud's bridges. The bridge family's
 connection tracking (nf_conntrack_bridge) is not used, because many kernels lack it and it does not see routed traffic.
 
-Replies pass by their tracked connection. The original direction is always checked against the rules, so that removing a
-rule ends running connections; flowtables are not used for the same reason. In overlay networks an accepted connection
-gets the generation of the rules as its mark. Its packets pass until the rules change (ADR 0019). The number of rules
-that most packets traverse does not depend on the number of networks.
+Replies pass because conntrack knows their connection. The original direction is always checked against the rules, so
+that removing a rule ends running connections. Flowtables are not used, because they bypass this check. In overlay
+networks an accepted connection gets the generation of the rules as its mark. Packets of this connection pass until the
+rules change (ADR 0019). The number of rules that most packets traverse does not depend on the number of networks.
 """
 from collections.abc import Callable, Collection
 import hashlib
@@ -31,7 +31,7 @@ Owners = list[tuple[str, list[host_state.Port], list[tuple[str, str]]]]       # 
 METADATA = relay.ADDRESS
 # verdicts for packets that a group accepts in overlay networks
 _PASSED = {'egress': 'goto sent', 'ingress': 'goto seen'}
-_SIX = {4: '', 6: '6'}            # suffixes of sets and maps
+_SIX = {4: '', 6: '6'}            # suffixes of names of sets and maps
 _set = frames.anonymous_set
 
 
@@ -172,10 +172,10 @@ def _bridge_body(state: host_state.HostState, served: list[host_state.Network], 
         body += _addresses(name, kind, elements)
     for name, rules in anycast.chains(state):
         body += _chain(name, rules)
-    if rules := anycast.rules(state):                        # after the checks of what a guest may send
+    if rules := anycast.rules(state):                        # priority: after the checks of senders
         body += _chain('gateways', rules, ('filter', 'prerouting', -200))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
-    if state.overlays or state.trunks:  # the host itself neither answers ARP nor accepts packets there
+    if state.overlays or state.trunks:  # the host accepts no frames from these devices
         bridges = {overlay.bridge for overlay in state.overlays}
         devices = [*(name for name, _rules in tunnels), *(frames.service_name(overlay) for overlay in state.overlays),
                    *(port.device for port in state.ports if port.bridge in bridges),
@@ -198,7 +198,7 @@ def _inet_body(state: host_state.HostState, served: list[host_state.Network], me
             f'{_quote(bridge)} . {address}' for bridge, address in stateless if frames.of_version([address], version)])
     if state.overlays:
         body += _zone_bodies(state, owners, wide)
-    if state.trunks:            # packets are tracked, and translated, in the bridges of the networks
+    if state.trunks:            # the networks' bridges track and translate the packets
         names = _set(_quote(trunks.bridge(trunk)) for trunk in state.trunks)
         body += _chain('trunks', [f'iifname {names} notrack'], ('filter', 'prerouting', -300))
     if served or state.overlays:
@@ -226,7 +226,7 @@ def _group_bodies(state: host_state.HostState, verdicts: dict[str, str]) -> list
                                frames.of_version(addresses, version))
     for group, rows in sorted(state.rules.items()):
         for direction, verdict in verdicts.items():
-            passed = 'accept' if group in state.stateless else verdict         # a mark would let the replies pass
+            passed = 'accept' if group in state.stateless else verdict         # a mark would accept all replies
             body += _chain(f'{direction}_{_hex(group)}',
                            [text for row in rows if row['direction'] == direction and (text := rule(row, passed))])
     return body
@@ -282,14 +282,16 @@ _MARKED = ('meta l4proto { tcp, udp }', 'icmp type echo-request', 'icmpv6 type e
 
 def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dict[str, int],
                   offload: bool, stateless: bool) -> list[str]:
-    """Return the check chains. ``accept`` only ends one base chain; each packet passes a sender and a receiver chain.
+    """Return the chains that check senders and receivers. ``accept`` in one does not skip the other.
 
-    Only TCP, UDP and ping are marked: for other protocols the rules may not see all that distinguishes connections. The
-    first of two marks records that the sender's rules accepted. Otherwise a packet that passes the sender's rules
-    before a change and the receiver's after it could set a mark that the new rules refuse.
+    Only connections of TCP, UDP and ping are marked: for other protocols, rules can match fields that differ within a
+    connection. The first of two marks means that the sender's rules accepted the packet. With a single mark, a packet
+    could pass the sender's rules before a change and the receiver's rules after it. It would then mark a connection
+    that the new rules refuse.
 
-    :param wide: numbers of ports with ranges. If there are any, connection marks do not apply to packets with a mark
-    :param stateless: whether there are ports with stateless groups. Their packets are checked before any connection
+    :param wide: numbers of ports with ranges. If there are any, packets with a mark of a range are not accepted by
+        connection marks
+    :param stateless: whether there are ports with stateless groups. Their packets are checked before conntrack's state
     """
     before: dict[str, list[str]] = {direction: [
         f'{place} @stateless{_SIX[version]} goto {direction}_stateless'
@@ -347,9 +349,9 @@ def _hook_bodies(state: host_state.HostState, served: list[host_state.Network], 
 
 
 def _isolation(served: list[host_state.Network], overlays: list[str]) -> list[str]:
-    """Return rules that isolate networks; traffic inside an overlay continues with its check.
+    """Return rules that isolate networks; traffic inside an overlay continues with the chain egress_check.
 
-    :param overlays: names of their bridges, quoted
+    :param overlays: quoted names of the overlays' bridges
     """
     inner = [_quote(network.bridge) for network in served if not network.external]
     rules = [f'iifname {bridge} oifname {_set(other for other in inner if other != bridge)} drop'
@@ -359,7 +361,7 @@ def _isolation(served: list[host_state.Network], overlays: list[str]) -> list[st
         rules = [f'iifname . oifname vmap {same}',
                  *(f'{name} {_set(overlays)} drop' for name in ('iifname', 'oifname')), *rules]
     if served:
-        # this cloud may run on a cloud with its own metadata service, which is not for these guests
+        # if this host is a guest of another cloud, its guests must not reach that cloud's metadata service
         flat = _set(_quote(network.bridge) for network in served)
         rules.append(f'iifname {flat} ip daddr 169.254.0.0/16 drop')
     return rules
@@ -389,7 +391,7 @@ def _groups(direction: str, ports: list[host_state.Port], verdict: str) -> list[
 
 
 def _basics(overlays: list[host_state.Overlay]) -> list[str]:
-    """Return rules for address configuration, independent of groups. Senders are already checked by frame."""
+    """Return rules for address configuration, independent of groups. The bridge table checks the senders."""
     if not overlays:
         return []
     names = _set(_quote(overlay.bridge) for overlay in overlays)
@@ -398,7 +400,7 @@ def _basics(overlays: list[host_state.Overlay]) -> list[str]:
 
 
 def _basic_bodies(overlays: list[host_state.Overlay]) -> list[str]:
-    """Return the rules of _basics that few packets traverse; their number is constant."""
+    """Return the chain ``basics``, which few packets traverse; the number of its rules is constant."""
     served = [f'{_quote(overlay.bridge)} . {address}' for overlay in overlays
               for address in frames.of_version([s.dhcp for s in overlay.subnets if s.dhcp], 4)]
     return [*([f'udp sport 67 udp dport 68 iifname . ip saddr {_set(served)} accept'] if served else []),
@@ -408,7 +410,7 @@ def _basic_bodies(overlays: list[host_state.Overlay]) -> list[str]:
 
 
 def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[int, ...]) -> list[str]:
-    """Allow DHCP and metadata on the host itself, and ping, DNS and chosen ports as the groups allow."""
+    """Allow DHCP and metadata on the host, and ping, DNS and ``host_ports`` if the security groups allow them."""
     rules = ['udp sport 68 udp dport 67 accept', 'ct direction reply ct state established accept']
     rules += [f'iifname {names} ip daddr {address} tcp dport {port} accept'
               for (address, port), names in _answering(metadata)]

@@ -1,4 +1,4 @@
-"""Run commands of the host: argument lists, a timeout, and nova exceptions."""
+"""Run commands on the host from argument lists, with a timeout and exceptions of nova."""
 import json
 import logging
 import subprocess
@@ -35,7 +35,7 @@ class LinkInfo(TypedDict, total=False):
 
 
 class Link(TypedDict, total=False):
-    """A network device as ``ip -json`` prints it. ``address`` is its MAC, ``link`` the device below it."""
+    """A network device as ``ip -json`` prints it. ``address``: MAC, ``link``: underlying device."""
 
     ifname: str
     ifindex: int

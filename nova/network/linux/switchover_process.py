@@ -11,11 +11,11 @@ from nova.network.linux import frames
 from nova.network.linux import process
 from nova.network.linux import runner
 
-MAX_GUESTS = 200        # guests with connection handover; other guests lose their connections
+MAX_GUESTS = 200        # maximum of guests with copied conntrack entries
 
 
 class SwitchoverProcess:
-    """Guests that arrive through the tunnels of one host. The process runs while a migration is in progress.
+    """Controls the switchover process of one host, which runs while a guest in an overlay network migrates.
 
     process  ControlledProcess
 
@@ -24,12 +24,12 @@ class SwitchoverProcess:
 
     def __init__(self, run: runner.Runner) -> None:
         self.process = process.ControlledProcess(run, 'process that follows guests', ('-I', '-S', switchover.__file__))
-        self._expected: dict[str, dict[str, str]] = {}         # {device: {MAC: address}}, switched ones included
+        self._expected: dict[str, dict[str, str]] = {}         # {device: {MAC: address}}, including switched guests
         self._switched: dict[str, dict[str, str]] = {}
         self._flows: list[Json] = []
 
     def hand_over_connections(self, state: HostState) -> None:
-        """Hand over connections of migrating guests. Flat networks are not supported."""
+        """Let the process copy the conntrack entries of guests that migrate in overlay networks."""
         overlays = {overlay.bridge: overlay for overlay in state.overlays}
         wanted: list[Json] = [*[dataclasses.asdict(switchover.MigratingGuest(
             state.tunnel, port.migration[0], port.incoming, port.migration[1], overlays[port.bridge].number,
@@ -44,7 +44,8 @@ class SwitchoverProcess:
             self.process.send({'flows': wanted})
 
     def expect(self, overlay: Overlay) -> None:
-        """Switch the forwarding entry of each migrating guest when it is announced; drop finished migrations."""
+        """Let the process switch the FDB entries of announced guests; drop finished migrations.
+        """
         device, moving = frames.tunnel_name(overlay), dict(overlay.migrating[:switchover.MAX_MOVING])
         if overlay.vlan is not None or self.process.is_alive() and self._expected.get(device, {}) == moving:
             return
@@ -80,7 +81,7 @@ class SwitchoverProcess:
         return dict(self._switched.get(device, {}))
 
     def retain(self, devices: set[str]) -> None:
-        """Forget other devices. Stop the process if no migration is in progress."""
+        """Forget all other devices. Stop the process if no migration is in progress."""
         for device in self._expected.keys() - devices:
             self._expected[device] = {}
             self._send_expected(device)

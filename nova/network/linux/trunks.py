@@ -6,9 +6,9 @@
                                             | VLAN
                                           tap… -- bridge of a subport's network
 
-The hypervisor attaches the tap to the first bridge, which passes frames with and without tags. So the VLAN devices do
-not depend on the tap, which appears later, and again after each start of the guest. ``tapt…`` and the VLAN devices are
-the devices of the parent and of the subports: filters, limits and DHCP treat them as devices of guests.
+The hypervisor attaches the tap to the bridge ``tb…``, which passes frames with and without tags. So the VLAN devices do
+not depend on the tap, which each start of the guest creates. Filters, limits and DHCP treat ``tapt…`` as the device of
+the parent port, and the VLAN devices as the devices of the subports.
 """
 from nova.network.host.state import Subport
 from nova.network.host.state import Trunk
@@ -17,7 +17,7 @@ from nova.objects import network_info
 
 
 def guest_devices(trunk: Trunk) -> tuple[str, str]:
-    """Return the devices of the first bridge. Frames that it would deliver to the host itself must be dropped."""
+    """Return the devices of the bridge ``tb…``. The filters drop frames from these devices to the host."""
     return network_info.devname(trunk.port), 'ta' + bridge(trunk)[2:]
 
 
@@ -26,7 +26,7 @@ def bridge(trunk: Trunk) -> str:
 
 
 def ensure(run: runner.Runner, trunk: Trunk) -> None:
-    """Create or repair the plumbing of a trunk, and remove that of former subports."""
+    """Create or repair the plumbing of a trunk, and remove the VLAN devices of former subports."""
     outer, (_tap, near), far = bridge(trunk), guest_devices(trunk), network_info.trunk_devname(trunk.port)
     if run.link(outer) is None:
         run('ip', 'link', 'add', 'name', outer, 'mtu', str(trunk.mtu), 'type', 'bridge', 'stp_state', '0',
@@ -50,7 +50,7 @@ def ensure(run: runner.Runner, trunk: Trunk) -> None:
 def remove(run: runner.Runner, name: str) -> None:
     """Remove the plumbing of a trunk.
 
-    :param name: its first bridge
+    :param name: name of the bridge ``tb…``
     """
     far = network_info.trunk_devname(f'{name[2:10]}-{name[10:]}')
     for device in (*_vlan_devices(run, far), far, name):
@@ -77,7 +77,7 @@ def _vlan(run: runner.Runner, trunk_device: str, subport: Subport) -> None:
 
 
 def _adjust(run: runner.Runner, name: str, mtu: int, master: str | None = None) -> None:
-    """Set MTU and bridge of a device, without an address of the host, and bring it up."""
+    """Set MTU and bridge of a device, prevent an IPv6 link-local address, and bring it up."""
     known = run.link(name, '-details') or {}
     if known.get('inet6_addr_gen_mode') != 'none':
         run('ip', 'link', 'set', 'dev', name, 'addrgenmode', 'none')

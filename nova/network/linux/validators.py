@@ -1,7 +1,7 @@
 """Validators of a HostState in the privileged process.
 
 The values become command arguments, and text of nft and dnsmasq configuration. Each validator ensures that a value
-cannot be parsed as anything else there.
+cannot contain further arguments or statements.
 """
 from collections.abc import Collection
 
@@ -41,7 +41,7 @@ def _migration(given: Json) -> list[str]:
 
 
 def _option(given: Json) -> host_state.DhcpOption:
-    known = {'ip_version': 4, **given} if isinstance(given, dict) else given        # optional in the API
+    known = {'ip_version': 4, **given} if isinstance(given, dict) else given        # the API may omit ip_version
     return v.record(
         host_state.DhcpOption, opt_name=v.text(host_state.OPTION_NAME, 'an option'),
         opt_value=v.text(host_state.OPTION_VALUE, 'a value of an option'),

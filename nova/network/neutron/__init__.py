@@ -1,1 +1,1 @@
-"""The network service of the cloud (Neutron) in place of the embedded one."""
+"""Neutron as network service, instead of the embedded network service."""

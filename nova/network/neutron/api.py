@@ -29,7 +29,7 @@ DEFAULT = 'default'
 
 
 class API:
-    """The facade. Requests to Neutron carry the caller's token.
+    """Counterpart of nova.network.api.API. Requests to Neutron carry the caller's token.
 
     :param conf: the configuration
     """
@@ -79,7 +79,7 @@ class API:
     def _devices(self, context: RequestContext, ports: Collection[Port]) -> tuple[pci.Request, ...]:
         """Return requests for the host devices that ports need.
 
-        :raises NetworkRequestInvalid: such a port has no physical network
+        :raises NetworkRequestInvalid: the network of such a port has no physical network
         """
         found = [port for port in ports if devices.vnic_type(port) in devices.TYPES]
         if not found:
@@ -179,7 +179,7 @@ class API:
         return {uuid: sorted(rows.values(), key=lambda row: (row['name'], row['id'])) for uuid, rows in found.items()}
 
     def group_names_of(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[str]]:
-        """See nova.network.api. Two requests for each batch of servers that fits into one filter."""
+        """See nova.network.api. It sends two requests for each batch of servers."""
         ports = self.neutron.list(context, documents.PORTS, device_id=instance_uuids,
                                   fields=('id', 'device_id', 'security_groups'))
         known = self._group_names(context, ports)
@@ -250,7 +250,7 @@ class API:
 
     def ports_of(self, context: RequestContext, instance_uuid: str) -> list[documents.ServerPort]:
         ports = self.neutron.list(context, documents.PORTS, device_id=instance_uuid)
-        if ports and self.neutron.has_account:       # order and tags are visible to the system only
+        if ports and self.neutron.has_account:       # order and tags are in the profile, which users cannot read
             ours = self.neutron.list(network_selection.system(context), documents.PORTS, device_id=instance_uuid)
             seen = {port['id'] for port in ports}
             ports = [port for port in vifs.sort_ports(ours) if port['id'] in seen]

@@ -1,4 +1,4 @@
-"""Port bindings: the active one, and an inactive one on the destination during a migration."""
+"""Port bindings: the active binding, and an inactive binding on the destination host during a migration."""
 import contextlib
 from typing import Any
 from urllib import parse
@@ -17,7 +17,7 @@ EXTENDED = 'binding-extended'             # the extension with several bindings 
 
 
 class Bindings:
-    """Port bindings, accessed as the system. Resource claims on a host follow the binding.
+    """Changes port bindings with the service's credentials. A binding to a host also claims the port's resources.
 
     :param claimed: claims of ports on hosts
     """
@@ -26,7 +26,7 @@ class Bindings:
         self._neutron, self._claims = neutron, claimed
 
     def move(self, ctx: RequestContext, port: Port, host: str) -> Port:
-        """Bind a port to a host: activate an inactive binding there, and delete the others.
+        """Bind a port to a host: activate its inactive binding on the host, if any, and delete its other bindings.
 
         :raises PortBindingFailed: no agent can bind the port on the host, or the host lacks the requested resources
         """
@@ -37,7 +37,7 @@ class Bindings:
             left = port
             with self._claims.profile(ctx, port, host) as profile:
                 port, waited = self._move(ctx, port, host, profile)
-            if waited:                       # the port is bound and owns the claim
+            if waited:                       # an error must not release the claim of the bound port
                 self.forget_others(ctx, port)
             elif before and before != host:
                 self._claims.release(ctx, left, before)
@@ -58,7 +58,7 @@ class Bindings:
     def prepare(self, ctx: RequestContext, port: Port, host: str) -> documents.Binding:
         """Create an inactive binding of the port on the migration's destination host.
 
-        Without the extension the port is bound when the server has arrived, as Neutron's documentation describes.
+        Without the extension binding-extended, ``move`` binds the port after the migration.
         """
         if port.get('binding:host_id') == host or EXTENDED not in self._neutron.extensions(ctx):
             return vifs.binding_of(port)
@@ -92,7 +92,7 @@ class Bindings:
                 self._delete(ctx, port, found['host'])
 
     def unbind(self, ctx: RequestContext, port: Port) -> None:
-        """Unbind a port from its host. The rest of its binding profile stays."""
+        """Unbind a port from its host, and remove claims and device from its binding profile."""
         self.forget_others(ctx, port)
         self._claims.release(ctx, port, port.get('binding:host_id') or '')
         kept = {name: value for name, value in vifs.profile(port).items()
@@ -115,7 +115,7 @@ class Bindings:
 
     def _activate(self, ctx: RequestContext, port: Port, host: str) -> None:
         path = f'/ports/{port["id"]}/bindings/{_segment(host)}/activate'
-        # an earlier request activated it, but its response was lost
+        # an earlier request may have activated the binding, and its response was lost
         with contextlib.suppress(exception.PortBindingExists):
             self._neutron.call(ctx, 'PUT', path, exception.PortNotFound(port_id=port['id']))
 

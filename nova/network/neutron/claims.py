@@ -1,4 +1,4 @@
-"""Resource claims of ports on hosts; only with a Placement service."""
+"""Claims of ports on resources of hosts, stored in the Placement service."""
 from collections.abc import Callable, Iterator
 import contextlib
 from typing import Any
@@ -37,7 +37,7 @@ class Claims:
 
     @contextlib.contextmanager
     def profile(self, ctx: RequestContext, port: Port, host: str, server: str | None = None) -> Iterator[Document]:
-        """Claim a port's resources on a host and yield its binding profile. If the block fails, release the claim.
+        """Claim a port's resources on a host and yield the binding profile. If the block raises, release the claim.
 
         :param server: uuid of the server, if the port has no device_id yet
         :raises PortBindingFailed: the host lacks the resources
@@ -67,10 +67,10 @@ class Claims:
             self._placement.release(ctx, port_id, server, host)
 
     def release_server(self, ctx: RequestContext, server: str, project: str, host: str) -> None:
-        """Release the remaining claims of a deleted server, which belong to ports that its project detached."""
+        """Release the remaining claims of a deleted server: the claims of ports that its project has detached."""
         if self._placement is not None:
             self._placement.release_server(ctx, server, project, self._node(host))
 
     def _node(self, host: str) -> str:
-        """Return the name of a host's provider."""
+        """Return the name of a host's resource provider."""
         return next((node for name, node, _ident in self._nodes() if name == host), host)

@@ -5,7 +5,7 @@ from nova.network.neutron.documents import Network
 from nova.network.neutron.documents import Port
 from nova.objects import pci
 
-# vnic_type -> type of the device; it has a tag with the port's physical network ([pci] device_spec)
+# vnic_type -> type of the PCI device; [pci] device_spec tags devices with their physical network
 TYPES = {'direct': pci.VIRTUAL, 'macvtap': pci.VIRTUAL}
 SLOT, VENDOR, PHYSICAL = 'pci_slot', 'pci_vendor_info', 'physical_network'
 KEYS = (SLOT, VENDOR, PHYSICAL)               # keys of a binding profile

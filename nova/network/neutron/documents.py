@@ -1,4 +1,4 @@
-"""Collections of the Networking API and their documents: the keys that this package reads."""
+"""Collections of the Networking API, and types of their documents with the keys that this package reads."""
 from typing import Any, Generic, TypedDict, TypeVar
 
 Row = TypeVar('Row')
@@ -10,7 +10,7 @@ class Kind(str, Generic[Row]):
 
 # Group of a port's resource request. ``resources``: {class: amount}.
 RequestGroup = TypedDict('RequestGroup', {'id': str, 'required': list[str], 'resources': dict[str, int]})
-# Resource request of a port; without ``request_groups`` it is one group
+# Resource request of a port; a request without ``request_groups`` is one group
 ResourceRequest = TypedDict('ResourceRequest', {
     'request_groups': list[RequestGroup] | None, 'required': list[str], 'resources': dict[str, int],
     'same_subtree': list[str]}, total=False)
@@ -40,7 +40,7 @@ Rule = TypedDict('Rule', {
     'id': str, 'project_id': str, 'security_group_id': str, 'direction': str, 'ethertype': str, 'protocol': str | None,
     'port_range_min': int | None, 'port_range_max': int | None, 'remote_ip_prefix': str | None,
     'remote_group_id': str | None, 'remote_address_group_id': str | None}, total=False)
-Policy = TypedDict('Policy', {'object_id': str})             # permission to use a network
+Policy = TypedDict('Policy', {'object_id': str})             # RBAC policy of a network
 
 
 class ServerPort(Port, total=False):

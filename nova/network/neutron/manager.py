@@ -1,7 +1,7 @@
 """Network service of a deployment with Neutron: ports of servers and their bindings to hosts.
 
 It implements the same RPC interface as nova.network.manager. Each instance serves all hosts, because hosts have no
-Neutron account. Their permissions are those of nova/network/authority.py.
+Neutron account. nova/network/authority.py authorizes the hosts.
 """
 import logging
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class NeutronManager:
         """Periodic task: create resource providers of new hosts."""
         self.claims.begin(network_selection.system())
 
-    # ---- a server begins and ends
+    # ---- creation and deletion of servers
 
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                               requested_networks: list[PortRequest] | str | None,
@@ -93,7 +93,7 @@ class NeutronManager:
 
     def _default(self, ctx: nova_context.RequestContext, project_id: str,
                  auto: bool) -> list[PortRequest]:
-        """Return the requests of a server that names no network."""
+        """Return the port requests of a server without requested networks."""
         network = network_selection.default_network(self.neutron, ctx, project_id)
         ident = network['id'] if network else None
         if ident is None and auto:
@@ -186,7 +186,7 @@ class NeutronManager:
         except exception.PortNotFound:
             LOG.debug('Port %s was deleted by its owner.', port['id'])
 
-    # ---- a server moves
+    # ---- migration of servers
 
     def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance, host: str) -> list[Vif]:
         ctx = network_selection.system(context)
@@ -195,7 +195,7 @@ class NeutronManager:
     def _move(self, ctx: nova_context.RequestContext, port: Port, instance: Instance, host: str) -> Port:
         """Bind the port to the host, with the server's device on that host.
 
-        Callers without devices, such as a refresh of changed ports, keep the port's device.
+        If ``instance`` has no ``pci_devices``, the port keeps its device.
         """
         if port.get('binding:host_id') == host and not instance.obj_attr_is_set('pci_devices'):
             return self.bindings.move(ctx, port, host)
@@ -251,7 +251,7 @@ class NeutronManager:
         """
         self.report_host(context, host, address, False)
 
-    # ---- one port more, one less
+    # ---- ports of existing servers
 
     def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: PortRequest,
                     attached_by: str, host: str) -> Vif:
@@ -316,9 +316,8 @@ class NeutronManager:
     def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Port]:
         """Return a server's ports in order: its project's ports with the binding profile key POSITION.
 
-        The owner of a port may set device_id to any server and device_owner to ``compute:…``. The profile key
-        does not prove the attachment either, because the port may have it from another server. Subports belong to their
-        trunk and are excluded.
+        The owner of a port may set device_id and device_owner to any values, but cannot write the profile. The profile
+        key may come from another server, so the projects are compared, too. Subports have the device_owner of trunks.
         """
         rows = self.neutron.list(ctx, documents.PORTS, device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None
@@ -327,7 +326,7 @@ class NeutronManager:
 
     def _vifs(self, ctx: nova_context.RequestContext, ports: list[Port],
               prepared: dict[str, documents.Binding] | None = None) -> list[Vif]:
-        """Return the VIFs of ports, with their bindings in ``prepared``."""
+        """Return the VIFs of ports. ``prepared`` has the inactive bindings to show: {port id: binding}."""
         if not ports:
             return []
         networks = {row['id']: row for row in self.neutron.list(
@@ -345,7 +344,7 @@ class NeutronManager:
 
 
 def _find_port(ports: list[Port], key: str, attached_by: str | None) -> Port | None:
-    """Return the port with this id, or the one that a request created for this key, or None."""
+    """Return the port with the id ``key``, or the port that a request created with this key, or None."""
     for port in ports:
         profile = vifs.profile(port)
         if key in (port['id'], profile.get(vifs.KEY)) and attached_by in (None, profile.get(vifs.REQUEST)):

@@ -44,7 +44,7 @@ def usable(neutron: client.Neutron, ctx: RequestContext, project_id: str,
 
 
 def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: str) -> Network | None:
-    """Return the network of a server that names none: the project's, else the shared one; None if there is neither.
+    """Return the network of a server without requested networks: the project's, else the shared network, else None.
 
     :raises NetworkAmbiguous: several networks qualify
     """
@@ -77,7 +77,7 @@ def check_port(port: Port | None, request: PortRequest, project_id: str, instanc
                guaranteed: bool = False) -> Port:
     """Check and return the port in a request.
 
-    :param guaranteed: whether resource requests of ports are claimed
+    :param guaranteed: whether there is a Placement service for resource requests
     :raises PortNotFound: no such port in the project
     :raises PortInUse, NetworkRequestInvalid:
     """

@@ -1,7 +1,7 @@
 """Placement client: resource providers of hosts' networks, and allocations of ports.
 
-The consumer id of a claim is derived from port, server and host. So any later request finds the claim, and repeated
-claims do not duplicate it. The server is stored as the allocation's user, to find claims of ports that it has lost.
+The consumer id of a claim is derived from port, server and host. So later requests find the claim, and repeated claims
+do not duplicate it. The server is stored as the allocation's user, so that claims of detached ports can be found.
 """
 import logging
 from typing import Any, NamedTuple
@@ -22,17 +22,17 @@ SERVICE_TYPE = 'placement'
 VERSION = 'placement 1.36'               # for same_subtree; granular groups need 1.33, mappings 1.34
 TIMEOUT_S = 60
 MAX_ATTEMPTS = 3                                # attempts of a claim with conflicts
-MAX_CANDIDATES = 100                               # candidates of one host; the first free one is used
+MAX_CANDIDATES = 100                               # candidates of one host; the first without a conflict is used
 _CONSUMERS = uuid.UUID('5b3f36a1-6a9c-4d8a-b9a5-8b1f5a6f0d2e')
 
 Document = dict[str, Any]
 
 
 class Segments(NamedTuple):
-    """The hosts of some segments.
+    """The hosts that are connected to any of several segments.
 
-    aggregates  uuids of their aggregates, which Neutron creates with the compute API
-    nodes       names of nodes in these aggregates in the Placement service
+    aggregates  uuids of the segments' host aggregates, which Neutron creates in the compute API
+    nodes       names of the hosts' resource providers in these aggregates
     """
 
     aggregates: frozenset[str]
@@ -65,7 +65,7 @@ class Placement:
     def hosts_in(self, ctx: RequestContext, segments: set[str]) -> Segments:
         """Return the hosts of any of the segments.
 
-        For each segment Neutron creates an aggregate with a provider of the segment's id.
+        Neutron creates a resource provider with the segment's id, in an aggregate with the segment's hosts.
         """
         aggregates = frozenset(aggregate for ident in sorted(segments) for aggregate in self._aggregates(ctx, ident))
         if not aggregates:
@@ -83,7 +83,7 @@ class Placement:
         return found
 
     def begin(self, ctx: RequestContext, nodes: dict[str, str]) -> None:
-        """Create missing host providers. Neutron creates its providers below them.
+        """Create missing resource providers of hosts. Neutron creates child providers for network devices.
 
         :param nodes: {name: uuid}
         """
@@ -118,7 +118,7 @@ class Placement:
 
     def _claim(self, ctx: RequestContext, port: Port, server: str, node: str,
                ident: str) -> requests.Providers | None:
-        """Return the allocation, or None after conflicts with other claims."""
+        """Return the binding profile value, or None if no candidate is free."""
         roots = self._providers(ctx, [('name', node)])
         if not roots:
             return None
@@ -135,7 +135,7 @@ class Placement:
         self._call(ctx, 'DELETE', f'/allocations/{consumer(port_id, server, host)}')
 
     def release_server(self, ctx: RequestContext, server: str, project: str, node: str) -> None:
-        """Release all resources of a server's ports on a host; one request if there are none.
+        """Release all resources of a server's ports on a host. Without resources it sends one request.
 
         :param project: project of the server
         :param node: name of the host's provider
@@ -155,7 +155,7 @@ class Placement:
 
     def _call(self, ctx: RequestContext, method: str, path: str, conflict: bool = False,
               params: requests.Query | None = None, json: Document | None = None) -> Document:
-        """Send a request and return the document of the answer; {} if the answer has none, or for 404.
+        """Send a request and return the document of the response; {} for 404 or an empty response.
 
         :param conflict: return CONFLICT for 409
         :raises Unavailable: the service does not answer in time, or returns a server error

@@ -1,4 +1,4 @@
-"""Find the hosts that a server's ports can be bound to: resource requests and routed networks."""
+"""Find the hosts that a server's ports can be bound to, by requested resources and segments of routed networks."""
 from typing import Any, NamedTuple
 
 from oslo_config.cfg import ConfigOpts
@@ -12,7 +12,7 @@ from nova.network.neutron import requests
 
 Document = dict[str, Any]
 
-SEGMENT = 'segment'                  # Neutron's extension
+SEGMENT = 'segment'                  # alias of Neutron's extension
 COMPUTE = 'compute:'                 # prefix of the device_owner of server ports
 
 
@@ -20,8 +20,8 @@ class ReachableHosts(NamedTuple):
     """Hosts that ports can be bound to.
 
     nodes     names of nodes with the requested resources; None: the ports request no resources
-    bound     names of hosts that already have the claims
-    segments  for each routed network: hosts of any of its segments
+    bound     name of the host to which all ports with requested resources are bound, if any
+    segments  for each port or network with segments: hosts of any possible segment
     """
 
     nodes: frozenset[str] | None
@@ -38,7 +38,7 @@ class HostFinder:
     def find(self, server: str, requested: list[Document]) -> ReachableHosts | None:
         """Return the usable hosts; None: all hosts.
 
-        :param requested: networks of the RequestSpec; the server's current ports count too
+        :param requested: networks of the RequestSpec; the server's current ports are added
         """
         ctx = nova_context.admin_context()
         named = {each['port_id'] for each in requested if each.get('port_id')}
@@ -57,10 +57,10 @@ class HostFinder:
 
     def _segments(self, ctx: nova_context.RequestContext, ports: list[Port],
                   networks: set[str]) -> list[set[str]]:
-        """Return the possible segments for each routed network.
+        """Return the possible segments for each routed network and each port in one.
 
-        They are the segments of a port's addresses, or all segments if addresses are assigned when the port is bound
-        (``ip_allocation`` deferred).
+        A port can use the segments of its addresses. A port without addresses (``ip_allocation`` deferred) can use all
+        segments of its network.
         """
         if SEGMENT not in self._neutron.extensions(ctx):
             return []

@@ -1,6 +1,6 @@
 """Resource requests of ports (``resource_request``): pure functions.
 
-The extension port-resource-request has one group, ``{'required', 'resources'}``; port-resource-request-groups has
+The extension port-resource-request allows one group, ``{'required', 'resources'}``; port-resource-request-groups allows
 several, ``{'request_groups': [{'id', 'required', 'resources'}], 'same_subtree': [ids]}``.
 """
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ def allocation(port: Port, mappings: dict[str, list[str]]) -> Providers:
 def allocation_value(port: Port, allocations: dict[str, Allocation]) -> Providers | None:
     """Return the value of ``allocation`` for existing allocations {provider: allocation}.
 
-    The groups of a port have different resource classes, which identify them.
+    The groups of a port have different resource classes, which identify the groups.
     """
     mappings = {}
     for group in groups(port):

@@ -15,7 +15,7 @@ Document = dict[str, Any]
 # Binding profile keys of a server's port. Users can neither read nor write the profile.
 MADE = 'nova_made'                # the port was created for the server and is deleted with it
 KEY = 'nova_key'                  # key by which the attaching request finds the port again
-REQUEST = 'nova_request'          # id of that request
+REQUEST = 'nova_request'          # id of the attaching request
 POSITION = 'nova_position'        # index among the server's ports
 TAG = 'nova_tag'                  # tag of the device in the guest
 ALLOCATION = 'allocation'         # Neutron's key: providers of the requested resources
@@ -35,7 +35,7 @@ def binding_of(port: Port) -> documents.Binding:
 
 
 def sort_ports(ports: list[Port]) -> list[Port]:
-    """Return a server's ports in order."""
+    """Return a server's ports in the order of their positions."""
     return sorted(ports, key=lambda port: (profile(port).get(POSITION, 1 << 30), port.get('created_at') or '',
                                            port['id']))
 
@@ -52,7 +52,7 @@ def vif(port: Port, network: Network, subnets: list[Subnet], floating: Mapping[s
     kind = bound.get('vif_type') or 'unbound'
     bridge = details.get('bridge_name') or ''
     if kind == 'bridge' and not bridge:
-        bridge = ('brq' + network['id'])[:14]        # the Linux bridge agent's name
+        bridge = ('brq' + network['id'])[:14]        # name that the Linux bridge agent chooses
     slot = (binding['profile'] if binding and binding.get('profile') else profile(port)).get(devices.SLOT)
     found: network_info.Vif = {
         'id': port['id'], 'address': port['mac_address'], 'type': kind,

@@ -1,7 +1,7 @@
 """User-defined DNS names of addresses (os-floating-ip-dns): validation and permissions.
 
-Administrators create public domains. All networks resolve their entries, which refer to floating addresses of the
-entries' projects. Other domains belong to a project, and only its networks resolve them.
+Administrators create public domains. All networks resolve the entries of public domains, which refer to floating
+addresses of the entry's project. A private domain belongs to a project, and only networks of the project resolve it.
 """
 import ipaddress
 import re
@@ -68,7 +68,7 @@ def kind_of(address: str) -> str:
 
 
 def find(conn: Connection, context: RequestContext, name: str, lock: bool = False) -> DnsDomainsRow:
-    """Return the visible domain with a name; the project's own takes precedence over a public one.
+    """Return the visible domain with a name; a domain of the project takes precedence over a public domain.
 
     :raises NotFound:
     """
@@ -80,7 +80,7 @@ def find(conn: Connection, context: RequestContext, name: str, lock: bool = Fals
 
 
 def _seen(conn: Connection, context: RequestContext, name: str | None, lock: bool) -> list[DnsDomainsRow]:
-    """Return the domains visible to a project; administrators see all public ones."""
+    """Return the domains visible to a project; administrators see all public domains."""
     project = nova_context.the_project(context.project_id)
     if not context.is_admin:
         return db.domains(conn, project, name, lock)
@@ -95,7 +95,7 @@ def domains(api_db: Database, context: RequestContext) -> list[DnsDomainsRow]:
 
 def put_domain(conf: ConfigOpts, api_db: Database, context: RequestContext, text: str, public: bool,
                for_project: str = '') -> DnsDomainsRow:
-    """Create a domain, or change the project of an existing public one.
+    """Create a domain, or change the project of an existing public domain.
 
     :param for_project: the only project that may create entries of a public domain; '': all projects
     :raises InvalidInput, QuotaExceeded:

@@ -17,7 +17,7 @@ from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network import quotas
 
-RESERVED = 'reserved'            # stored in place of a port id
+RESERVED = 'reserved'            # value of port_id
 MAX_FREE_ADDRESSES = 16384                # maximum number of listed free addresses
 
 
@@ -38,7 +38,7 @@ def host_subnet(conn: Connection, address: str) -> tuple[Any, int]:
 
 
 def reserve(api_db: Database, address: str, reserved: bool) -> None:
-    """Reserve an address of a flat network, so that no port gets it, or end the reservation.
+    """Reserve an address of a flat network, or end its reservation. Ports do not get reserved addresses.
 
     :raises InvalidInput, NotFound, FixedIpInUse:
     """
@@ -115,7 +115,7 @@ def _shown_floating(network: Mapping[str, Any], address: str, project_id: str | 
                     instance_uuid: str | None = None, fixed_ip: str | None = None) -> dict[str, Any]:
     """Return a floating address in os-floating-ips-bulk's format.
 
-    :param network: row of its pool
+    :param network: row of the network that is the pool
     """
     return {'address': address, 'pool': network['name'],
             'interface': network['physical_network'] or network['bridge'], 'project_id': project_id,
@@ -142,7 +142,7 @@ def assign_network(api_db: Database, ident: str, project: str | None) -> None:
     """Assign a network to a project; None: to all projects.
 
     :raises NetworkNotFound:
-    :raises NetworkInUse: other projects have ports in the network; without a project: it has servers or a router
+    :raises NetworkInUse: other projects have ports in the network; without ``project``: any project has ports
     :raises Conflict: an external network cannot be assigned to all projects
     """
     def change(conn: Connection) -> None:
@@ -150,14 +150,14 @@ def assign_network(api_db: Database, ident: str, project: str | None) -> None:
             release(conn, ident)
             return
         _locked(conn, ident)
-        if _holders(conn, ident) - {project, ''}:            # '': this service, in an external network
+        if _holders(conn, ident) - {project, ''}:            # '': ports of this service
             raise exception.NetworkInUse(network_id=ident)
         give(conn, ident, project)
     api_db.run(change)
 
 
 def give(conn: Connection, ident: str, project: str | None) -> None:
-    """Assign a network and its subnets in a transaction. Its sharing policies end.
+    """Assign a network and its subnets, and remove the network's RBAC policies.
 
     :raises NetworkNotFound:
     """
@@ -171,7 +171,7 @@ def give(conn: Connection, ident: str, project: str | None) -> None:
 
 
 def release(conn: Connection, ident: str) -> None:
-    """Assign a network to all projects in a transaction.
+    """Assign a network to all projects.
 
     :raises NetworkNotFound:
     :raises NetworkInUse: the network has servers, or a router, which would forward packets of other projects
