@@ -140,8 +140,7 @@ def claim(allocator: ipam.AddressAllocator, network: db_rows.NetworksRow, subnet
     """Claim ``address`` for a port, or free addresses if it is None. Return [{'subnet_id', 'ip_address'}].
 
     :param port: id, MAC, project and device_owner of the port
-    :raises NetworkRequestInvalid: guests cannot use the address, or the subnets reserve it for the project that owns
-        the network
+    :raises NetworkRequestInvalid: guests cannot use the address, or only the network's owner may use it
     :raises FixedIpInUse, NoMoreFixedIps:
     """
     wanted = [{'ip_address': address}] if address else []

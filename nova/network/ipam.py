@@ -105,8 +105,7 @@ def choose_free(conn: Connection, subnet: SubnetsRow, count: int, rested_before:
 
     ``rests`` is True if the address already has a row (released earlier), which must be replaced.
 
-    :param excluded: numbers that the caller has chosen; if no others are free, the one that was released first is
-        chosen
+    :param excluded: numbers that the caller has chosen; if no others are free, the first released one is chosen
     """
     pools = pool_spans(subnet)
     if not pools:

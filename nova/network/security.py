@@ -13,8 +13,8 @@ def check_used(network_id: str, secured: bool, names: Collection[str]) -> bool:
 
     :param secured: whether new ports in the network have port security
     :param names: group names in the server request
-    :raises NetworkRequestInvalid: groups would have no effect. The default group is allowed: it is implied without
-        names
+    :raises NetworkRequestInvalid: groups would have no effect. The default group is allowed, because it is the default
+        of ``names``
     """
     if not secured and set(names) - {security_groups.DEFAULT}:
         raise exception.NetworkRequestInvalid(

@@ -18,7 +18,7 @@ Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # result of
 class CheckedNetworks(NamedTuple):
     """Result of a check of network requests.
 
-    requests  the requests with GRANTED; completed if a port is attached
+    requests  the requests, with the key GRANTED if necessary; check_attach adds the chosen network
     secured   whether a new port gets security groups; also True if the network is not known yet
     devices   host devices that ports need
     groups    names of the security groups of existing ports in the requests
@@ -31,7 +31,7 @@ class CheckedNetworks(NamedTuple):
 
 
 def normalized(requests: list[PortRequest] | str | None) -> list[PortRequest] | None:
-    """Return the networks of a RequestSpec with all keys, None for 'auto'."""
+    """Return the port requests of a RequestSpec with all keys, or None for 'auto'."""
     return None if requests is None or isinstance(requests, str) else complete(requests)
 
 
@@ -41,7 +41,7 @@ def complete(requests: list[PortRequest]) -> list[PortRequest]:
 
 
 def choose(usable: Usable) -> list[PortRequest]:
-    """Return requests for a server without a network: the default network, else the only one, else none.
+    """Return requests for a server without requested networks: the default network, else the only network, else [].
 
     :param usable: networks.usable(…)
     :raises NetworkAmbiguous: several networks, and no default
@@ -63,7 +63,7 @@ def is_of_project(network: NetworksRow, project_id: str) -> bool:
 
 def network_of(usable: Usable, network_id: str | None, project_id: str,
                granted: Collection[str | None] = ()) -> tuple[NetworksRow, list[SubnetsRow]]:
-    """Return the network like ``usable_network``, but also without subnets."""
+    """Return (network, subnets) like ``usable_network``, but also if the network has no subnets."""
     found = None if network_id is None else usable.get(network_id)
     if found is None:
         raise exception.NetworkNotFound(network_id=network_id)

@@ -195,9 +195,8 @@ class Router:
     helpers       [[conntrack helper, protocol, destination port]]
     limits, dscp_mark  of the external interface, in the format of Port
     role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects the router to the external
-                  network; other hosts have DVR_LOCAL instances. DVR_LOCAL: the instance routes between the router's
-                  networks and sends other traffic to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway
-                  host is alive
+                  network; other hosts have DVR_LOCAL instances. DVR_LOCAL: it routes between the router's networks and
+                  sends other traffic to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
     """
 
     id: str

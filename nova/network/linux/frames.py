@@ -1,7 +1,7 @@
 """Bridge table: statements that limit the frames a guest sends and receives.
 
 A guest may send only with its own MAC and addresses, and answer (ARP, neighbour advertisements) only for its own
-addresses. It must not act as DHCP server or advertise itself as router. Its only link-local address is derived from its
+addresses. It must not act as DHCP server or send router advertisements. Its only link-local address is derived from its
 MAC (RFC 4291).
 """
 import ipaddress

@@ -285,12 +285,11 @@ def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dic
     """Return the chains that check senders and receivers. ``accept`` in one does not skip the other.
 
     Only connections of TCP, UDP and ping are marked: for other protocols, rules can match fields that differ within a
-    connection. The first of two marks means that the sender's rules accepted the packet. With a single mark, a packet
-    could pass the sender's rules before a change and the receiver's rules after it. It would then mark a connection
-    that the new rules refuse.
+    connection. The sender's rules set the first of two marks. With a single mark, a packet that passes the sender's
+    rules before a change, and the receiver's rules after it, could mark a connection that the new rules reject.
 
-    :param wide: numbers of ports with ranges. If there are any, packets with a mark of a range are not accepted by
-        connection marks
+    :param wide: numbers of ports with ranges. If there are any, connection marks do not accept packets with a range's
+        mark
     :param stateless: whether there are ports with stateless groups. Their packets are checked before conntrack's state
     """
     before: dict[str, list[str]] = {direction: [

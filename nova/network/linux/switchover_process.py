@@ -44,8 +44,7 @@ class SwitchoverProcess:
             self.process.send({'flows': wanted})
 
     def expect(self, overlay: Overlay) -> None:
-        """Let the process switch the FDB entries of announced guests; drop finished migrations.
-        """
+        """Let the process switch the FDB entries of announced guests; drop finished migrations."""
         device, moving = frames.tunnel_name(overlay), dict(overlay.migrating[:switchover.MAX_MOVING])
         if overlay.vlan is not None or self.process.is_alive() and self._expected.get(device, {}) == moving:
             return

@@ -1,4 +1,4 @@
-"""Address scopes: subnet pools of one scope have no prefix in common.
+"""Address scopes: the subnet pools of a scope do not overlap.
 
 Routers connect networks of one scope without address translation, and do not connect networks of different scopes.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
     from nova.network.rest.values import AddressScopeValues
 
-MAX_SCOPES = 1000               # maximum of a project: the reference has no quota
+MAX_SCOPES = 1000               # maximum of a project; Neutron has no quota of them
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, values: AddressScopeValues) -> str:
@@ -75,7 +75,7 @@ def check_pool(conn: Connection, context: RequestContext, ident: str, pool: Mapp
 
 
 def check_prefixes(conn: Connection, ident: str, pool_id: str, prefixes: Iterable[ranges.Cidr]) -> None:
-    """Check that no other pool of a scope has a part of these prefixes.
+    """Check that no other pool of a scope overlaps these prefixes.
 
     :raises AddressScopePrefixConflict:
     """

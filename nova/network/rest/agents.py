@@ -42,7 +42,7 @@ def _agent(req: NetworkRequest, row: NetworkHostsRow) -> View:
 
 
 def index(req: NetworkRequest) -> JsonDocument:
-    """List the hosts as agents; without the rule the list is empty."""
+    """List the hosts as agents. If the rule get_agent denies access, the list is empty."""
     if not permissions.allows(req.context, 'get_agent', permissions.target({})):
         return {'agents': []}
     wanted: dict[str, set[str]] = {}
@@ -65,7 +65,7 @@ def show(req: NetworkRequest, id: str) -> JsonDocument:
 
 
 def update(req: NetworkRequest, id: str) -> JsonDocument:
-    """Change the administrative state or the description; the next report of a host moves routers accordingly."""
+    """Change the administrative state or the description; the next heartbeat moves routers if necessary."""
     def change(conn: Connection) -> NetworkHostsRow:
         if req.body:
             db_hosts.change(conn, _host(conn, id)['host'], req.body)
@@ -87,7 +87,7 @@ def list_routers(req: NetworkRequest, id: str) -> JsonDocument:
 
 
 def add_router(req: NetworkRequest, id: str) -> JsonDocument:
-    """Give a router to a host.
+    """Assign a router to a host.
 
     :raises InvalidL3Agent, RouterNotFound, RouterHostedByL3Agent:
     """
@@ -102,7 +102,7 @@ def add_router(req: NetworkRequest, id: str) -> JsonDocument:
 
 
 def remove_router(req: NetworkRequest, id: str, part: str) -> None:
-    """Take a router from its host. It stays without a host until an administrator gives it to one.
+    """Remove a router from its host. The router has no host until an administrator assigns it to a host.
 
     :raises RouterNotHostedByL3Agent:
     """

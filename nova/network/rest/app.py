@@ -1,7 +1,7 @@
 """HTTP API of the embedded network service: the Networking API v2.0.
 
-The preceding middleware sets ``environ['nova.context']``. Each resource in RESOURCES has the same operations; other
-documents are in ``documents``.
+Middleware in front of this application sets ``environ['nova.context']``. Each resource in RESOURCES has the same
+operations. The module ``documents`` has all other documents.
 """
 import typing
 from wsgiref.types import WSGIEnvironment
@@ -59,19 +59,19 @@ DOCUMENT = 'openapi.json'            # path below the mount point
 
 
 def is_public(environ: WSGIEnvironment) -> bool:
-    """Return whether a request is for a version document or the OpenAPI document, which need no token."""
+    """Return whether a request needs no token: it is for a version document or the OpenAPI document."""
     return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v2.0', '/' + DOCUMENT)
 
 
 def _resource(row: Route) -> Resource[typing.Any, typing.Any] | None:
-    """Return the resource of a route, or None."""
+    """Return the resource of a route, or None for other documents."""
     _, first, *more = row.path.split('/')
     return RESOURCES.get(first) or RESOURCES.get('/'.join([first, *more[:1]])) or next(
         (resource for resource in RESOURCES.values() if resource.at and resource.plural == first), None)
 
 
 class NetworkApi(application.Api[NetworkRequest]):
-    """Paths below /v2.0; a format suffix (.json) is ignored."""
+    """Dispatch of requests below /v2.0; the suffix .json of a path is ignored."""
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(ROUTES)

@@ -24,7 +24,7 @@ MAX_ID = 255                # maximum length of an id in a lookup
 
 
 def get_visible(conn: Connection, context: RequestContext, resource: Resource[R], ident: str) -> R:
-    """Return a row visible to the caller. Another project's row is treated as missing.
+    """Return a row that is visible to the caller; other rows are treated as missing.
 
     :raises NotFound:
     """
@@ -37,7 +37,7 @@ def get_visible(conn: Connection, context: RequestContext, resource: Resource[R]
 def get_changeable(conn: Connection, context: RequestContext, resource: Resource[R], ident: str, rule: str) -> R:
     """Return a row that the caller may change.
 
-    :param rule: rule that guards the change
+    :param rule: rule of the change
     :raises NotFound, PolicyDenied:
     """
     row = get_visible(conn, context, resource, ident)
@@ -64,8 +64,8 @@ def authorize_fields(conn: Connection, context: RequestContext, resource: Resour
     """Check the rules of the restricted attributes in a request.
 
     :param given: attributes of the request
-    :param values: their parsed values
-    :param row: present row; None: the resource is created
+    :param values: parsed values of these attributes
+    :param row: row before the update; None: the resource is created
     :raises PolicyDenied:
     """
     verb = 'create' if row is None else 'update'
@@ -76,7 +76,7 @@ def authorize_fields(conn: Connection, context: RequestContext, resource: Resour
 def create(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[Any], values: JsonObject) -> str:
     """Create a resource like a POST with these values, and return its id.
 
-    :raises InvalidInput, PolicyDenied, OverQuota: and the resource's own errors
+    :raises InvalidInput, PolicyDenied, OverQuota: and errors of the resource
     """
     parsed = resource.parse(values, 'create')
     new = {**parsed, 'project_id': parsed.get('project_id') or parsed.get('tenant_id') or context.project_id}
@@ -89,7 +89,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, resource: Reso
 
 
 def _has_parent(conn: Connection, context: RequestContext, resource: Resource[Any], values: JsonObject) -> bool:
-    """Return whether the caller sees the network or has the group of a new part; else its creation fails with 404."""
+    """Return whether the caller may use the network or group of a new resource; else ``create`` raises NotFound."""
     if 'security_group_id' in values:
         group = db.get(conn, t.security_groups, str(values['security_group_id'])[:MAX_ID])
         return group is not None and is_owner(context, group)

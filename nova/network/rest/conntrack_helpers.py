@@ -1,4 +1,4 @@
-"""Conntrack helpers of routers: protocols whose connections announce further connections, such as active FTP."""
+"""Conntrack helpers of routers, for protocols that announce further connections, such as active FTP."""
 from __future__ import annotations
 
 import uuid
@@ -25,7 +25,7 @@ MAX_HELPERS = 20                # maximum of one router
 
 
 class Helper(TypedDict):
-    """A helper as documents show it."""
+    """A helper in a document."""
 
     id: str
     helper: str
@@ -34,7 +34,7 @@ class Helper(TypedDict):
 
 
 def shown(conn: Connection, idents: list[str]) -> dict[str, list[JsonObject]]:
-    """Return {router id: its helpers as the router shows them}."""
+    """Return {router id: helpers in the document of the router}."""
     return {ident: [{name: row[name] for name in ('helper', 'protocol', 'port')} for row in rows]
             for ident, rows in db.helpers(conn, idents).items()}
 

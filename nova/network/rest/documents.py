@@ -79,7 +79,7 @@ EXTENSIONS = (
     ('standard-attr-revisions', 'Resource revision numbers'), ('standard-attr-timestamp',
                                                                'Resource timestamps'),
 )
-# collections that clients read and that are always empty -> reason for refusing a POST
+# collections that exist because clients read them, and are always empty -> reason for rejecting a POST
 EMPTY = {
     'segments': 'A network has exactly one segment, described by its provider attributes.',
     'network-segment-ranges': 'Segmentation ids of overlay networks are 1 to 65535, allocated on demand.',
@@ -91,13 +91,13 @@ EMPTY = {
 }
 
 GET_QUOTA = 'get_quota'
-# first segment of a path: rule of its GET operations
+# {first segment of a path: rule of the GET operations}
 RULES = {'availability_zones': 'get_availability_zone', 'service-providers': 'get_service_provider',
          'network-ip-availabilities': 'get_network_ip_availability'}
-# first segment of a path: rules that its GET operations check themselves
+# {first segment of a path: rules that the GET handlers check}
 CHECKED = {'quotas': (GET_QUOTA,)}
 
-# first path segments that a token without project may read
+# first segments of paths that callers may read with a token without a project
 UNSCOPED = ('extensions', 'availability_zones', 'service-providers')
 
 
@@ -141,9 +141,9 @@ _AVAILABILITIES = listing.Listing(t.networks, {
 
 
 def _availabilities(req: NetworkRequest, query: pages.Query) -> list[View]:
-    """Return the addresses of the networks selected by a query; statements are per 200 pools.
+    """Return the numbers of addresses of the networks that a query selects.
 
-    A filter ip_version selects subnets, too.
+    The filter ip_version selects the networks and also the subnets in the response.
     """
     versions = {value for name, value in query if name == 'ip_version'}
     with req.deps.api_db.reader() as conn:
@@ -175,7 +175,7 @@ def _availability(row: NetworksRow, subnets: list[SubnetsRow], used: dict[str, i
 
 
 def _usable(cidr: str) -> int:
-    """Return the number of addresses of a range without those of the network and of broadcasts (IPv4)."""
+    """Return the number of addresses of a range, without the network and broadcast addresses of IPv4."""
     network = ipaddress.ip_network(cidr)
     return network.num_addresses - (2 if network.version == 4 and network.prefixlen < 31 else 0)
 
@@ -241,7 +241,7 @@ def show_details(req: NetworkRequest, project: str) -> JsonDocument:
 
 
 def _empty(name: str) -> Callable[[NetworkRequest], JsonDocument]:
-    """Return a handler that lists nothing."""
+    """Return a handler that returns an empty list."""
     return lambda req: {_key(name): []}
 
 
@@ -270,7 +270,7 @@ REFUSED = (
 # ---- types ---------------------------------------------------------------------
 
 def selected(key: str, item: Schema) -> Document:
-    """Return a list from whose items the query may select fields."""
+    """Return the schema of a list. All fields are optional, because queries select fields."""
     return Document({key: s.array({**item, 'required': []})})
 
 
@@ -291,7 +291,7 @@ _INDEX = Document({'version': _VERSION, 'resources': s.array(s.shape(name=s.TEXT
 
 
 class _Quotas(Document):
-    """The quotas of a project, or the caller's project below the key ``tenant`` or ``project``."""
+    """The quotas of a project; or the caller's project, for the paths quotas/tenant and quotas/project."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -306,10 +306,10 @@ class _Quotas(Document):
 def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
     """Return the routes of these documents.
 
-    :param resources: {path: Resource} of the index
+    :param resources: {path: Resource} that the index lists
     """
     def index(req: NetworkRequest) -> JsonDocument:
-        # also a version document, for clients with this path in their catalog
+        # also a version document, for clients with /v2.0 in the endpoint URL
         return {'version': version(req.root_url),
                 'resources': [{'name': resource.name, 'collection': resource.plural,
                                'links': [{'rel': 'self', 'href': f'{req.root_url}/v2.0/{path}'}]}

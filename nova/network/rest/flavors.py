@@ -1,6 +1,6 @@
 """Flavors of routers, and service profiles: a flavor names profiles of the only service provider.
 
-A router may name a flavor that is enabled and has an enabled profile, so that operators can end the use of a flavor.
+New routers may use a flavor only if the flavor and one of its profiles are enabled.
 """
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: NetworkFl
 
 
 def check(conn: Connection, ident: str) -> None:
-    """Check that a new router may have a flavor. The flavor stays locked until the transaction ends.
+    """Check that a new router may use a flavor. The flavor stays locked until the transaction ends.
 
     :raises FlavorNotFound, FlavorDisabled, ServiceProfileDisabled:
     """

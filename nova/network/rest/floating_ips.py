@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from nova.network.rest.values import FloatingipValues
     from nova.network.rest.values import PortForwardingValues
 
-MAX_FORWARDINGS = 256          # maximum of one address: each is a rule that its router evaluates
-# ports of a forwarding whose two ranges differ: its router looks each port up
+MAX_FORWARDINGS = 256          # maximum of one address: each forwarding is an nft rule
+# maximum of ports of a forwarding to different port numbers: the router has a map entry for each port
 MAX_SHIFTED_PORTS = 1024
 
 
 class Forwarding(TypedDict):
-    """A port forwarding as documents show it."""
+    """A port forwarding in a document."""
 
     id: str
     protocol: str
@@ -49,7 +49,7 @@ class Forwarding(TypedDict):
 
 
 def _load_port(conn: Connection, context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    """Add the ports that the caller sees."""
+    """Add to rows the ids and details of ports that the caller sees."""
     ports = db_ports.seen(conn, context, {row['port_id'] for row in rows if row['port_id']})
     for row in rows:
         port: Mapping[str, Any] | None = ports.get(row['port_id'] or '')
@@ -121,7 +121,7 @@ def _associate(conn: Connection, context: RequestContext, row: Mapping[str, Any]
 
 def _fixed(conn: Connection, context: RequestContext, port_id: str,
            address: str | None) -> tuple[PortsRow, dict[str, str]]:
-    """Return (port, {'subnet_id', 'ip_address'}) of the caller's port for a floating address."""
+    """Lock a port of the caller; return (port, {'subnet_id', 'ip_address'} to associate with a floating address)."""
     port = db_networks.lock(conn, t.ports, port_id)
     if port is None or not r.is_owner(context, port) or not db_ports.seen(conn, context, [port_id]):
         raise exception.PortNotFound(port_id=port_id)
@@ -185,7 +185,7 @@ def delete_forwarding(conn: Connection, row: FloatingIpsRow, known: Forwarding) 
 
 def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, ident: str,
               values: dict[str, Any]) -> Forwarding:
-    """Return the values of a port forwarding, and place the floating address on the router of the port."""
+    """Return the values of a port forwarding, and associate the floating address with the port's router."""
     _port, entry = _fixed(conn, context, values['internal_port_id'], values['internal_ip_address'])
     router = _router(conn, row, values['internal_port_id'], entry)
     if row['router_id'] not in (None, router):
@@ -234,7 +234,7 @@ def _check_single(conn: Connection, row: Mapping[str, Any], made: Mapping[str, A
 
 
 def _one_port(name: str) -> Getter:
-    """Return the getter of a port, which is null if there is a range."""
+    """Return the getter of a field that is null if the forwarding has several ports."""
     return lambda row, _context: row[name] if row['ports'] == 1 else None
 
 
@@ -243,7 +243,7 @@ def _port_range(name: str) -> Getter:
 
 
 def _ports(side: str, doc: str) -> tuple[r.Field, r.Field]:
-    """Return the fields of a port and of a range of ports."""
+    """Return the fields for a single port and for a range of ports."""
     name = f'{side}_port'
     return (r.Field(name, s.NUMBER_OR_NULL, _one_port(name), f'{doc}; null: see the range.', columns=(name, 'ports'),
                     write=r.BOTH, accepts=s.nullable(_PORT)),

@@ -105,7 +105,7 @@ def create_rule(conn: Connection, deps: Deps, context: RequestContext, values: S
 
 def _checked(conn: Connection, context: RequestContext, values: Mapping[str, Any],
              ident: str | None = None) -> tuple[SecurityGroupsRow, dict[str, Any]]:
-    """Lock the group of a rule; return (group, stored form of the rule).
+    """Check a rule and lock its group; return (group, columns of the rule).
 
     :param ident: id of the rule, if it exists
     """
@@ -131,7 +131,7 @@ def _group(conn: Connection, context: RequestContext, ident: str) -> SecurityGro
 
 def update_rule(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupRulesRow,
                 values: SecurityGroupRuleValues) -> None:
-    """Change a rule, also its peers and ports, which Neutron does not change: it keeps its id in the EC2 API."""
+    """Change a rule. Unlike in Neutron, peers and ports can change, so that rules keep their ids in the EC2 API."""
     stored = {'description': values['description'] or ''} if 'description' in values else {}
     if values.keys() & set(RULE_COLUMNS):
         stored |= _checked(conn, context, {**row, **values}, row['id'])[1]
@@ -143,7 +143,7 @@ def delete_rule(conn: Connection, deps: Deps, context: RequestContext, row: Secu
 
 
 def with_protocol(column: engine.Column) -> Callable[[list[str]], engine.Condition]:
-    """Return a condition on rules for any of these protocols, in all notations."""
+    """Return a function that returns the condition on rules with any of the given protocols, in all notations."""
     def condition(values: list[str]) -> engine.Condition:
         wanted = {alias for value in values
                   for alias in (group_rules.protocol_aliases(value) if value else group_rules.ANY)}
@@ -152,7 +152,7 @@ def with_protocol(column: engine.Column) -> Callable[[list[str]], engine.Conditi
 
 
 _PORT = s.nullable(s.integer(0, 65535))
-# fields that default rules have, too
+# fields of rules and of default rules
 MATCH = (
     r.Field('direction', s.one_of('ingress', 'egress'), 'direction', 'Direction.', write='create', required=True),
     r.Field('ethertype', s.TEXT, 'ethertype', 'IPv4 or IPv6.', write='create', accepts=s.nullable(s.text(8)),

@@ -1,8 +1,8 @@
 """Networks and subnets.
 
-A flat network is part of the hosts' own routing table. Projects create flat subnets only in [network] project_ranges,
-administrators anywhere. An overlay network has a separate routing table and any addresses. Routers have their gateways
-in external networks.
+Hosts route flat networks in their main routing table. Projects create flat subnets only in [network] project_ranges;
+administrators may use other ranges. Overlay networks are isolated and may use any addresses. Gateways of routers are in
+external networks.
 """
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from nova.network.rest.values import SubnetValues
 
 IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
-VXLAN_BYTES = 50            # overhead of an encapsulated frame (RFC 7348)
+VXLAN_BYTES = 50            # bytes that VXLAN adds to a frame (RFC 7348)
 
 
 def _allow(deps: Deps, context: RequestContext, network: Mapping[str, Any], rule: str) -> None:
-    """Check that the caller may create such networks; raises PolicyDenied (project networks may not be flat)."""
+    """Check the type of a network; raises PolicyDenied (projects may not have flat networks)."""
     if not context.is_admin and network['network_type'] == db.FLAT and not deps.conf.network.project_ranges:
         raise exception.PolicyDenied(rule=rule)
 
@@ -92,7 +92,7 @@ def create_network(conn: Connection, deps: Deps, context: RequestContext, values
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
     _check_kind(deps, row, wanted)
     _check_mtu(deps, kind, values['mtu'])
-    if not row['external']:                 # the rule of router:external guards external networks
+    if not row['external']:                 # a rule for router:external protects external networks
         _allow(deps, context, row, 'create_network')
     quotas.check(conn, deps.conf, 'network', project)
     _check_default(conn, row, row['is_default'])
@@ -105,7 +105,7 @@ def create_network(conn: Connection, deps: Deps, context: RequestContext, values
 
 
 def _check_kind(deps: Deps, row: Mapping[str, Any], number: int | None) -> None:
-    """Check the combination of attributes."""
+    """Check that the attributes of a new network fit together."""
     if row['is_default'] and not row['external']:
         raise exception.InvalidInput(reason='is_default is supported only for external networks.')
     if row['external'] and row['network_type'] != db.FLAT:
@@ -156,7 +156,7 @@ def _number(conn: Connection, wanted: int | None) -> int:
 
 
 def _free_number(conn: Connection) -> int:
-    """Return an unused segmentation id. The unique key refuses the second of two concurrent choices."""
+    """Return an unused segmentation id. If two requests choose the same number, the unique key rejects one."""
     while True:
         number = random.choice(db.SEGMENTS)
         if not db.many(conn, t.segments, [number], 'number'):
@@ -208,7 +208,7 @@ def delete_network(conn: Connection, deps: Deps, context: RequestContext, row: N
     own += [floating['floating_port_id'] for floating in unused]
     if db_ports.count(conn, network_id=row['id']) > len(own):
         raise exception.NetworkInUse(network_id=row['id'])
-    for floating in unused:  # unassociated floating addresses are deleted with their network
+    for floating in unused:  # unassociated floating addresses of the network
         db_routers.remove_floating(conn, floating['id'])
     if own:
         db_ports.remove(conn, own)
@@ -321,7 +321,7 @@ def delete_subnet(conn: Connection, deps: Deps, context: RequestContext, row: Su
 
 
 def _serve_dhcp(conn: Connection, deps: Deps, network: NetworksRow, subnet: Mapping[str, Any]) -> None:
-    """Claim an address of the subnet for DHCP and DNS, equal on all hosts, or release it."""
+    """Claim the address of the DHCP and DNS servers of a subnet, which all hosts use, or release it."""
     port = next((port for port in db_ports.in_network(conn, network['id']) if port['device_owner'] == db_ports.DHCP),
                 None)
     if not subnet['enable_dhcp']:
@@ -336,14 +336,14 @@ def _serve_dhcp(conn: Connection, deps: Deps, network: NetworksRow, subnet: Mapp
     if port is None:
         _insert_port(conn, network, ident, project_id=network['project_id'], mac_address=mac, status='ACTIVE',
                      device_id='dhcp-' + network['id'], device_owner=db_ports.DHCP)
-    stored = cast('SubnetsRow', subnet)           # a new row lacks the times, which are not read
+    stored = cast('SubnetsRow', subnet)           # a new row lacks created_at and updated_at, which claim does not read
     ipam.claim(conn, network['id'], [stored], ident, [{'subnet_id': stored['id']}], deps.quarantine_cutoff, mac)
 
 
 def add_service_port(conn: Connection, deps: Deps, network: NetworksRow, subnets: list[SubnetsRow],
                      wanted: list[dict[str, str]], owner: str, device_id: str, host: str = '',
                      project_id: str = '') -> tuple[str, list[dict[str, str]]]:
-    """Add a port for the service itself and return (id, addresses); see ipam.claim."""
+    """Add a port of the network service and return (id, addresses); see ipam.claim."""
     ident = str(uuid.uuid4())
     given = ipam.claim(conn, network['id'], subnets, ident, wanted, deps.quarantine_cutoff,
                        gateways=owner == db_ports.INTERFACE, owner=owner)
@@ -388,7 +388,7 @@ def _check_range(deps: Deps, context: RequestContext, cidr: ranges.Cidr) -> None
 
 
 def _check_scope(conn: Connection, network: NetworksRow, version: int, pool: str | None) -> None:
-    """Check that a new subnet has the address scope of the network's subnets of its IP version.
+    """Check that a new subnet has the same address scope as the network's subnets of its IP version.
 
     :param pool: id of the new subnet's pool
     :raises NetworkAddressScopeAffinityError:
@@ -425,7 +425,7 @@ def _pools(cidr: ranges.Cidr, row: Mapping[str, Any], pools: list[dict[str, str]
         return ipam.default_pools(cidr, gateway)
     spans: list[tuple[Any, Any]] = sorted(
         ((ipaddress.ip_address(pool['start']), ipaddress.ip_address(pool['end'])) for pool in pools),
-        key=lambda span: [(each.version, int(each)) for each in span])        # versions are checked below
+        key=lambda span: [(each.version, int(each)) for each in span])        # the loop rejects other IP versions
     previous = cidr.network_address
     for start, end in spans:
         if {start.version, end.version} != {cidr.version} or start > end or start <= previous or (

@@ -8,7 +8,7 @@ from nova.network.rest import faults
 from nova.web import openapi
 from nova.web.routes import Route
 
-VERSION = 1              # minor version of the rows: the API has extensions instead of microversions
+VERSION = 1              # minor version of the resources: this API has no microversions
 _REVISION = 'revision'
 
 

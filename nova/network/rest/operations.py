@@ -44,17 +44,17 @@ if typing.TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 _Shown = tuple[str | None, collections.abc.Hashable]           # see Resource.server_view
-MAX_BULK = 100              # resources created by one request
+MAX_BULK = 100              # maximum of resources that one request creates
 _TAGS = schemas.TypeValidator(schemas.TAGS)
 _TAGS_ANSWER = Document({'tags': schemas.TEXTS})
 
 
 class WrappedBody:
-    """A body with the resource's name as its only key, and the attributes below it.
+    """A body with one key, the resource's name, with the attributes as its value.
 
     :param name: name of the resource
     :param attributes: schema of the attributes
-    :param many: key of a list of objects for bulk creation; None: single only
+    :param many: key of a list of objects for bulk creation; None: no bulk creation
     """
 
     def __init__(self, name: str, attributes: Schema, many: str | None = None) -> None:
@@ -68,7 +68,7 @@ class WrappedBody:
         return {'anyOf': [one, closed(self.many, **{self.many: several})]}
 
     def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> JsonObject:
-        """Return the value below the name. Its attributes are checked with the present values.
+        """Return the object with the attributes. The handlers check the attributes later, with the row.
 
         :raises BadRequest: the value is not an object
         """
@@ -118,11 +118,11 @@ def index(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
 
 
 def _condition(resource: Resource[R], req: NetworkRequest) -> Condition:
-    """Return the condition on rows that the caller sees, with the fields of the filters and of the order.
+    """Return the condition that restricts a list to rows with fields that the caller may filter and sort by.
 
-    A filter on a hidden field would reveal its value.
+    A filter on a hidden field would reveal the value of the field.
 
-    :raises BadRequest: the caller may not read one of these fields
+    :raises BadRequest: the caller may read such a field in no row
     """
     rules, condition = resource.read_rules, resource.visible(req.context)
     for name in {value if key == 'sort_key' else key for key, value in req.query} & rules.keys():
@@ -147,7 +147,7 @@ def create(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
 
     def make(conn: Connection) -> tuple[list[View], list[str]]:
         found = []
-        for each in several or [req.body]:                  # all or none are created
+        for each in several or [req.body]:                  # one transaction creates all
             values = {name: value for name, value in each.items() if name != 'tags' or not resource.tagged}
             wanted = _check_tags(each['tags']) if len(values) < len(each) else None
             ident = calls.create(conn, req.deps, req.context, resource, values)
@@ -204,7 +204,7 @@ def delete(resource: Resource[R], req: NetworkRequest, id: str) -> None:
 
 def act(resource: Resource[R], function: collections.abc.Callable[..., JsonDocument | None], reads: bool,
         req: NetworkRequest, id: str, **parts: str) -> JsonDocument | None:
-    """Handle a resource-specific operation, whose rule is the first one of its route."""
+    """Handle a resource-specific operation. The first rule of its route guards the operation."""
     assert req.route is not None                      # a routed request
     rule = req.route.checks[0]
 
@@ -233,7 +233,7 @@ def _check_tags(values: Json) -> list[str]:
 
 
 def rule_of_tags(resource: Resource[R], verb: str) -> str:
-    """Return the rule of the tags of a resource; those of resources without such a rule follow the resource."""
+    """Return the rule of the tags of a resource: by default, the rule that reads or updates the resource."""
     rule = f'{verb}_{resource.name}:tags'
     return rule if rule in policies.NETWORK.guards else f'{"get" if verb == "get" else "update"}_{resource.name}'
 
@@ -242,9 +242,9 @@ _VERBS = {'GET': 'get', 'POST': 'create', 'PUT': 'update', 'DELETE': 'delete'}
 
 
 def _tagged(conn: Connection, resource: Resource[R], req: NetworkRequest, ident: str) -> R:
-    """Return a row whose tags the caller may read, or change."""
+    """Return a row, and check that the caller may read or change the row's tags."""
     row = calls.get_visible(conn, req.context, resource, ident)
-    view = row if req.method != 'GET' else resource.documents(conn, req.context, [row])[0]    # knows shares
+    view = row if req.method != 'GET' else resource.documents(conn, req.context, [row])[0]    # the view has ``shared``
     calls.authorize(conn, req.context, resource, rule_of_tags(resource, _VERBS[req.method]), view)
     return row
 
@@ -293,7 +293,7 @@ def _shown(conn: Connection, resource: Resource[R], row: R) -> _Shown:
 
 
 def _showing(conn: Connection, shown: set[_Shown]) -> list[str]:
-    """Return the uuids of the servers that show the rows among their addresses."""
+    """Return the uuids of the servers that show an address of these ports."""
     idents = {ident for ident, _what in shown if ident is not None}
     return servers.of_ports(conn, idents) if idents else []
 
@@ -309,7 +309,7 @@ def _refresh(resource: Resource[R], req: NetworkRequest, showing: collections.ab
 
 
 def refresh(req: NetworkRequest, what: str) -> None:
-    """Notify the network service. Hosts without the notification find the change with their next report."""
+    """Notify the network service. Hosts that miss the notification find the change with their next report."""
     if req.deps.network_rpc is None:
         return
     try:
@@ -318,7 +318,7 @@ def refresh(req: NetworkRequest, what: str) -> None:
         LOG.warning('Cannot notify the network service of a changed %s: %s', what, error)
 
 
-# operations below a resource that are resources themselves: their path, and their name in rules
+# paths of resources below a resource; the group is the name of the resource in rules
 _BELOW = re.compile('(port_forwarding|service_profile|conntrack_helper|[a-z_]+_rule)s(/.*)?')
 _READS = {'l3-agents': 'get_l3-agents'}
 
@@ -361,7 +361,7 @@ def routes(resource: Resource[R]) -> collections.abc.Iterator[Route]:
                     answer=action.answer or (selected if action.method == 'PUT' else None),
                     body=UncheckedBody(action.body) if action.body is not None else None,
                     name=f'{action.path.partition("/")[0].replace("-", "_")}_{name}')
-    # clients expect tags below the plural, independent of the resource's path
+    # clients expect tags below /PLURAL/ID, even if the resource has another path
     for path in dict.fromkeys((f'{one}/tags', f'/{resource.plural}/{{id}}/tags' if resource.at else f'{one}/tags')
                               ) if resource.tagged else ():
         read, change, remove = (rule_of_tags(resource, verb) for verb in ('get', 'update', 'delete'))

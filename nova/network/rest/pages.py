@@ -24,9 +24,9 @@ def fields(query: Query, views: list[View]) -> list[View]:
 def links(url: str, query: Query, page: Page, number: int) -> list[dict[str, str]]:
     """Return the links to the next and the previous page.
 
-    As in the reference, a page whose size the client chose has a link in the direction that the client came from.
+    As in Neutron, a page has a link back if the client chose its size.
 
-    :param number: how many of the page's rows the answer has
+    :param number: number of the page's rows in the response
     """
     rest = [(name, value) for name, value in query if name not in ('marker', 'page_reverse')]
 

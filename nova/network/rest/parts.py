@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Kept(TypedDict):
-    """Columns of every table of parts."""
+    """Columns that each table of parts has."""
 
     id: str
 
@@ -35,7 +35,7 @@ P = TypeVar('P', bound=Kept)            # the row type of a part
 
 @dataclasses.dataclass(frozen=True)
 class Parts(Rows, Generic[R, P, V]):
-    """A kind of parts of a row.
+    """Operations on resources (parts) below a row.
 
     read     function(conn, row) -> parts
     lock     function(conn, row) -> locked row
@@ -43,7 +43,7 @@ class Parts(Rows, Generic[R, P, V]):
     update   function(conn, context, row, part, values) -> changed part
     delete   function(conn, row, part)
     missing  function(row, id) -> the error for a missing part
-    ignored  attributes of requests without effect
+    ignored  attributes of requests that have no effect
     """
 
     read: Callable[[Connection, R], Sequence[P]]
@@ -91,7 +91,7 @@ class Parts(Rows, Generic[R, P, V]):
         self.delete(conn, row, self._one(conn, row, part))
 
     def actions(self) -> tuple[Action, ...]:
-        """Return the operations on these parts, for the resource above them."""
+        """Return the operations on these parts, for ``actions`` of the resource above them."""
         one, answer = self.plural + '/{part}', Answer(self)
 
         def body(write: str) -> Schema:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow
 
 Target = dict[str, str | None]
-# attributes of a resource that the documented rules compare, besides those of its network
+# attributes of a resource that default rules compare, without the attributes of the resource's network
 COMPARED = ('project_id', 'shared', 'router:external', 'device_owner', 'target_tenant')
 _NETWORK_OWNER = 'network:project_id'
 _COLUMNS = {'provider:network_type': 'network_type', 'provider:physical_network': 'physical_network',
-            'binding:host_id': 'host', 'object_id': 'network_id'}      # attribute: column of another name
+            'binding:host_id': 'host', 'object_id': 'network_id'}      # {attribute: its column, if the names differ}
 
 
 @functools.cache
@@ -31,7 +31,7 @@ def _defaults() -> policy.Policy:
 
 
 def target(values: Mapping[str, Any], **more: str | None) -> Target:
-    """Return the attributes of a resource under the names that rules have for them.
+    """Return the attributes of a resource by the names that rules use.
 
     :param values: view, row or new values of the resource
     :param more: attributes that replace these
@@ -61,7 +61,7 @@ def target_of(context: RequestContext, rule: str, values: Mapping[str, Any]) -> 
 def allows(context: RequestContext, rule: str, where: Target) -> bool:
     """Return whether a rule allows the caller to use a resource.
 
-    Callers inside this deployment, such as the compute API, have no rules of this API: its defaults apply to them.
+    The contexts of callers inside this deployment have no policy of this API, so the default rules apply.
 
     :param where: see ``target``
     """
@@ -83,10 +83,10 @@ def authorize(context: RequestContext, rule: str, where: Target) -> None:
 
 
 def authorize_project(context: RequestContext, rule: str, project: str) -> None:
-    """Check a rule for something of a project.
+    """Check a rule for a resource of a project.
 
-    :raises NotFound: the rule does not allow the caller to use it, and it is another project
-    :raises PolicyDenied: it is the caller's project
+    :raises NotFound: the rule denies access to another project
+    :raises PolicyDenied: the rule denies access to the caller's project
     """
     if not allows(context, rule, target({'project_id': project})):
         raise exception.PolicyDenied(rule=rule) if project == context.project_id else exception.NotFound()
@@ -107,7 +107,7 @@ def _is_open(context: RequestContext, rule: str, where: Target) -> bool:
 
 
 def _of_networks(conn: Connection, context: RequestContext, idents: Iterable[str]) -> dict[str, Target]:
-    """Return {network id: attributes of its ports and subnets}."""
+    """Return {network id: attributes that rules of its ports and subnets compare}."""
     rows = db.many(conn, t.networks, list(dict.fromkeys(idents)))
     shared = db.shared_among(conn, [row['id'] for row in rows], context.project_id)
     return {row['id']: attributes_of_network(row, row['shared'] or row['id'] in shared) for row in rows}
@@ -116,7 +116,7 @@ def _of_networks(conn: Connection, context: RequestContext, idents: Iterable[str
 def attributes_of_network(network: NetworksRow, is_shared: bool) -> Target:
     """Return the attributes of a network that rules of its ports and subnets compare.
 
-    :param is_shared: whether it is shared with the caller's project
+    :param is_shared: whether the network is shared with the caller's project
     """
     return {_NETWORK_OWNER: network['project_id'], 'shared': str(is_shared),
             'router:external': str(network['external'])}
@@ -126,10 +126,10 @@ def readable(conn: Connection, context: RequestContext, rule: str, views: Sequen
              of_network: bool) -> list[bool]:
     """Return for each view whether a rule allows the caller to read it.
 
-    :param of_network: whether these are parts of networks, whose owner the rule may name
+    :param of_network: whether the views are ports or subnets; the rule may compare the owner of their network
     """
     more = further(context, rule)
-    names = [name for name in COMPARED if views and name in views[0]]           # of all views
+    names = [name for name in COMPARED if views and name in views[0]]           # all views have the same fields
     owners: list[tuple[Any, ...]] = [tuple([view[name] for name in names]) for view in views]
     if more:
         owners = [(*owner, *(_key(view.get(name)) for name in more)) for owner, view in zip(owners, views)]

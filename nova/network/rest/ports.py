@@ -121,7 +121,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow) -> None:
     row = PORTS.locked(conn, row['id'])
-    if row['device_owner'] == db.INTERFACE and not r.is_owner(context, row):       # by the network's owner
+    if row['device_owner'] == db.INTERFACE and not r.is_owner(context, row):       # the caller owns the network
         return db.remove_from_router(conn, row)
     if row['device_owner'].startswith('network:'):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
@@ -129,7 +129,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow)
     for trunk in db_trunks.of_ports(conn, [row['id']]).values():
         raise faults.PortInUseAsTrunkParent(port_id=row['id'], trunk_id=trunk['id'])
     if row['device_id']:
-        # a server's filters are removed with its device
+        # the server must be detached first, because filters are removed with its device
         raise exception.PortInUse(port_id=row['id'])
     db.remove(conn, [row['id']])
 
@@ -162,8 +162,8 @@ def _security(conn: Connection, network: NetworksRow, values: Mapping[str, Any])
 
 def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
                       wanted: list[dict[str, str]]) -> None:
-    """Keep unchanged addresses, release the others and claim new ones."""
-    db.lock_many(conn, [row['id']])                         # lock order: ports before subnets, as in allocation
+    """Keep the requested addresses that the port has, release its other addresses and claim new ones."""
+    db.lock_many(conn, [row['id']])                         # lock order as in Allocation: ports, subnets
     network, subnets = db_networks.usable(
         conn, nova_context.ALL_PROJECTS, [row['network_id']], lock=True)[row['network_id']]
     have = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
@@ -198,7 +198,7 @@ def _stays(subnets: list[SubnetsRow], wanted: dict[str, str], have: list[dict[st
 
 
 def _groups(conn: Connection, project: str, wanted: list[str] | None) -> list[str]:
-    """Return the ids of own or shared groups in a request; the default group for None."""
+    """Check and return the ids of the groups in a request; return the default group for None."""
     if wanted is None:
         return [db_groups.ensure_default(conn, project)]
     known = {row['id'] for row in db_groups.of_project(conn, project)} if wanted else set()

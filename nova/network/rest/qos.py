@@ -2,7 +2,7 @@
 
 Packet rate limits are refused.
 
-Administrators create policies; projects assign their own and shared ones to ports and networks.
+Administrators create policies. Projects assign policies, their own or shared, to ports and networks.
 """
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
 OTHER = 'packet_rate_limit'
 MAX_POLICIES = 1000             # maximum of a project
-MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel computes rate and burst in nanoseconds, in 64 bits
+MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel's calculation in nanoseconds must fit into 64 bits
 MAX_KPPS = 1_000_000
 
 
 class Limit(TypedDict):
-    """A bandwidth limit as documents show it."""
+    """A bandwidth limit in a document."""
 
     id: str
     policy_id: str
@@ -87,7 +87,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: QosPolici
 
 
 def chosen(conn: Connection, context: RequestContext, known: str | None, wanted: str | None) -> str | None:
-    """Check and return the policy id for a port or network.
+    """Check the requested policy of a port or network, and return its id.
 
     :param known: current policy
     :raises QosPolicyNotFound: the policy is not visible to the caller
@@ -96,7 +96,7 @@ def chosen(conn: Connection, context: RequestContext, known: str | None, wanted:
     if wanted == known:
         return known
     if wanted:
-        db_networks.lock(conn, t.qos_policies, wanted)           # before the check whether it is shared
+        db_networks.lock(conn, t.qos_policies, wanted)           # before the check of RBAC policies
     for ident in filter(None, (wanted, known)):
         if db_networks.seen(conn, t.qos_policies, db.visible(context), ident) is None:
             if ident == known:
@@ -289,7 +289,7 @@ def _refused(conn: Connection, deps: Deps, context: RequestContext, row: QosPoli
 
 
 def rule_types(req: NetworkRequest) -> JsonDocument:
-    """List the types that hosts enforce; with all_rules also those that are refused."""
+    """List the rule types that hosts enforce; with all_rules, also the rejected types."""
     kinds = [KIND, MARKING, *MINIMUMS, *([OTHER] if ('all_rules', 'true') in [
         (key, value.lower()) for key, value in req.query] else ())]
     return {'rule_types': pages.fields(req.query, [{'type': kind} for kind in kinds])}

@@ -1,4 +1,4 @@
-"""Network quotas in the Network API."""
+"""Quotas in the Networking API."""
 from __future__ import annotations
 
 from oslo_config import cfg
@@ -26,7 +26,7 @@ def limits(conf: cfg.ConfigOpts, own: dict[str, int] | None = None) -> dict[str,
 
 
 def check(conn: Connection, conf: cfg.ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
-    """Check the quota; the project's other requests wait until the transaction ends.
+    """Check the quota. Other requests of the project wait until the transaction ends.
 
     :raises OverQuota:
     """
@@ -43,9 +43,9 @@ def details(conn: Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str
 
 
 def options(body: JsonObject) -> bool:
-    """Remove check_limit and force from a request; return whether limits are checked against the usage.
+    """Remove check_limit and force from a request; return the value of check_limit.
 
-    The usage is checked only if check_limit is true (extension quota-check-limit). ``force`` has no effect.
+    If check_limit is true, limits below the usage are rejected (extension quota-check-limit). ``force`` has no effect.
 
     :raises InvalidInput: a value is not a boolean
     """
@@ -54,9 +54,9 @@ def options(body: JsonObject) -> bool:
 
 
 def replace(conn: Connection, project_id: str, wanted: dict[str, int], check_usage: bool) -> None:
-    """Set all limits of a project, or none.
+    """Set limits of a project: all or, after an error, none.
 
-    :param check_usage: refuse a limit below the usage
+    :param check_usage: reject a limit below the usage
     :raises BadRequest:
     """
     db_quotas.lock(conn, project_id)

@@ -1,4 +1,4 @@
-"""Requests to the Networking API, and what their handlers need."""
+"""Requests to the Networking API, and dependencies of their handlers."""
 from __future__ import annotations
 
 import dataclasses
@@ -29,8 +29,8 @@ class Deps:
     """Dependencies of the operations.
 
     api_db       the API database
-    network_rpc  to notify the network service of filter changes; None: no notification
-    servers      to notify hosts of changed addresses; None: no notification
+    network_rpc  client to notify the network service of filter changes; None: no notification
+    servers      Servers, to notify hosts of changed addresses; None: no notification
     rules        policy.Policy of the API; None for callers other than the API
     """
 
@@ -42,7 +42,7 @@ class Deps:
 
     @property
     def quarantine_cutoff(self) -> datetime.datetime:
-        """Time before which an address must have been released to be given out again."""
+        """Only addresses released before this time can be assigned again."""
         return ipam.quarantine_cutoff(self.conf.network.dhcp_lease_time)
 
 
@@ -50,7 +50,7 @@ class NetworkRequest(BaseRequest):
     """Request to a handler.
 
     query   [(name, value)]
-    body    value below the name of the resource
+    body    object with the attributes of the resource
     """
 
     __slots__ = ('deps',)

@@ -1,6 +1,7 @@
-"""Resources of the Networking API: a row for each field.
+"""Resources of the Networking API: a Field for each field.
 
-A row has the type, column, rules, filter and description of a field, and what requests accept (nova/web/resource.py).
+A Field has the type, column, rules, filter and description of a field, and the values that requests set
+(nova/web/resource.py).
 """
 from __future__ import annotations
 
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
 
 View = dict[str, Any]                     # a resource as clients read it
 Load = Callable[['Connection', 'RequestContext', list[dict[str, Any]]], None]
-BOTH = 'create update'                    # requests
-_COMPARED = frozenset(('id', 'network_id', *permissions.COMPARED))       # fields of every list, for rules
-_MAX_VIEWS = 100                          # compiled selections of fields
+BOTH = 'create update'                    # requests that write a field
+_COMPARED = frozenset(('id', 'network_id', *permissions.COMPARED))       # lists read these fields for rules
+_MAX_VIEWS = 100                          # maximum of compiled selections of fields
 
 
 class Owned(TypedDict):
@@ -50,7 +51,7 @@ class Owned(TypedDict):
 
 
 class Stored(TypedDict):
-    """Columns of every table of resources."""
+    """Columns that each table of resources has."""
 
     id: str
     revision: int
@@ -75,14 +76,14 @@ else:
 class Field(resource.Field):
     """A field.
 
-    default   value of a create without it
-    guarded   a rule guards writing it: create_RESOURCE:NAME or update_RESOURCE:NAME
-    parts     keys of the value, or of its items, that have rules of their own: create_RESOURCE:NAME:KEY
-    checked   such keys whose rules the resource checks itself
-    load      adds what ``get`` reads to rows
+    default   value for create requests without the field
+    guarded   whether requests with the field need the rule create_RESOURCE:NAME or update_RESOURCE:NAME
+    parts     keys of the value, or of its items, with a separate rule create_RESOURCE:NAME:KEY
+    checked   further such keys; functions of the resource check their rules
+    load      function(conn, context, rows) that adds the column that ``get`` reads
     lists     function(conn, ids of rows) -> {id: the list that ``get`` reads}; empty lists may be missing
-    where     function(values of a filter) -> condition, instead of the column
-    listed    lists can be filtered by it
+    where     function(values of a filter) -> condition; None: the filter compares the column
+    listed    whether lists have a filter for the field
     """
 
     default: object = None
@@ -96,13 +97,13 @@ class Field(resource.Field):
 
     @functools.cached_property
     def check(self) -> s.TypeValidator:
-        """Return the function that checks and converts a value of a request."""
+        """Return the validator of the field's values in requests."""
         return s.TypeValidator(self.accepts if self.accepts is not None else resource.schema_of(self.type, 0))
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows(resource.Resource):
-    """Fields whose values requests may set."""
+    """A table, and fields that requests may set."""
 
     table: Table[Any]
     fields: tuple[Field, ...]
@@ -135,9 +136,10 @@ class Rows(resource.Resource):
         return {**{name: field.default for name, field in known.items() if write in field.write}, **found}
 
     def restricted(self, given: Mapping[str, Json], values: Mapping[str, Any], write: str) -> Iterator[str]:
-        """Yield the names of attributes, and of their parts, whose rules a request needs.
+        """Yield the names of attributes, and of their parts, with rules that a request must pass.
 
-        A default is harmless in a create; in an update it could remove an administrator's setting.
+        Creation with the default value needs no rule. An update could replace an administrator's setting by the
+        default.
 
         :param given: attributes of the request
         :param values: their parsed values
@@ -151,14 +153,14 @@ class Rows(resource.Resource):
             yield from (f'{name}:{part}' for part in field.parts if any(part in each for each in parts))
 
     def rules_of(self, write: str) -> Iterator[str]:
-        """Yield the rules of all attributes, and parts, that rules guard."""
+        """Yield all rules of the guarded attributes and of their parts."""
         for name, field in self.attributes.items():
             if field.guarded and write in field.write:
                 for part in (name, *(f'{name}:{each}' for each in (*field.parts, *field.checked))):
                     yield f'{write}_{self.name}:{part}'
 
     def different(self, view: Mapping[str, Any], values: JsonObject) -> JsonObject:
-        """Return the changed values of an update, with related attributes. Unchanged values have no effect.
+        """Return the changed values of an update, with related attributes (_TOGETHER). Unchanged values are ignored.
 
         :param view: the resource as the caller reads it
         """
@@ -171,7 +173,7 @@ class Rows(resource.Resource):
         return found
 
     def stored(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {column: value} of the values of fields that are columns; None is left out."""
+        """Return {column: value} of the fields that are stored in a column, without None."""
         columns = self.table.c
         return {field.source: values[name] for name, field in self.attributes.items()
                 if values.get(name) is not None and field.source in columns}
@@ -194,10 +196,10 @@ _TOGETHER = ({'port_id', 'fixed_ip_address'}, {'internal_port_id', 'internal_ip_
 class Action:
     """An operation on one resource.
 
-    path      below the resource
+    path      path below the path of the resource
     function  function(conn, deps, context, row, body, **parts) -> document or None
     body      schema of the body
-    answer    None: the answer of a change is the resource
+    answer    document of the response; None: PUT returns the resource
     """
 
     method: str
@@ -216,12 +218,12 @@ class Resource(Rows, Generic[R, V]):
     create, delete   function(conn, deps, context, values | row); create returns the id
     update    function(conn, deps, context, row, values); None: the values are stored
     missing   function(id) -> the error for a missing row
-    prepare   function(conn, context): called in a transaction before a list
+    prepare   function(conn, context): called in a separate transaction before a list
     actions   other operations
     server_view   function(conn, row) -> (port id or None, data of the row that the port's server shows)
-    at        path; '': the plural
-    of_network   whether the rows are parts of networks, whose owner the rules may name
-    unchangeable   whether every update is refused, so that no rule guards it
+    at        path; '': the plural of the name
+    of_network   whether the rows are ports or subnets; rules may compare the owner of their network
+    unchangeable   whether every update is rejected, so that updates have no rule
     """
 
     visible: Callable[[RequestContext], Condition]
@@ -246,7 +248,7 @@ class Resource(Rows, Generic[R, V]):
 
     @functools.cached_property
     def read_rules(self) -> dict[str, str]:
-        """Return {restricted field: rule that guards reading it}."""
+        """Return {restricted field: rule that is needed to read the field}."""
         return {field.name: field.rule for field in self.fields if field.rule}
 
     @functools.cached_property
@@ -267,7 +269,7 @@ class Resource(Rows, Generic[R, V]):
 
     @functools.cached_property
     def query(self) -> params.Pairs:
-        """Return the parameters of a list."""
+        """Return the query parameters of a list."""
         listing = self.listing
         names = dict.fromkeys((*listing.columns, *listing.constants, *listing.special))
         if listing.shares:
@@ -277,9 +279,9 @@ class Resource(Rows, Generic[R, V]):
     # ---- rows
 
     def get(self, conn: Connection, ident: str) -> R:
-        """Return a row, which another request may have deleted.
+        """Return a row.
 
-        :raises NotFound: the error of ``missing``
+        :raises NotFound: there is no such row; the error is ``missing(ident)``
         """
         return found(db.get(conn, self.table, ident), self.missing(ident))
 
@@ -294,7 +296,7 @@ class Resource(Rows, Generic[R, V]):
         return {}
 
     def selection(self, names: frozenset[str]) -> resource.View:
-        """Return the view with these fields; empty: all."""
+        """Return the view with the fields ``names``; empty: all fields."""
         if not names:
             return self.view('show')
         found = self._selections.get(names)
@@ -309,7 +311,7 @@ class Resource(Rows, Generic[R, V]):
                   names: frozenset[str] = frozenset()) -> list[View]:
         """Return the documents of rows, with the fields that the caller may read.
 
-        :param names: fields; empty: all
+        :param names: fields; empty: all fields
         """
         view = self.selection(names)
         projects = {row['project_id'] for row in rows} if view.checks else ()
@@ -330,13 +332,13 @@ class Resource(Rows, Generic[R, V]):
         return [builds[row['project_id']](row, context) for row in loaded]
 
     def narrowed(self, context: RequestContext, named: set[str]) -> frozenset[str]:
-        """Return the fields that a list with these fields needs, to which rules add some; empty: all."""
+        """Return the fields to read for a list of ``named`` fields, with fields for rules; empty: all fields."""
         if not named or permissions.further(context, f'get_{self.name}'):
             return frozenset()
         return frozenset(named & {field.name for field in self.fields} | _COMPARED)
 
     def columns(self, names: frozenset[str]) -> list[str] | None:
-        """Return the columns that documents with these fields need; None: whole rows."""
+        """Return the columns that documents with these fields need; None: all columns."""
         found, known = {'id'}, {*self.table.c.keys()}
         for field in self.selection(names).rows if names else ():
             if field.columns:
@@ -349,7 +351,7 @@ class Resource(Rows, Generic[R, V]):
 
 
 def load_shared(conn: Connection, context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    """Add whether rows are shared with the caller's project."""
+    """Add ``is_shared`` to rows: whether the row is shared with the caller's project."""
     known = db.shared_among(conn, [row['id'] for row in rows], context.project_id)
     for row in rows:
         row['is_shared'] = bool(row.get('shared')) or row['id'] in known
@@ -361,7 +363,7 @@ def moment(name: str, doc: str, listed: bool) -> Field:
 
 
 def zones(table: Table[Any]) -> tuple[Field, Field]:
-    """Return the fields of availability zones. There is one zone."""
+    """Return the fields of availability zones. The only zone is nova."""
     return (Field('availability_zones', s.TEXTS, Constant(['nova']), 'Availability zones.'),
             Field('availability_zone_hints', s.TEXTS, lambda row, context: row['zone_hints'] or [],
                   'Requested availability zones.', column='zone_hints', columns=('zone_hints',), write=BOTH,

@@ -1,6 +1,6 @@
 """Types of the Networking API: JSON Schemas of attributes in requests and of fields in responses.
 
-The description of a type in requests is the reason in the error message of a refused value.
+The error message for an invalid attribute contains the description of its type.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nova.web.resource import shape as shape
 MAX_ITEMS = 100
 MAC = re.compile('[0-9a-f]{2}(:[0-9a-f]{2}){5}')
 DEVICE_OWNERS = ('network:', 'compute:', 'baremetal:', 'trunk:')
-UNSET = object()           # default of an attribute if absence differs from null
+UNSET = object()           # default of an attribute if a missing value differs from null
 
 
 class TypeValidator:
@@ -34,7 +34,7 @@ class TypeValidator:
         self._type, self._validator = type_, json_schema.Validator(type_)
 
     def __call__(self, name: str, value: Any) -> Any:
-        """Return a value in stored form.
+        """Check a value, and return the value to store.
 
         :param name: attribute, for the error message
         :raises InvalidInput:
@@ -55,7 +55,7 @@ def _sentence(schema: Schema) -> str:
 
 
 def _parsed(schema: Schema, parse: Callable[[Any], Any]) -> Converted:
-    """Return a type whose values ``parse`` converts; it raises ValueError for invalid ones."""
+    """Return a type with ``parse`` as converter of values; ``parse`` raises ValueError for invalid values."""
     def convert(name: str, value: Any) -> Any:
         try:
             return parse(value)
@@ -101,7 +101,7 @@ def one_of(*values: Json) -> Schema:
 
 
 def refused(reason: str) -> Schema:
-    """Return a type that accepts null only."""
+    """Return a type that accepts only null."""
     return {'type': 'null', 'description': reason}
 
 
@@ -134,7 +134,7 @@ _HOSTS_6 = [ipaddress.ip_network(each) for each in ('2000::/3', 'fc00::/7')]
 
 
 def _host_range(name: str, value: str) -> str:
-    """Convert an address that a host may have, or a range of them."""
+    """Check and convert a host address, or a range of host addresses."""
     if '/' not in value:
         address = ipaddress.ip_address(NETWORK_ADDRESS.convert(name, value))
         if (address.is_multicast or address.is_link_local or address.is_loopback or address.is_unspecified
@@ -153,7 +153,7 @@ def _host_range(name: str, value: str) -> str:
 
 
 def _domain(name: str, value: str) -> str:
-    """Convert a fully qualified domain that ends with a dot, or ''."""
+    """Check and convert a fully qualified domain that ends with a dot, or ''."""
     value = value.lower()
     if value and not (value.endswith('.') and host_state.DOMAIN.fullmatch(value[:-1])):
         _refuse(f"{name}: '{value[:60]}' is not a FQDN: labels of letters, digits and hyphens are expected, with a dot "
@@ -162,7 +162,7 @@ def _domain(name: str, value: str) -> str:
 
 
 def _service_types(name: str, value: list[str]) -> list[str]:
-    """Convert the device_owners that a subnet is restricted to."""
+    """Check the device_owners of the ports that may use a subnet."""
     for each in value:
         if not each.startswith(DEVICE_OWNERS):
             _refuse(f"{name}: '{each[:60]}' is not a device_owner. It must begin with one of "
@@ -178,7 +178,7 @@ def _mac(value: str) -> str:
 
 
 def _protocol(name: str, value: int | str | float) -> str:
-    """Convert a protocol's name or number; the rule's check interprets it."""
+    """Convert the name or number of a protocol to text; group_rules.check_rule interprets it."""
     if isinstance(value, float):
         _refuse(f'{name}: a name or number of a protocol is expected.')
     if str(value) in group_rules.NOT_GIVEN:
@@ -186,7 +186,7 @@ def _protocol(name: str, value: int | str | float) -> str:
     return str(value)
 
 
-# options that select what a guest boots, or its servers
+# DHCP options for boot and servers that ports may set by name
 DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
                 'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
 _OPTION = '|'.join((*DHCP_OPTIONS, '[1-9][0-9]?', '1[0-9][0-9]', '2[0-4][0-9]', '25[0-4]'))
@@ -208,7 +208,7 @@ DHCP_VALUE: Schema = {
     'description': 'printable ASCII without quotation marks, and without a space at an end,'}
 MAC_ADDRESS = _parsed(text(17, 'a unicast MAC address'), _mac)
 SERVICE_TYPES = Converted(items(text(), 20), _service_types)
-ZONE_HINTS = _distinct(one_of('nova'), 10)          # there is one zone
+ZONE_HINTS = _distinct(one_of('nova'), 10)          # the only zone is nova
 PROTOCOL = Converted({**text(40, 'a name or number of a protocol'), 'type': ['string', 'integer']}, _protocol)
 IP_VERSION = integer(4, 6)
 OPTION_VERSION = _parsed({**IP_VERSION, 'enum': [*host_state.OPTION_VERSIONS, *map(str, host_state.OPTION_VERSIONS)],

@@ -1,4 +1,4 @@
-"""Notify hosts of servers with changed addresses, because a server shows the addresses that its host read last."""
+"""Notify hosts of servers with changed addresses: the compute API shows the addresses that a host read last."""
 from __future__ import annotations
 
 import logging
@@ -41,7 +41,7 @@ class Servers:
         self._cells = cells
 
     def changed(self, ctx: nova_context.RequestContext, uuids: list[str]) -> None:
-        """Notify the hosts of these servers to read their ports again. A later notification makes up for a lost one."""
+        """Notify the hosts of these servers to read their ports again. Lost notifications are not repeated."""
         for cell, rows in self._cells.read(lambda conn: instances.get_many(conn, uuids))[0]:
             for row in rows.values():
                 if row['host']:                              # during a cross-cell migration a server is in two cells

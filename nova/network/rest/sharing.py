@@ -37,7 +37,7 @@ class Kind(NamedTuple):
     """A kind of shared object.
 
     resource  resource of the objects
-    users     function(connection, id) -> projects that use it; None: a policy can be removed while it is used
+    users     function(connection, id) -> projects that use the object; None: policies can be removed anyway
     """
 
     resource: r.Resource[Any]
@@ -113,7 +113,7 @@ def _check_unused(conn: Connection, row: NetworkSharesRow) -> None:
 
 
 def _end(conn: Connection, row: NetworkSharesRow) -> None:
-    """Remove the ports of projects that no policy of the network permits any more (db_ports.evict)."""
+    """Remove the ports of projects that may not use the network any more (db_ports.evict)."""
     network = db_networks.get(conn, t.networks, row['network_id']) if row['object_type'] == 'network' else None
     if network is not None and not network['shared']:
         db_ports.evict(conn, network['id'], network['project_id'])

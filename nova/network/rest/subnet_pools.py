@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LENGTHS = ('min_prefixlen', 'default_prefixlen', 'max_prefixlen')
 SHORTEST = {4: 8, 6: 64}            # default of min_prefixlen (Networking API reference)
-COUNTED_AS = {4: 32, 6: 64}         # default_quota counts ranges of this length
+COUNTED_AS = {4: 32, 6: 64}         # default_quota counts ranges of this prefix length
 PREFIX_DELEGATION = 'prefix_delegation'     # the API's id for prefix delegation
 
 
@@ -79,7 +79,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoo
 
 
 def _check_scope(conn: Connection, context: RequestContext, row: SubnetPoolsRow, changed: Mapping[str, Any]) -> None:
-    """Check the scope of a changed pool. The pool's owner may have lost sight of a scope that stays."""
+    """Check the scope of a changed pool. An unchanged scope may be invisible to the caller."""
     ident = changed['address_scope_id']
     if ident is not None and ident != row['address_scope_id']:
         address_scopes.check_pool(conn, context, ident, changed)
@@ -135,7 +135,7 @@ def _of(row: Mapping[str, Any]) -> list[ranges.Cidr]:
 
 
 def _prefixes(given: Sequence[str]) -> list[ranges.Cidr]:
-    """Check ranges and merge them."""
+    """Check the ranges of a pool, and merge adjacent or overlapping ranges."""
     found = [ipaddress.ip_network(each) for each in given]
     if not found:
         raise exception.InvalidInput(reason='prefixes: a pool needs at least one range.')
@@ -164,7 +164,7 @@ def _fitting(row: SubnetPoolsRow, prefixes: list[ranges.Cidr], kept: Iterable[ra
 
 
 def _lengths(version: int, values: Mapping[str, Any]) -> dict[str, int]:
-    """Return the prefix lengths of allocations."""
+    """Return the minimum, default and maximum prefix length of allocations."""
     longest = 32 if version == 4 else 128
     low = values['min_prefixlen'] if values['min_prefixlen'] is not None else SHORTEST[version]
     high = values['max_prefixlen'] if values['max_prefixlen'] is not None else longest
@@ -176,7 +176,7 @@ def _lengths(version: int, values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _check_default(conn: Connection, row: Mapping[str, Any]) -> None:
-    """Report a second default pool. The unique key decides between concurrent requests."""
+    """Reject a second default pool. If two concurrent requests set one, the unique key rejects the second."""
     if row['default_ip_version'] is not None:
         known = db_networks.many(conn, t.subnet_pools, [row['default_ip_version']], 'default_ip_version')
         if any(each['id'] != row['id'] for each in known):
@@ -259,7 +259,7 @@ def _check_length(pool: SubnetPoolsRow, length: int) -> None:
 
 
 def _size(pieces: list[ranges.Cidr]) -> int:
-    """Return the size as default_quota counts it; a smaller range counts as one unit."""
+    """Return the size of ranges in units of default_quota; a range smaller than a unit counts as one."""
     return sum(1 << max(0, COUNTED_AS[each.version] - each.prefixlen) for each in pieces)
 
 

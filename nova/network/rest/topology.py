@@ -1,7 +1,7 @@
 """Auto-allocated topology: a network, subnet and router for a project without networks.
 
 The subnet comes from the default subnet pool, and the router connects to the default external network. An administrator
-must create both. The project's row serializes concurrent requests.
+must create this pool and this network. A unique key of projects serializes concurrent requests.
 """
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PATH = '/auto-allocated-topology/{project}'
 
 
 def show(req: NetworkRequest, project: str) -> JsonDocument:
-    """Return the project's topology, creating it if missing; with ``fields=dry-run`` only check it."""
+    """Return the project's topology, creating it if missing; with ``fields=dry-run`` only check that."""
     project = _project(req, project)
     if ('fields', DRY_RUN) in req.query:
         with req.deps.api_db.reader() as conn:

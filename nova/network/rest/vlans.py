@@ -1,4 +1,4 @@
-"""Allocate VLANs of networks. The unique key decides between concurrent requests."""
+"""Allocate VLANs of networks. If two requests choose the same VLAN, the unique key rejects one."""
 from __future__ import annotations
 
 import random
@@ -24,7 +24,7 @@ def chosen(conn: Connection, conf: ConfigOpts, physical: str | None, vlan: int |
     """Return (physical network, VLAN) of a new network.
 
     :param physical: requested physical network, or None
-    :param vlan: requested VLAN; None: a free one of the ranges
+    :param vlan: requested VLAN; None: any free VLAN of the ranges
     :raises InvalidInput, VlanIdInUse, NoNetworkAvailable:
     """
     known = [(name, numbers) for name, numbers in ranges(conf) if physical in (None, name)]
