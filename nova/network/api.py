@@ -1,6 +1,6 @@
 """Network operations for the compute API: checks before a server is created, and data that servers show.
 
-It reads the rows of the embedded network service. The methods raise exceptions that the compute API reports.
+It accesses the API database directly, without RPC calls to the embedded network service.
 """
 from collections.abc import Callable, Collection
 from typing import Any, Literal
@@ -65,8 +65,8 @@ class API:
         :param requested: as in RequestSpec: None, 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
         :param guarantees: whether ports may request guaranteed bandwidth or packet rates
         :param groups: names of security groups, for new ports
-        :raises NetworkRequestInvalid: a network, port or address that the project cannot use, or groups other than the
-            default one in a network without port security
+        :raises NetworkRequestInvalid: the project cannot use a network, port or address, or there are groups other than
+            the default group for a network without port security
         :raises PortInUse, NetworkAmbiguous, PolicyDenied:
         """
         if requested == 'none' or requested == []:
@@ -123,7 +123,7 @@ class API:
         return {row['id']: row for row in self._rules.readable(conn, context, 'get_port', rows, True)}
 
     def _make_topology(self, project_id: str) -> None:
-        """Create a network for a project without one.
+        """Create a network for a project without networks.
 
         :raises NetworkRequestInvalid: the administrator has not prepared automatic allocation
         """
@@ -182,7 +182,7 @@ class API:
 
         :param server_networks: ids of the server's networks, preferred if the request names no network
         :param request: {'port_id', 'network_id', 'fixed_ip'}
-        :returns: the request, with a network if it names neither port nor network
+        :returns: the request; if it has neither port nor network, with a chosen network
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NetworkAmbiguous, InvalidInput,
             NetworkRequestInvalid, PolicyDenied:
         """

@@ -42,7 +42,7 @@ class FloatingIps:
             return self._shown(conn, sorted(rows, key=lambda row: (row['floating_ip_address'], row['id'])))
 
     def show(self, ident: str) -> FloatingIp:
-        """Return one floating IP; raises NotFound (the caller has none with this id)."""
+        """Return one floating IP; raises NotFound (the project has no floating IP with this id)."""
         with self._api_db.reader() as conn:
             row = self._row(conn, ident)
             if not self._rules.allows(conn, self._context, 'get_floatingip', row):
@@ -52,7 +52,7 @@ class FloatingIps:
     def create(self, pool: str | None) -> FloatingIp:
         """Allocate a floating IP.
 
-        :param pool: name or id of a pool; None: the only one
+        :param pool: name or id of a pool; None: the only pool
         :raises NotFound: no such pool, or no free address
         """
         def make(conn: Connection) -> FloatingIp:
@@ -79,7 +79,7 @@ class FloatingIps:
         self._run(drop)
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
-        """Associate one of the caller's addresses with a server; ``fixed`` is the server's address, None: any."""
+        """Associate a floating address of the caller with a server; ``fixed``: the server's address, None: any."""
         def change(conn: Connection) -> None:
             row = self._of_address(conn, address)
             held = networks.addresses_of(conn, [port['id'] for port in ports.of_device(conn, instance_uuid)])

@@ -5,7 +5,7 @@ notifications. A router is placed on the live gateway host with the fewest route
 heartbeat for DOWN_S, the router moves to another host.
 
 A host that an administrator disabled gets no routers, and its routers move to other live hosts, if any. A router that
-an administrator removed from a host gets a host only from an administrator.
+an administrator removed from a host has no host until an administrator assigns one.
 
 A host whose driver forwards no packets (``[network] driver = fake``) hosts routers only if it is the only host
 (a cloud with simulated guests).
@@ -71,7 +71,7 @@ class Gateways:
                     interval_s: float = RESCHEDULE_INTERVAL_S) -> list[int]:
         """Record the heartbeat of any host and return the revision.
 
-        :param version: release of the host's agent or service; 0: the host reports none
+        :param version: release of the host's agent or service; 0: the host reports no release
         :param guaranteed: what the host can guarantee to ports
         :param interval_s: minimum time since the last search for routers without a host
         """

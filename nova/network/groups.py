@@ -23,7 +23,7 @@ class Groups:
 
     :param conf: the configuration
     :param api_db: the API database
-    :param rules: rules that the caller must pass
+    :param rules: CallerRules, the policy checks
     :param context: the caller
     """
 

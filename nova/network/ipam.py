@@ -24,7 +24,7 @@ from nova.network import ranges
 
 P = ParamSpec('P')
 T = TypeVar('T')
-WINDOW = 256            # addresses read in one statement
+WINDOW = 256            # addresses read in one SELECT
 Network = ranges.Cidr
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 SLAAC = ('slaac', 'dhcpv6-stateless')       # address modes in which a guest derives its address from its MAC
@@ -203,7 +203,7 @@ class AddressAllocator:
         self._conn, self._rested_before, self._size = conn, rested_before, size
         self._chosen: dict[tuple[str, int], AddressesRow] = {}        # (subnet, number) -> the row
         self._resting: dict[str, list[int]] = {}                      # subnet -> numbers of released addresses
-        self._free: dict[str, list[tuple[int, bool]]] = {}            # subnet -> free numbers, the next one last
+        self._free: dict[str, list[tuple[int, bool]]] = {}            # subnet -> free numbers, used from the end
 
     def claim(self, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
               mac: str | None = None, gateways: bool = False, anywhere: bool = True,
@@ -281,7 +281,7 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
 
 
 def for_owner(subnets: list[SubnetsRow], owner: str) -> list[SubnetsRow]:
-    """Return the subnets for a port: first those with its device_owner in service_types, then general ones."""
+    """Return the subnets for a port: first those with its device_owner in service_types, then subnets without them."""
     return [subnet for subnet in subnets if owner in (subnet['service_types'] or ())] + [
         subnet for subnet in subnets if not subnet['service_types']]
 

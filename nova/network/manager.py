@@ -133,7 +133,7 @@ class NetworkManager:
             self._refresh()
 
     def sync(self) -> None:
-        """Periodic task: repair what others changed on the host, and delete rows of addresses after quarantine."""
+        """Periodic task: undo changes of other programs on the host, and delete rows of addresses after quarantine."""
         self._check_host.set()
         self._plumb()
         self._leases.report(whole=True)
@@ -153,7 +153,7 @@ class NetworkManager:
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                               requested_networks: list[PortRequest] | str | None,
                               security_groups: list[str] | None, host: str) -> list[Vif]:
-        """Allocate ports, addresses and plumbing for a server, and return its VIFs. Idempotent.
+        """Allocate ports and addresses for a server, plug the ports, and return the VIFs. Idempotent.
 
         :param requested_networks: None or 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NoMoreFixedIps, NetworkAmbiguous,
@@ -182,7 +182,7 @@ class NetworkManager:
             self._refresh()
 
     def _releasable_by(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
-        """Return the ports that a compute host may release: all if it has the server, else ports on this host.
+        """Return the ports that a compute host may release: all if it has the server, else the ports on it.
 
         The server's host is read only if a port is on another host.
         """

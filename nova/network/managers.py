@@ -81,7 +81,7 @@ def project_type(conf: ConfigOpts) -> str:
 def check_dhcp(conf: ConfigOpts, enabled: bool) -> None:
     """Check that the manager supports DHCP for a flat subnet.
 
-    :raises InvalidInput: DHCP is requested, but the manager serves none
+    :raises InvalidInput: DHCP is requested, but the manager serves no DHCP
     """
     if enabled and not load(conf).serves_dhcp:
         raise exception.InvalidInput(reason=f'{OPTION} = {conf.network.manager} serves no DHCP: such a subnet needs '

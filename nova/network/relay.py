@@ -30,7 +30,7 @@ HOST, NETWORK, ROUTER, GUEST, TIME, BODY, SIGNATURE = (f'X-Nova-Relay-{name}' fo
     'Host', 'Network', 'Router', 'Address', 'Time', 'Body', 'Signature'))
 HOPS = 'X-Nova-Relay-Hops'  # response header: hop limit (TTL) of the response to the guest
 VALID_S = 120                                 # maximum clock difference between a host and the service, seconds
-SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # kind of the socket -> header with its id
+SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # kind -> header with the id of the network or router
 
 HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
 MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 4 << 20          # bytes
@@ -186,7 +186,7 @@ class RelayedNetwork:
         self._open[address] += 1
         try:
             answer, hops = split_hop_limit(await self._answer(reader, address))
-            if hops is not None:                    # valid for the connection, which carries one response
+            if hops is not None:                    # sets the TTL of the connection, which has one response
                 writer.get_extra_info('socket').setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
             writer.write(answer)
             async with asyncio.timeout(IDLE_S):

@@ -33,7 +33,7 @@ class ListQuery(params.Query):
     def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
         """Parse a query string.
 
-        :raises BadRequest: it is too long, or malformed
+        :raises BadRequest: the query is too long, or malformed
         """
         if len(query_string) > params.MAX_QUERY:
             raise exception.BadRequest('The query string is too long.')

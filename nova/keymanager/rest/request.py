@@ -76,7 +76,7 @@ class KeyManagerRequest(BaseRequest):
         """Return a row that the caller may use.
 
         :raises NotFound: the row does not exist, or has expired
-        :raises PolicyDenied: the rule does not allow the caller to use it
+        :raises PolicyDenied: the rule does not allow the caller to use the row
         """
         with self.store.db.reader() as conn:
             row = records.get(conn, TABLES[kind], ident[:MAX_ID])

@@ -73,7 +73,7 @@ class NetworkAgent:
     def listening(self) -> None:
         """Report the host and apply its state. If no network service answers, the host stays unchanged.
 
-        Services call agents that have reported, so the service calls this after it began to consume the agent's queue.
+        Network services call agents that have reported, so the agent's queue must already be consumed.
         """
         try:
             self.report()
@@ -91,7 +91,7 @@ class NetworkAgent:
         self._leases.report()
 
     def sync(self) -> None:
-        """Periodic task: repair what others changed on the host."""
+        """Periodic task: repair changes that other programs made on the host."""
         self._check_host.set()
         self._full_state.set()
         self._apply()

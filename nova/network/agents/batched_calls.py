@@ -38,7 +38,7 @@ class BatchedCalls(Generic[_Order, _Result]):
         self._lanes = weakref.WeakValueDictionary[Hashable, batching.Batch[_Call[_Order, _Result]]]()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
-        """Return the result of an order. Orders of a lane share runs, one after the other; lanes are independent."""
+        """Return the result of an order. Orders of a lane are batched, one run at a time; lanes are independent."""
         with self._lock:
             batch = self._lanes.get(lane)
             if batch is None:

@@ -28,7 +28,7 @@ def load(conn: Connection, host: str, devname: Callable[[str], str], physical: d
     :param physical: {physical network: bridge of the operator}
     :param tunnel: this host's tunnel address
     :param metadata_key: signing key of the host's metadata relay
-    :param move_key: function: name of a migration -> key shared by its two hosts. None: connections are not handed over
+    :param move_key: function: name of a migration -> key shared by its two hosts. None: no conntrack entries are copied
     :param distributed: whether routers of the guests' networks have a distributed instance on this host
     """
     physical = physical or {}
@@ -122,7 +122,7 @@ def _network(row: db_rows.NetworksRow, subnets: list[host_state.Subnet]) -> host
 def _port(row: db_rows.PortsRow, host: str, device: str, bridge: str, fixed: dict[str, list[dict[str, str]]],
           groups: dict[str, list[str]], qualities: qos.Qualities, moves: Mapping[str, list[str]]) -> host_state.Port:
     """
-    :param fixed, groups: {id of a port: its addresses, its groups}
+    :param fixed, groups: {port id: addresses of the port}, {port id: groups of the port}
     """
     ident = row['id']
     addresses = [entry['ip_address'] for entry in fixed.get(ident, [])] if row['admin_state_up'] else []
@@ -160,7 +160,7 @@ def _guest_projects_by_network(rows: list[db_rows.PortsRow], flat: Collection[st
 def filters(conn: Connection, host: str, known: set[str]) -> tuple[host_state.Rules, host_state.Members]:
     """Load (rules, members) of a host's HostState in two SELECTs.
 
-    :param known: ids of groups with members that the agent has: the members are not loaded
+    :param known: ids of groups; the agent has the members of these groups, so they are not loaded
     """
     rules = _rules(conn, security_groups.on_host(conn, host))
     return rules, _members(conn, host_state.remote_groups(rules) - known)

@@ -121,7 +121,7 @@ NO_ADDRESSES = OverlayAddresses()
 
 def overlay_addresses(conn: Connection, rows: Sequence[db_rows.PortsRow | ServerPort],
                       known: dict[str, db_rows.NetworksRow]) -> OverlayAddresses:
-    """Load the OverlayAddresses of ports in two statements, or none if all their networks are flat."""
+    """Load the OverlayAddresses of ports in two SELECTs, or none if all networks are flat."""
     overlays = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
     if not overlays:
         return NO_ADDRESSES
@@ -176,7 +176,7 @@ def _subnet(conf: ConfigOpts, subnet: db_rows.SubnetsRow, ips: list[network_info
 
 
 def name_servers(conf: ConfigOpts, subnet: db_rows.SubnetsRow) -> list[str]:
-    """Return the name servers that DHCP gives to guests of a subnet (a row)."""
+    """Return the name servers that DHCP gives to guests of a subnet."""
     return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
             or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))
 

@@ -1,4 +1,4 @@
-"""Load the routers of one host: those placed on it, and distributed instances of routers on other hosts."""
+"""Load the routers of one host: routers placed on it, and distributed instances of routers of other hosts."""
 from collections.abc import Mapping
 import dataclasses
 import ipaddress
@@ -23,7 +23,7 @@ class HostRouters:
 
     network_ids   networks that the routers are connected to
     transit       ``network_ids`` without guests on this host: only distributed routers need them
-    substitutes   {id of a distributed router's port: MAC of the router on its gateway host, None if it has no host}
+    substitutes   {id of a distributed router's port: MAC of the router on its gateway host, None without a host}
     """
 
     routers: list[host_state.Router]

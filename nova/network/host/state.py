@@ -297,7 +297,7 @@ def rules_as_json(rules: Rules) -> dict[str, list[group_rules.Rule]]:
 
 
 def remote_groups(rules: Rules) -> set[str]:
-    """Return the ids of the groups that rules name as remote groups."""
+    """Return the ids of the remote groups in rules."""
     return {rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']}
 
 

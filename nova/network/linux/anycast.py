@@ -66,7 +66,7 @@ def rules(state: host_state.HostState) -> list[str]:
 
 
 def _sender_devices(state: host_state.HostState, interface: host_state.RouterInterface) -> list[str]:
-    """Return the devices on the interface's bridge, because other networks may use the same MAC."""
+    """Return the devices on the interface's bridge: its MAC may also be in use on other bridges."""
     devices = [port.device for port in state.ports if port.bridge == interface.bridge]
     devices += [frames.router_name(other) for router in state.routers for other in router.internal
                 if other.bridge == interface.bridge and other.port != interface.port]
@@ -94,7 +94,7 @@ def _drop_neighbour_queries(interface: host_state.RouterInterface, where: str) -
 def _to_gateway_host(router: host_state.Router, interface: host_state.RouterInterface) -> list[str]:
     """Redirect ARP and ND replies, and packets for unknown addresses, from a local router to the gateway host.
 
-    Only the gateway host sends queries: a local router has static neighbours.
+    The replies answer queries of the gateway host, because a local router has only static neighbours.
     """
     away = 'drop' if router.role == host_state.DVR_ISOLATED else (
         f'ether daddr set {host_state.gateway_mac(interface.mac)}')

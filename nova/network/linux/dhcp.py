@@ -98,7 +98,7 @@ class Dnsmasq:
             os.kill(pid, signal.SIGHUP)
 
     def _stale(self, hosts: str) -> set[str]:
-        """Return stale lease lines: the address now belongs to another guest, but dnsmasq would refuse to assign it."""
+        """Return the lines of stale leases, because of which dnsmasq would refuse the address to its new guest."""
         owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
         return {line for line in dnsmasq_files.lines(self.leases) if len(line.split()) > 2
                 and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}
@@ -109,7 +109,7 @@ class Dnsmasq:
             dnsmasq_files.write(self.leases, ''.join(line + '\n' for line in lines if line not in stale))
 
     def pid(self) -> int | None:
-        """Return the process of this bridge, or None. A stale pid file may contain the pid of another process."""
+        """Return the pid of this bridge's dnsmasq, or None. A stale pid file may have the pid of another process."""
         try:
             pid = int(self.pid_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -136,8 +136,8 @@ def domain_arguments(domain: str) -> list[str]:
 
     dnsmasq does not forward queries for the domain and for names without a dot. If a known name has no record of the
     queried type, it returns NOERROR without data. If it forwarded such a query and had no upstream server, it would
-    return REFUSED. musl's resolver treats REFUSED as a failure of the name server. For names without a dot, dnsmasq
-    keeps back only A and AAAA queries; resolvers send no other types.
+    return REFUSED. musl's resolver treats REFUSED as a failure of the name server. For names without a dot, this
+    applies only to A and AAAA queries; resolvers send no other types.
     """
     announced = [f'--domain={domain}', f'--local=/{domain}/', f'--dhcp-option=option:domain-search,{domain}',
                  f'--dhcp-option=option6:domain-search,{domain}']

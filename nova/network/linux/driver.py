@@ -1,6 +1,6 @@
 """Linux network driver: bridges, DHCP and filters with iproute2, dnsmasq and nftables. Needs root.
 
-Bridges, dnsmasq and the kernel's filters outlive the service. ``refresh`` changes only differences.
+Bridges, dnsmasq and the kernel's filters outlive the service. ``refresh`` changes only objects that differ.
 """
 import dataclasses
 import ipaddress
@@ -44,7 +44,7 @@ _Arguments = TypeVarTuple('_Arguments')
 
 
 class LinuxDriver:
-    """The networks of this host: flat networks in its own routing table, overlays, and routers.
+    """The networks of this host: flat networks in the host's routing table, overlays, and routers.
 
     :param conf: the configuration
     :param run: a Runner
@@ -199,7 +199,7 @@ class LinuxDriver:
         self.relay.serve(space, 'network', state.id, made)
 
     def _trunk(self, trunk: host_state.Trunk) -> None:
-        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))        # the trunk's record for its removal
+        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))        # a later run removes the trunk
         trunks.ensure(self.run, trunk)
 
     def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
@@ -223,7 +223,7 @@ class LinuxDriver:
                          trunk_bridges: dict[str, str]) -> None:
         """Remove objects of this cloud that are no longer needed.
 
-        :param trunk_bridges: {parent port: first bridge} of the present trunks
+        :param trunk_bridges: {parent port: bridge ``tb…``} of the current trunks
         """
         kept = networks | relayed | routers | trunk_bridges.keys()
         self._applied = {ident: made_from for ident, made_from in self._applied.items() if ident in kept}
@@ -295,7 +295,7 @@ class LinuxDriver:
                     self.run('nft', '-f', '-', stdin=self._offload_removal() + changes)
                 self._loaded = text
                 return
-            except exception.NetworkPlumbingError:                # something else removed the changed objects
+            except exception.NetworkPlumbingError:                # another program removed the changed objects
                 self._repaired.append('filters')
         self._loaded = None
         # remove flow offload that an earlier run of this service has loaded
@@ -307,7 +307,7 @@ class LinuxDriver:
     # ---- flow offload
 
     def _offload_removal(self) -> str:
-        """Return text that removes the offload table. Load it with new filters: no packet may bypass them."""
+        """Return text that removes the offload table; loaded with new filters, so that no packet bypasses them."""
         self._loaded_offload = None
         return flow_offload.remove(self.table) if self._offload_supported else ''
 

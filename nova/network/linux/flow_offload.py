@@ -4,8 +4,7 @@ Other packets pass the bridge, br_netfilter, conntrack and two chains of rules. 
 leaves by a guest's device or a tunnel, has the generation of the rules as its mark. Its connection is then added to a
 set of the outgoing device for OFFLOAD_TIMEOUT_S. Until this entry expires, packets of the connection are forwarded
 directly from the sender's device to the receiver's. TCP packets that open or close a connection are never forwarded
-this way. Other protocols than TCP, UDP and ping are not offloaded, because rules can match fields that conntrack does
-not know.
+this way. Protocols other than TCP, UDP and ping are not offloaded, because rules can match fields unknown to conntrack.
 
 Each filter change removes this table in the same transaction; the table is loaded again afterwards. So no packet
 bypasses new rules: a packet in flight carries the mark of the old rules, and adds no connection.

@@ -70,7 +70,7 @@ def only_ranges(addresses: list[str]) -> list[str]:
 
 
 def from_guest(port: host_state.Port, number: int = 0) -> list[str]:
-    """Allow ARP and IP with the port's addresses, and address requests. Drop others, including tagged frames.
+    """Allow ARP and IP with the port's addresses, and DHCP requests. Drop other frames, including tagged frames.
 
     :param number: number of a port with ranges, see address_ranges.py
     """
@@ -98,7 +98,7 @@ def from_guest(port: host_state.Port, number: int = 0) -> list[str]:
     for mac, addresses in known.items():
         only = f'ether saddr {mac} ' if len(known) > 1 else ''
         if four := of_version(addresses, 4):
-            senders = anonymous_set(collapse(['0.0.0.0', *four]))               # 0.0.0.0: probe for duplicates
+            senders = anonymous_set(collapse(['0.0.0.0', *four]))               # 0.0.0.0: ARP probe
             rules += [
                 f'ether type arp arp saddr ether {mac} arp saddr ip {senders} accept',
                 f'{only}ether type ip ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept',
@@ -128,7 +128,7 @@ _FRAGMENTS = ('ether type ip6 frag nexthdr { 0, 43, 44, 51, 60, 135, 139, 140 } 
 
 
 def _about(address: str) -> str:
-    """Match a neighbour message about an address, or an address of a range."""
+    """Return the match of neighbour messages about an address, or about addresses of a range."""
     range_ = ipaddress.ip_network(address)
     return f'@th,64,{range_.prefixlen} {int(range_.network_address) >> 128 - range_.prefixlen:#x}'
 
@@ -164,7 +164,7 @@ def to_guest(port: host_state.Port, servers: list[str]) -> list[str]:
 
 
 def tunnel_name(overlay: host_state.Overlay) -> str:
-    """Return the device that carries an overlay's frames off the host."""
+    """Return the device that carries an overlay's frames to other hosts."""
     return vxlan_name(overlay.bridge) if overlay.vlan is None else 'vl' + overlay.bridge[2:]
 
 

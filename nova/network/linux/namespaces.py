@@ -12,7 +12,7 @@ import signal
 
 from nova.network.linux import runner
 
-# NAME: pid of the process that keeps the namespace, and the namespace's inode
+# a file for each namespace: pid of the process that keeps the namespace, inode of the namespace
 HOLDERS = pathlib.Path('/run/nova-namespaces')
 # Devices must ignore router advertisements: the address that a device would derive from its MAC can equal the address
 # that is assigned to it. A kernel without IPv6 has no such setting.

@@ -118,7 +118,7 @@ class RouterAdvertiser(dhcp.Dnsmasq):
     """The dnsmasq of one router, which only sends router advertisements."""
 
     def advertise(self, ranges: list[tuple[str, str, str]]) -> None:
-        """Advertise on devices.
+        """Send router advertisements on devices.
 
         :param ranges: [(device, IPv6 range, mode)]
         """

@@ -9,8 +9,7 @@ Operation             Arguments                                              Nee
                       scripts and commands from it                           SETUID, SETGID, KILL for dnsmasq;
                                                                              SYS_ADMIN for namespaces
 ``network.follow``    as ``network.refresh``                                 as ``network.refresh``
-``network.refilter``  ``rules`` and ``members`` that replace those of the    NET_ADMIN
-                      last refresh
+``network.refilter``  new ``rules`` and ``members`` for the last state        NET_ADMIN
 ``network.leases``    ``whole``: a boolean                                   none
 ``network.teardown``  none                                                   same as ``network.refresh``
 ====================  =====================================================  ===================================

@@ -74,7 +74,7 @@ def generation(text: str) -> int | None:
 
 
 def changes(table: str, old: str, new: str) -> str | None:
-    """Return text for ``nft -f -`` that changes one script's tables to another's in one transaction.
+    """Return text for ``nft -f -`` that changes the tables of ``old`` to the tables of ``new`` in one transaction.
 
     Return None unless the scripts differ only in rules of chains without a hook and in elements of sets.
     """
@@ -198,7 +198,7 @@ def _inet_body(state: host_state.HostState, served: list[host_state.Network], me
             f'{_quote(bridge)} . {address}' for bridge, address in stateless if frames.of_version([address], version)])
     if state.overlays:
         body += _zone_bodies(state, owners, wide)
-    if state.trunks:            # the networks' bridges track and translate the packets
+    if state.trunks:            # only the networks' bridges track and translate packets
         names = _set(_quote(trunks.bridge(trunk)) for trunk in state.trunks)
         body += _chain('trunks', [f'iifname {names} notrack'], ('filter', 'prerouting', -300))
     if served or state.overlays:
@@ -288,8 +288,7 @@ def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dic
     connection. The sender's rules set the first of two marks. With a single mark, a packet that passes the sender's
     rules before a change, and the receiver's rules after it, could mark a connection that the new rules reject.
 
-    :param wide: numbers of ports with ranges. If there are any, connection marks do not accept packets with a range's
-        mark
+    :param wide: numbers of ports with ranges. If there are any, connection marks do not apply to packets of ranges
     :param stateless: whether there are ports with stateless groups. Their packets are checked before conntrack's state
     """
     before: dict[str, list[str]] = {direction: [
@@ -322,7 +321,7 @@ def _found(direction: str) -> list[str]:
 
 
 def _places(direction: str) -> list[tuple[str, int]]:
-    """Return [(expression of bridge and address of a guest, IP version)]."""
+    """Return [(nft expression of a guest's bridge and address, IP version)]."""
     side, end = ('iifname', 'saddr') if direction == 'egress' else ('oifname', 'daddr')
     return [(f'{side} . {family} {end}', version) for family, version in (('ip', 4), ('ip6', 6))]
 

@@ -1,4 +1,4 @@
-"""The host's switchover process (nova/network/switchover.py), and the forwarding entries that it has switched."""
+"""The host's switchover process (nova/network/switchover.py), and the FDB entries that it has switched."""
 import dataclasses
 import json
 import socket

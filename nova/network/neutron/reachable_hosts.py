@@ -30,7 +30,7 @@ class ReachableHosts(NamedTuple):
 
 
 class HostFinder:
-    """Queries Neutron and Placement as the system."""
+    """Queries Neutron and Placement with the service's credentials."""
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._neutron, self._placement = client.Neutron(conf), placement.Placement(conf)

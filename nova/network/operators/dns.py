@@ -55,7 +55,7 @@ def entry_name(text: str) -> str:
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Parse an address without a zone; return None if it is invalid."""
+    """Parse an address without an IPv6 zone ID; return None if it is invalid."""
     try:
         return ipaddress.ip_address(text if '%' not in text else '')
     except ValueError:

@@ -17,7 +17,7 @@ from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network import quotas
 
-RESERVED = 'reserved'            # value of port_id
+RESERVED = 'reserved'            # port_id of reserved addresses
 MAX_FREE_ADDRESSES = 16384                # maximum number of listed free addresses
 
 
@@ -201,7 +201,7 @@ def add_network_to_project(conf: ConfigOpts, api_db: Database, context: nova_con
                            ident: str | None) -> None:
     """Assign an unowned network to the caller's project.
 
-    :param ident: None: any network without ports
+    :param ident: id of the network; None: any unowned network without ports
     :raises NetworkNotFound: the network is not visible to the caller
     :raises NetworkInUse: other projects have ports in the network
     :raises Conflict: the network belongs to a project, is the default or external; or no network is free

@@ -1,4 +1,4 @@
-"""Operations of the Network API without HTTP, in the caller's transaction and context."""
+"""Operations of the Networking API without HTTP, in the caller's transaction and context."""
 from __future__ import annotations
 
 from collections.abc import Mapping

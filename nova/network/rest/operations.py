@@ -83,7 +83,7 @@ class WrappedBody:
 class UncheckedBody:
     """A body that the handler validates.
 
-    :param schema: its schema in the OpenAPI document
+    :param schema: schema of the body in the OpenAPI document
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -333,7 +333,7 @@ def rule_of_action(resource: Resource[R], method: str, path: str) -> str:
 
 
 def routes(resource: Resource[R]) -> collections.abc.Iterator[Route]:
-    """Return the routes of a resource. Their handlers check the rules for the row in the path."""
+    """Return the routes of a resource. The handlers check the rules, which need the row."""
     name, one = resource.name, f'/{resource.path}/{{id}}'
     answer, selected = Answer(resource), Answer(resource, selected=True)
 

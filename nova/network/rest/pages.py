@@ -24,7 +24,7 @@ def fields(query: Query, views: list[View]) -> list[View]:
 def links(url: str, query: Query, page: Page, number: int) -> list[dict[str, str]]:
     """Return the links to the next and the previous page.
 
-    As in Neutron, a page has a link back if the client chose its size.
+    As in Neutron, a page has a link back if the client chose the page size.
 
     :param number: number of the page's rows in the response
     """

@@ -34,7 +34,7 @@ def target(values: Mapping[str, Any], **more: str | None) -> Target:
     """Return the attributes of a resource by the names that rules use.
 
     :param values: view, row or new values of the resource
-    :param more: attributes that replace these
+    :param more: attributes to add or replace
     """
     project, named = values.get('project_id'), {
         'shared': values.get('shared'), 'router:external': values.get('router:external', values.get('external'))}
@@ -155,7 +155,7 @@ def _key(value: Any) -> Any:
 
 def passed(context: RequestContext, rules: Sequence[str],
            projects: Collection[str | None]) -> dict[str | None, frozenset[str]]:
-    """Return {project: rules that the caller passes for its rows}."""
+    """Return {project: rules that allow the caller to use rows of the project}."""
     targets = {project: target({'project_id': project}) for project in projects}
     return {project: frozenset([rule for rule in rules if allows(context, rule, where)])
             for project, where in targets.items()}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 View = dict[str, Any]                     # a resource as clients read it
 Load = Callable[['Connection', 'RequestContext', list[dict[str, Any]]], None]
 BOTH = 'create update'                    # requests that write a field
-_COMPARED = frozenset(('id', 'network_id', *permissions.COMPARED))       # lists read these fields for rules
+_COMPARED = frozenset(('id', 'network_id', *permissions.COMPARED))       # always read, because rules compare them
 _MAX_VIEWS = 100                          # maximum of compiled selections of fields
 
 
@@ -67,7 +67,7 @@ class NewOwner(TypedDict, total=False):
 Found = TypeVar('Found')
 R = TypeVar('R', bound=Stored)             # the row type of a resource
 if TYPE_CHECKING:
-    V = typing_extensions.TypeVar('V', default=Any)       # the type of the values of its requests
+    V = typing_extensions.TypeVar('V', default=Any)       # the type of the values in requests
 else:
     V = TypeVar('V')
 
@@ -138,11 +138,10 @@ class Rows(resource.Resource):
     def restricted(self, given: Mapping[str, Json], values: Mapping[str, Any], write: str) -> Iterator[str]:
         """Yield the names of attributes, and of their parts, with rules that a request must pass.
 
-        Creation with the default value needs no rule. An update could replace an administrator's setting by the
-        default.
+        Creation with the default value needs no rule. An update with it could undo an administrator's setting.
 
         :param given: attributes of the request
-        :param values: their parsed values
+        :param values: parsed values of these attributes
         """
         for name in given:
             field, value = self.attributes[name], values[name]

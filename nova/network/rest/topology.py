@@ -38,7 +38,7 @@ PATH = '/auto-allocated-topology/{project}'
 
 
 def show(req: NetworkRequest, project: str) -> JsonDocument:
-    """Return the project's topology, creating it if missing; with ``fields=dry-run`` only check that."""
+    """Return the project's topology, creating it if missing; ``fields=dry-run`` only checks the prerequisites."""
     project = _project(req, project)
     if ('fields', DRY_RUN) in req.query:
         with req.deps.api_db.reader() as conn:
