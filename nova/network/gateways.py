@@ -44,7 +44,7 @@ def is_eligible(row: NetworkHostsRow) -> bool:
 class Gateways:
     """Heartbeats of hosts, and placement of routers.
 
-    others  whether other hosts send heartbeats
+    others  whether other hosts have sent heartbeats
 
     :param host: host of this service
     :param address: tunnel address of this host

@@ -285,8 +285,8 @@ def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dic
     """Return the chains that check senders and receivers. ``accept`` in one does not skip the other.
 
     Only connections of TCP, UDP and ping are marked: for other protocols, rules can match fields that differ within a
-    connection. The sender's rules set the first of two marks. With a single mark, a packet that passes the sender's
-    rules before a change, and the receiver's rules after it, could mark a connection that the new rules reject.
+    connection. The sender's rules set the first of two marks. With a single mark, a packet could pass the sender's old
+    rules and the receiver's new rules. It would mark a connection that the new rules reject.
 
     :param wide: numbers of ports with ranges. If there are any, connection marks do not apply to packets of ranges
     :param stateless: whether there are ports with stateless groups. Their packets are checked before conntrack's state

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
     from nova.network.rest.values import AddressGroupValues
 
-MAX_GROUPS = 1000               # maximum of a project; Neutron has no quota of them
+MAX_GROUPS = 1000               # maximum of a project; the Networking API has no quota for them
 MAX_ADDRESSES = 256             # maximum of a group: hosts have a rule for each range
 _ADDRESSES = s.items(s.NETWORK, MAX_ADDRESSES)
 _CHECKED = s.TypeValidator(_ADDRESSES)

@@ -129,7 +129,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow)
     for trunk in db_trunks.of_ports(conn, [row['id']]).values():
         raise faults.PortInUseAsTrunkParent(port_id=row['id'], trunk_id=trunk['id'])
     if row['device_id']:
-        # the server must be detached first, because filters are removed with its device
+        # the filters of the port must exist as long as the server's device
         raise exception.PortInUse(port_id=row['id'])
     db.remove(conn, [row['id']])
 
