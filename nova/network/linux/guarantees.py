@@ -3,9 +3,9 @@
 ======================  ================================================================================
 Class                   What it has
 ======================  ================================================================================
-``7:fffe``              all traffic of the device
-``7:NUMBER``            a port with a guarantee: at least its rate, at most the speed of the device
-``7:ffff``              everything else, at least the rest
+``7676:fffe``           all traffic of the device
+``7676:NUMBER``         a port with a guarantee: at least its rate, at most the speed of the device
+``7676:ffff``           everything else, at least the rest
 ======================  ================================================================================
 
 nftables sets the class of a frame at the guest's device (limits.py). The class survives VLAN tags and VXLAN, but not
@@ -26,7 +26,7 @@ from nova.objects import guarantees as names
 
 LOG = logging.getLogger(__name__)
 
-HANDLE = '7:'
+HANDLE = '7676:'                          # of the qdisc, so that a later run finds it
 WHOLE, OTHERS = 'fffe', 'ffff'
 MAX_PORTS = 0xfff0
 OWN = ('tap', 'nr', 'nd')                 # beginnings of the names of this cloud's devices on an operator's bridge
@@ -55,40 +55,62 @@ class Guarantees:
         self._stated = {name: int(egress) for name, egress, _ingress in (
             item.rsplit(':', 2) for item in conf.network.guaranteed_bandwidth)}
         self._bridges = dict(conf.network.physical_networks)
-        self._loaded: dict[str, Tree] = {}
+        self._tunnel = str(conf.network.tunnel_address or conf.my_ip)
+        self._loaded: dict[str, Tree] | None = None         # {device: its classes; {}: unknown}; None: not read yet
 
     def apply(self, state: host_state.HostState) -> dict[str, str]:
         """Load the classes of the guaranteed ports on this host and return {device of a port: its class}."""
-        ports = guaranteed(state)
-        if not ports and not self._loaded:
+        ports, loaded = guaranteed(state), self._known()
+        if not ports and not loaded:
             return {}
         numbers = {port.device: f'{number:x}' for number, (port, _place) in enumerate(ports[:MAX_PORTS], 1)}
-        wanted: dict[str, Tree] = {}
+        speeds: dict[str, int] = {}
+        rates: dict[str, dict[str, int]] = {}               # a device may carry a physical network and the tunnels
         for name, speed in self._stated.items():
-            place = '' if name == names.TUNNELLED else self._bridges.get(name)
+            place = self._place(name)
             here = {numbers[port.device]: port.guaranteed_kbps for port, at in ports[:MAX_PORTS] if at == place}
-            for device in self._devices(place, state.tunnel) if here and place is not None else ():
-                wanted[device] = tree(max(speed, self._speed(device)), here)
-        for device in {*self._loaded, *wanted}:
+            for device in self._devices(place) if ports else ():
+                speeds[device] = speeds.get(device, 0) + speed
+                rates.setdefault(device, {}).update(here)
+        wanted = {device: tree(max(speeds[device], self._speed(device)), here)
+                  for device, here in rates.items() if here}
+        served = {number for of_device in rates.values() for number in of_device}
+        for device in {*loaded, *wanted}:
             try:
                 self._load(device, wanted.get(device, {}))
             except exception.NetworkPlumbingError as error:     # the claims of other ports still hold
                 LOG.error('Device %s does not guarantee bandwidth: %s', device, error)
-        return {device: HANDLE + number for device, number in numbers.items()}
+        return {device: HANDLE + number for device, number in numbers.items() if number in served}
 
     def forget(self) -> None:
         """Remove all classes."""
-        for device in list(self._loaded):
+        for device in list(self._known()):
             self._load(device, {})
 
+    def _known(self) -> dict[str, Tree]:
+        """Return the loaded classes; at first the devices with classes of an earlier run of this service."""
+        if self._loaded is None:
+            devices = {device for name in self._stated for device in self._devices(self._place(name))}
+            self._loaded = {device: {} for device in devices if self._is_present(device)}
+        return self._loaded
+
+    def _is_present(self, device: str) -> bool:
+        return any(each.get('handle') == HANDLE and each.get('root')
+                   for each in json.loads(self._run(
+                       'tc', '-json', 'qdisc', 'show', 'dev', device, check=False) or '[]'))
+
+    def _place(self, name: str) -> str | None:
+        """Return the bridge of a physical network, or '' for the device of the tunnel address; None: there is none."""
+        return '' if name == names.TUNNELLED else self._bridges.get(name)
+
     def _load(self, device: str, wanted: Tree) -> None:
-        known = self._loaded.get(device, {})
-        present = any(each.get('handle') == HANDLE and each.get('root')
-                      for each in json.loads(self._run('tc', '-json', 'qdisc', 'show', 'dev', device) or '[]'))
+        loaded = self._known()
+        known = loaded.get(device, {})
+        present = self._is_present(device)
         if not wanted:
             if present:
                 self._run('tc', 'qdisc', 'del', 'dev', device, 'root')
-            self._loaded.pop(device, None)
+            loaded.pop(device, None)
             return
         if present and known == wanted:
             return
@@ -98,25 +120,27 @@ class Guarantees:
         if not present:
             known = {}
             self._run('tc', 'qdisc', 'replace', 'dev', device, 'root', 'handle', HANDLE, 'htb', 'default', OTHERS)
-        self._loaded[device] = {}            # unknown, if a command fails
+        loaded[device] = {}                  # unknown, if a command fails
         for number, each in wanted.items():
             if known.get(number) != each:
                 self._run('tc', 'class', 'replace', 'dev', device, 'parent', HANDLE + each.parent, 'classid',
                           HANDLE + number, 'htb', *parameters(each))
         for number in known.keys() - wanted.keys():
             self._run('tc', 'class', 'del', 'dev', device, 'classid', HANDLE + number)
-        self._loaded[device] = wanted
+        loaded[device] = wanted
 
-    def _devices(self, bridge: str, tunnel: str) -> list[str]:
+    def _devices(self, bridge: str | None) -> list[str]:
         """Return the devices through which the frames of a physical network leave the host.
 
-        :param bridge: bridge of the physical network; '': the device of the tunnel address
+        :param bridge: see _place()
         """
+        if bridge is None:
+            return []
         if not bridge:
             links = self._run.links('address', 'show')
             name = next((link['ifname'] for link in links if any(
-                each.get('local') == tunnel for each in link.get('addr_info', ()))), '')
-            return self._devices(name, '') or [name] if name else []
+                each.get('local') == self._tunnel for each in link.get('addr_info', ()))), '')
+            return self._devices(name) or [name] if name not in ('', 'lo') else []
         return [link['ifname'] for link in self._run.links('-details', 'link', 'show', 'master', bridge)
                 if not link['ifname'].startswith(OWN)]
 
@@ -142,7 +166,7 @@ def tree(speed: int, ports: Mapping[str, int]) -> Tree:
     """
     rest = max(speed - sum(ports.values()), speed // 100, 1)
     return {WHOLE: Class('', speed, speed), OTHERS: Class(WHOLE, rest, speed),
-            **{number: Class(WHOLE, rate, max(speed, rate)) for number, rate in ports.items()}}
+            **{number: Class(WHOLE, rate, max(speed, rate)) for number, rate in sorted(ports.items())}}
 
 
 def parameters(each: Class) -> list[str]:

@@ -102,19 +102,22 @@ def test_changes_and_restarts_change_the_classes(world):
         return sorted(line.split()[2] for line in host.run('tc', 'class', 'show', 'dev', 'tun0').splitlines())
     world.put('admin', f'ports/{ports[0]}', {'port': {'qos_policy_id': policy}})
     world.report()
-    assert classes() == ['7:1', '7:fffe', '7:ffff']
+    assert classes() == ['7676:1', '7676:fffe', '7676:ffff']
     assert world.face('admin', 'PUT', f'ports/{ports[1]}', {'port': {'qos_policy_id': policy}}).status_code == 409
     host.run('tc', 'qdisc', 'del', 'dev', 'tun0', 'root')
     host.manager.sync()
-    assert classes() == ['7:1', '7:fffe', '7:ffff']
+    assert classes() == ['7676:1', '7676:fffe', '7676:ffff']
     again = type(host.driver.linux.guarantees)(host.conf, host.run)        # a restarted service
     again.apply(host.driver.checked(host.manager.load()))
-    assert classes() == ['7:1', '7:fffe', '7:ffff']
+    assert classes() == ['7676:1', '7676:fffe', '7676:ffff']
     rules = world.face('admin', 'GET', f'qos/policies/{policy}').json()['policy']['rules']
     answer = world.face('admin', 'PUT', f"qos/policies/{policy}/minimum_bandwidth_rules/{rules[0]['id']}", {
         'minimum_bandwidth_rule': {'min_kbps': 2000}})
     assert answer.status_code == 200, answer.text
     world.put('admin', f'ports/{ports[1]}', {'port': {'qos_policy_id': policy}})
     world.report()
-    assert classes() == ['7:1', '7:2', '7:fffe', '7:ffff']
-    assert 'rate 2Mbit ceil 10Mbit' in host.run('tc', 'class', 'show', 'dev', 'tun0', 'classid', '7:2')
+    assert classes() == ['7676:1', '7676:2', '7676:fffe', '7676:ffff']
+    assert 'rate 2Mbit ceil 10Mbit' in host.run('tc', 'class', 'show', 'dev', 'tun0', 'classid', '7676:2')
+    last = type(host.driver.linux.guarantees)(host.conf, host.run)
+    last.forget()
+    assert 'htb' not in host.run('tc', 'qdisc', 'show', 'dev', 'tun0')
