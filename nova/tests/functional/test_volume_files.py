@@ -6,13 +6,16 @@ import shutil
 import subprocess
 import time
 
+from oslo_db import exception as db_exc
 import pytest
 
 from nova import exception
+from nova.db import engine
 from nova.db.tables import volume as tables_volume
 from nova.disk_files import sandbox
 from nova.image.embedded import digests
 from nova.runtime import certificates
+from nova.tests import db_faults
 from nova.tests.support import waiting
 from nova.tests.support.volume_files import ALICE
 from nova.tests.support.volume_files import GIB
@@ -20,6 +23,7 @@ from nova.tests.support.volume_files import HOST
 from nova.tests.support.volume_files import Home
 from nova.tests.support.volume_files import SERVER
 from nova.volume.exports import exporter
+from nova.volume.store import attach_backend
 from nova.volume.store import files as volume_files
 
 
@@ -162,6 +166,78 @@ def test_an_image_is_put_onto_no_volume_that_is_written_to_or_copied(home, tmp_p
         with pytest.raises(exception.InvalidVolume):
             home.volumes.reimage(ALICE, volume, image['id'])
     assert [home.volumes.get(ALICE, each)['status'] for each in (used, copied)] == ['in-use', 'available']
+
+
+def test_an_attachment_that_is_closing_stays_so_until_it_is_removed(home):
+    """Else a restart would not find it, and its export would be opened again beside the next server's."""
+    volume = home.made(1)
+    attachment = home.volumes.attach(ALICE, volume, SERVER)
+    home.set(tables_volume.volume_attachments, attachment, status=attach_backend.CLOSING, connector=HOST)
+    home.set(tables_volume.volumes, volume, status='detaching')
+    with pytest.raises(exception.InvalidVolume, match='is being removed'):
+        home.volumes.complete(ALICE, attachment)
+    home.volumes.roll_detaching(ALICE, volume)
+    assert home.volumes.get(ALICE, volume)['status'] == 'in-use'
+    home.start()
+    assert home.volumes.get(ALICE, volume)['status'] == 'available'
+    assert home.volumes.attachments_of(ALICE, SERVER) == []
+
+
+def failing(home, monkeypatch, error, times):
+    """The next commits of the database fail; ``run`` repeats a transaction after a deadlock."""
+    left, commit = [error] * times, home.db.engine.dialect.do_commit
+
+    def fail(connection):
+        if left:
+            connection.rollback()
+            raise left.pop()
+        commit(connection)
+    monkeypatch.setattr(home.db.engine.dialect, 'do_commit', fail)
+
+
+def manage(home):
+    return home.volumes.managed.manage(ALICE, 'disk', 'nova', {'name': 'm'}, None)['id']
+
+
+@pytest.mark.parametrize('times', [1, engine.DEADLOCK_RETRIES])
+def test_a_file_is_a_volume_or_unmanaged_also_after_deadlocks(home, monkeypatch, times):
+    monkeypatch.setattr(engine.random, 'uniform', lambda *_: 0)
+    unmanaged = home.directory / 'volumes' / volume_files.UNMANAGED
+    unmanaged.mkdir(parents=True)
+    (unmanaged / 'disk').write_bytes(b'data!')
+    failing(home, monkeypatch, db_exc.DBDeadlock(), times)
+    if times > 1:
+        with pytest.raises(db_exc.DBDeadlock):
+            manage(home)
+        assert os.listdir(unmanaged) == ['disk'] and home.volumes.list(ALICE, 10) == []
+    volume = manage(home)
+    assert home.read(volume) == b'data!' and os.listdir(unmanaged) == []
+    failing(home, monkeypatch, db_exc.DBDeadlock(), times)
+    if times > 1:
+        with pytest.raises(db_exc.DBDeadlock):
+            home.volumes.managed.unmanage(ALICE, volume)
+        assert home.read(volume) == b'data!' and home.volumes.get(ALICE, volume)['status'] == 'available'
+    home.volumes.managed.unmanage(ALICE, volume)
+    assert os.listdir(unmanaged) == [f'volume-{volume}'] and home.volumes.list(ALICE, 10) == []
+
+
+@pytest.mark.parametrize('committed', [True, False])
+def test_a_managed_file_whose_commit_is_unknown_stays_with_its_possible_row(home, committed):
+    unmanaged = home.directory / 'volumes' / volume_files.UNMANAGED
+    unmanaged.mkdir(parents=True)
+    (unmanaged / 'disk').write_bytes(b'data!')
+    db_faults.lose_commit(home.db, committed)
+    with pytest.raises(engine.CommitUnanswered):
+        manage(home)
+    assert os.listdir(unmanaged) == []
+
+
+def test_a_volume_without_its_file_is_not_unmanaged(home):
+    volume = home.made(1)
+    home.path(volume).unlink()
+    with pytest.raises(exception.InvalidVolume, match='the file of the volume is not on this host'):
+        home.volumes.managed.unmanage(ALICE, volume)
+    assert home.volumes.get(ALICE, volume)['status'] == 'available'
 
 
 def test_start_after_a_crash_completes_new_volumes_and_reports_lost_files(home):

@@ -12,6 +12,7 @@ from nova import utils
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.tables import volume as t
+from nova.db.tables.rows import VolumeAttachmentsRow
 from nova.db.tables.rows import VolumesRow
 from nova.db.volumes import volumes as db
 from nova.volume import api
@@ -70,8 +71,7 @@ class Attachments:
 
         def write(conn: Connection) -> tuple[VolumesRow, str, api.Connector | None]:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
-            if attachment['status'] == CLOSING:
-                raise exception.InvalidVolume(reason='the attachment is being removed.')
+            _check_open(attachment)
             row, ident = rows.volume(conn, ctx, attachment['volume_id']), attachment['id']
             status = 'attached' if attachment['status'] == 'attached' else 'attaching'
             before: api.Connector | None = attachment['connector']
@@ -91,6 +91,7 @@ class Attachments:
     def complete(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
         def write(conn: Connection) -> None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
+            _check_open(attachment)
             db.update(conn, t.volume_attachments, attachment_id, {
                 'status': 'attached', 'attached_at': attachment['attached_at'] or utils.utcnow()})
             update_status(conn, attachment['volume_id'])
@@ -163,9 +164,14 @@ class Attachments:
                     if nova_context.covers(ctx.sees, row['project_id'])]
 
 
+def _check_open(attachment: VolumeAttachmentsRow) -> None:
+    if attachment['status'] == CLOSING:
+        raise exception.InvalidVolume(reason='the attachment is being removed.')
+
+
 def update_status(conn: Connection, volume_id: str) -> None:
     """Set a volume's status according to its attachments."""
     found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
     status = next((shown for held, shown in (('attached', 'in-use'), ('attaching', 'attaching'),
-                                             ('reserved', 'reserved')) if held in found), 'available')
+                                             ('reserved', 'reserved'), (CLOSING, 'in-use')) if held in found), 'available')
     db.update(conn, t.volumes, volume_id, {'status': status})

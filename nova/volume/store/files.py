@@ -346,10 +346,12 @@ class VolumeFiles:
                 and stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1 and facts.st_size}
 
     def adopt(self, name: str, volume_id: str, size: int) -> None:
-        """Turn a file without a volume into the file of a new volume.
+        """Turn a file without a volume into the file of a new volume. A repeated call has no effect.
 
         :param size: bytes of the volume, not less than the size of the file
         """
+        if os.path.exists(self.volume(volume_id)):
+            return
         self._make_directories()
         path = os.path.join(self.directory, UNMANAGED, name)
         os.truncate(path, size)

@@ -1,12 +1,14 @@
 """Turn files in the directory ``unmanaged`` of the volume host into volumes, and volumes into such files."""
 from __future__ import annotations
 
+import contextlib
 from typing import cast, NamedTuple, TYPE_CHECKING
 import uuid
 
 from nova import context as nova_context
 from nova import exception
 from nova.db.audit import log
+from nova.db.engine import CommitUnanswered
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.tables import volume as t
@@ -78,15 +80,23 @@ class Managed:
             self._files.adopt(name, ident, size * GIB)
             return cast(VolumesRow, made)
         log.about(ident)
-        return self._db.run(write)
+        try:
+            return self._db.run(write)
+        except CommitUnanswered:         # the row may exist
+            raise
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):           # the transaction failed before it moved the file
+                self._files.release(ident, name)
+            raise
 
     def unmanage(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         """Delete a volume and keep its file as ``volume-<id>``.
 
+        The file moves after the commit, because the transaction may be repeated or fail.
         :raises VolumeNotFound:
-        :raises InvalidVolume: it is in use, encrypted, or has snapshots
+        :raises InvalidVolume: it is in use, encrypted, has snapshots, or has no file
         """
-        def write(conn: Connection) -> None:
+        def write(conn: Connection) -> str:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] not in STATUSES or db.attachments(conn, volume_ids=[row['id']]):
                 raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(STATUSES)}, but it is '
@@ -95,7 +105,10 @@ class Managed:
                 raise exception.InvalidVolume(reason='it is encrypted, and its key would be deleted.')
             if db.has_snapshots(conn, row['id']) or db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='it has snapshots or is being copied.')
+            if self._files.size(self._files.volume(row['id'])) is None:
+                raise exception.InvalidVolume(reason='the file of the volume is not on this host.')
             db.delete_transfer(conn, row['id'])
             db.delete(conn, t.volumes, row['id'])
-            self._files.release(row['id'], f'volume-{row["id"]}')
-        self._db.run(write)
+            return row['id']
+        ident = self._db.run(write)      # the id as stored, because MariaDB's comparison ignores case
+        self._files.release(ident, f'volume-{ident}')
