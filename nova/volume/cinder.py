@@ -139,13 +139,14 @@ class CinderVolumes(api.BlockStorage):
 
     def attach_elsewhere(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None,
                          connector: api.Connector, device: str | None) -> tuple[str, api.Connection]:
+        before = {held} if held else {*self.attachments_of(ctx, instance_uuid)}
         # create the attachment with its connector: Cinder refuses to add a connector to a second attachment later
         try:
             made = self._attach(ctx, volume_id, instance_uuid, {**connector, 'mountpoint': device})
         except exception.NovaException:
             with contextlib.suppress(exception.NovaException):           # remove what the failed request has created
                 for each in self._attachments_of(ctx, instance_uuid):
-                    if each['volume_id'] == volume_id and each['id'] != held:
+                    if each['volume_id'] == volume_id and each['id'] not in before:
                         self.detach(ctx, each['id'])
             raise
         return made['id'], _connection(made, connector)

@@ -345,6 +345,21 @@ def test_attachment_calls_follow_the_cinder_api(recorded):
         ('volume 3.44', 'x:p1')}
 
 
+@pytest.mark.parametrize('held', ['a0', None])
+def test_failed_attachment_of_a_migration_removes_only_what_it_has_created(recorded, monkeypatch, held):
+    """``held`` is None for a device whose attachment this service does not know."""
+    path, rows = '/v3/p1/attachments', [{'id': 'a0', 'volume_id': 'v1'}, {'id': 'b0', 'volume_id': 'v2'}]
+    recorded.answers['GET', path] = (200, {'attachments': rows})
+
+    def fail(*_args):
+        rows.append({'id': 'a1', 'volume_id': 'v1'})
+        raise exception.Unavailable()
+    monkeypatch.setattr(recorded.volumes, '_attach', fail)
+    with pytest.raises(exception.Unavailable):
+        recorded.volumes.attach_elsewhere(user('p1'), 'v1', SERVER, held, CONNECTOR, '/dev/vdb')
+    assert [path for method, path, *_ in recorded.asked if method == 'DELETE'] == [path + '/a1']
+
+
 @pytest.mark.parametrize('code, error', [
     (400, exception.InvalidVolume), (401, exception.Unavailable), (403, exception.Forbidden),
     (404, exception.VolumeNotFound), (409, exception.InvalidVolume), (413, exception.Forbidden),

@@ -133,10 +133,14 @@ class Exporter:
     def reconcile(self) -> None:
         """Open missing exports, and close exports of closing attachments."""
         for host in sorted(self._hosts() | {each.host for each in self._wanted(None)}):
-            try:
-                self._reconcile(host)
-            except exception.NovaException as error:
-                LOG.error('Cannot complete the exports of host %s: %s', host, error)
+            self._try_reconcile(host)
+
+    def _try_reconcile(self, host: str) -> None:
+        """Reconcile the exports of one host; log an error, so that it does not affect the other hosts."""
+        try:
+            self._reconcile(host)
+        except (exception.NovaException, OSError) as error:
+            LOG.error('Cannot complete the exports of host %s: %s', host, error)
 
     def _records(self) -> list[daemons.Record]:
         names = os.listdir(self._directory) if os.path.isdir(self._directory) else ()
@@ -163,14 +167,13 @@ class Exporter:
             wanted = {daemons.ident(each.attachment_id): each for each in self._wanted(None)
                       if each.host == host and os.path.exists(each.path)}
             daemon = self._running_daemon(host) if wanted else self._daemon(host)
-            known = daemon.names() if daemon.is_alive() else set()
+            known = _names(daemon)
             ending = {daemons.ident(each) for name, each in self._ending() if name == host}
-            left = known - set(wanted)
-            if left & ending:
-                LOG.warning('Host %s still had %s exports of closing attachments; closing them.', host,
-                            len(left & ending))
-                self._close_exports(daemon, sorted(left & ending))
-            if (unknown := left - ending) and unknown != self._unknown.get(host):
+            if closing := (known - set(wanted)) & ending:
+                LOG.warning('Host %s still had %s exports of closing attachments; closing them.', host, len(closing))
+                self._close_exports(daemon, sorted(closing))
+                known = _names(daemon)   # none if the daemon was killed
+            if (unknown := known - set(wanted) - ending) and unknown != self._unknown.get(host):
                 metrics.EXPORTS_ORPHANED.inc(len(unknown - self._unknown.get(host, set())))
                 LOG.error('Host %s has %s exports without an attachment (%s). They stay open, because the database may '
                           'have been restored from a backup. See `nova-manage state differences`.', host, len(unknown),
@@ -223,7 +226,7 @@ class Exporter:
                 dead = held and daemon.record() is not None and not daemon.is_alive()
             if dead:
                 LOG.warning('The exporter of host %s exited and is restarted.', host)
-                self._reconcile(host)
+                self._try_reconcile(host)
 
     # ---- helpers; the caller holds the host's lock
 
@@ -284,3 +287,8 @@ class Exporter:
     def _locked(self, host: str, wait: bool = True) -> typing.ContextManager[bool]:
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         return files.lock(f'{self._directory_of(host)}.lock', wait)
+
+
+def _names(daemon: daemons.Daemon) -> set[str]:
+    """Return the ids of a daemon's exports; none if it does not run."""
+    return daemon.names() if daemon.is_alive() else set()

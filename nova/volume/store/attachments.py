@@ -172,6 +172,7 @@ def _check_open(attachment: VolumeAttachmentsRow) -> None:
 def update_status(conn: Connection, volume_id: str) -> None:
     """Set a volume's status according to its attachments."""
     found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
-    status = next((shown for held, shown in (('attached', 'in-use'), ('attaching', 'attaching'),
-                                             ('reserved', 'reserved'), (CLOSING, 'in-use')) if held in found), 'available')
+    status = next((shown for held, shown in (
+        ('attached', 'in-use'), ('attaching', 'attaching'), ('reserved', 'reserved'), (CLOSING, 'in-use'))
+        if held in found), 'available')
     db.update(conn, t.volumes, volume_id, {'status': status})
