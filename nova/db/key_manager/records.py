@@ -21,9 +21,7 @@ from nova.db.tables import key_manager as t
 if TYPE_CHECKING:
     import datetime
 
-    from nova.db.tables.rows import KeyConsumersRow
-    from nova.db.tables.rows import KeyContainersRow
-    from nova.db.tables.rows import KeySecretsRow
+    from nova.db.tables.rows import KeyConsumersRow, KeyContainersRow, KeySecretsRow
     from nova.db.types import ColumnValues, Table
 
     RowT = TypeVar('RowT')

@@ -15,14 +15,9 @@ from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import assignments
 from nova.db.identity import directory as queries
-from nova.db.identity.directory import Noun
-from nova.db.identity.directory import Row
-from nova.db.identity.directory import RowT
-from nova.db.tables.rows import IdentityApplicationCredentialsRow
-from nova.db.tables.rows import IdentityDomainsRow
-from nova.db.tables.rows import IdentityProjectsRow
-from nova.db.tables.rows import IdentityRolesRow
-from nova.db.tables.rows import IdentityUsersRow
+from nova.db.identity.directory import Noun, Row, RowT
+from nova.db.tables.rows import (
+    IdentityApplicationCredentialsRow, IdentityDomainsRow, IdentityProjectsRow, IdentityRolesRow, IdentityUsersRow)
 from nova.identity import hashing as hash_pool
 from nova.identity import passwords
 from nova.identity import tokens

@@ -10,9 +10,7 @@ from typing import Any, TYPE_CHECKING, TypedDict
 from nova import exception
 from nova.db import engine
 from nova.db.identity import directory as queries
-from nova.db.tables.rows import IdentityEndpointGroupsRow
-from nova.db.tables.rows import IdentityEndpointsRow
-from nova.db.tables.rows import IdentityProjectsRow
+from nova.db.tables.rows import IdentityEndpointGroupsRow, IdentityEndpointsRow, IdentityProjectsRow
 from nova.identity.embedded import catalog as catalogs
 from nova.identity.embedded.resources import Resources
 

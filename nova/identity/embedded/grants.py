@@ -11,9 +11,7 @@ from nova.db import engine
 from nova.db.identity import assignments as queries
 from nova.db.identity import directory as rows
 from nova.db.identity.assignments import Target
-from nova.db.tables.rows import IdentityGroupsRow
-from nova.db.tables.rows import IdentityProjectsRow
-from nova.db.tables.rows import IdentityUsersRow
+from nova.db.tables.rows import IdentityGroupsRow, IdentityProjectsRow, IdentityUsersRow
 from nova.identity import tokens
 from nova.identity.embedded import domains
 from nova.identity.embedded import effective_roles

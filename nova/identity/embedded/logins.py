@@ -10,9 +10,7 @@ from nova import utils
 from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
-from nova.db.tables.rows import IdentityApplicationCredentialsRow
-from nova.db.tables.rows import IdentityTrustsRow
-from nova.db.tables.rows import IdentityUsersRow
+from nova.db.tables.rows import IdentityApplicationCredentialsRow, IdentityTrustsRow, IdentityUsersRow
 from nova.identity import tokens
 from nova.identity.embedded import checks as secret_checks
 from nova.identity.embedded import credentials as user_credentials

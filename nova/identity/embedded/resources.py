@@ -15,17 +15,11 @@ from nova import utils
 from nova.db import engine
 from nova.db.audit import log
 from nova.db.identity import directory as queries
-from nova.db.identity.directory import Noun
-from nova.db.identity.directory import RowT
+from nova.db.identity.directory import Noun, RowT
 from nova.db.projects import storage_quotas
-from nova.db.tables.rows import IdentityDomainsRow
-from nova.db.tables.rows import IdentityEndpointsRow
-from nova.db.tables.rows import IdentityGroupsRow
-from nova.db.tables.rows import IdentityLimitsRow
-from nova.db.tables.rows import IdentityPoliciesRow
-from nova.db.tables.rows import IdentityRegionsRow
-from nova.db.tables.rows import IdentityRegisteredLimitsRow
-from nova.db.tables.rows import IdentityServicesRow
+from nova.db.tables.rows import (
+    IdentityDomainsRow, IdentityEndpointsRow, IdentityGroupsRow, IdentityLimitsRow, IdentityPoliciesRow,
+    IdentityRegionsRow, IdentityRegisteredLimitsRow, IdentityServicesRow)
 from nova.identity.embedded import catalog as catalogs
 from nova.identity.embedded import domains
 from nova.identity.embedded import effective_roles

@@ -6,9 +6,7 @@ from typing import TypeVar
 
 from nova import exception
 from nova.db.identity import directory as queries
-from nova.db.tables.rows import IdentityAccessRulesRow
-from nova.db.tables.rows import IdentityRolesRow
-from nova.db.tables.rows import IdentityTrustsRow
+from nova.db.tables.rows import IdentityAccessRulesRow, IdentityRolesRow, IdentityTrustsRow
 from nova.identity.embedded import access_rules
 from nova.identity.rest import operations
 from nova.identity.rest import schemas

@@ -6,9 +6,7 @@ from typing import TypeVar
 
 from nova import exception
 from nova.db.identity.assignments import Role
-from nova.db.tables.rows import IdentityGroupsRow
-from nova.db.tables.rows import IdentityRolesRow
-from nova.db.tables.rows import IdentityUsersRow
+from nova.db.tables.rows import IdentityGroupsRow, IdentityRolesRow, IdentityUsersRow
 from nova.identity.embedded import directory
 from nova.identity.embedded import effective_roles
 from nova.identity.embedded import grants

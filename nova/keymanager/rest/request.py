@@ -15,9 +15,7 @@ from nova.web.request import BaseRequest
 if TYPE_CHECKING:
     from nova.db.engine import Table
     from nova.db.key_manager.records import Listed
-    from nova.db.tables.rows import KeyContainersRow
-    from nova.db.tables.rows import KeyOrdersRow
-    from nova.db.tables.rows import KeySecretsRow
+    from nova.db.tables.rows import KeyContainersRow, KeyOrdersRow, KeySecretsRow
     from nova.keymanager.store import KeyStore
     from nova.policy import Policy
     from nova.web.routes import Route
