@@ -1,6 +1,5 @@
 """Dry run of a placement: the effect of every filter and weigher, and the choice, without any change."""
 import collections.abc
-import typing
 
 import numpy as np
 
@@ -8,6 +7,7 @@ from nova import context as nova_context
 from nova.db.tables.rows import InstancesRow
 from nova import exception
 from nova import objects
+from nova.json_types import Encodable
 from nova.db.cells import cells as db_cells
 from nova.db.placement import claims
 from nova.db.servers import instances
@@ -23,7 +23,7 @@ from nova.scheduler.filters import base
 from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
 
-Document = dict[str, typing.Any]
+Document = dict[str, Encodable]
 
 
 class DryRun:
@@ -53,7 +53,7 @@ def without_server(hosts: host_view.Hosts, row: InstancesRow) -> host_view.Hosts
     """Return a view of the hosts without the usage of one server, given its instances row."""
     hosts = hosts.copy()
     own = (hosts.host == row['host']) & (hosts.node == row['node'])
-    for name, amount in claims.resources(dict(row)).items():
+    for name, amount in claims.resources(row).items():
         hosts.used[name][own] -= amount
     hosts.running_vms[own] -= 1
     return hosts

@@ -104,7 +104,7 @@ def places(request: Request, hosts: host_view.Hosts, positions: collections.abc.
             yield dataclasses.replace(request, group=dataclasses.replace(group, within=name))
 
 
-def _locality(row: collections.abc.Mapping[str, typing.Any]) -> frozenset[str]:
+def _locality(row: host_view.Row) -> frozenset[str]:
     """Return the network localities of the host in a row of the host table."""
     return server_groups.locality(row.get('capabilities'), row.get('aggregates'))
 

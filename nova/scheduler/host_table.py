@@ -6,6 +6,7 @@ two indexes in a cell's database. The table may be slightly stale, because the c
 import collections.abc
 import datetime
 import logging
+import operator
 import threading
 import time
 import typing
@@ -36,9 +37,9 @@ UNREACHABLE_S = 30  # interval of attempts to read an unreachable cell
 # timeout of reading changes, so that a slow cell does not delay requests; a read normally takes milliseconds
 READ_TIMEOUT_S = 2
 
-Row = dict[str, typing.Any]
+Row = host_changes.Node
 Rows = dict[int, Row]  # {number of a node (compute_nodes.id): its row}
-Usage = collections.abc.Mapping[int, collections.abc.Mapping[str, typing.Any]]
+Usage = collections.abc.Mapping[int, collections.abc.Mapping[str, int]]
 Numbers = collections.abc.Iterable[tuple[int, int, int]]  # (node, change_number, usage_change_number)
 Heartbeats = dict[str, datetime.datetime | None]  # {host name: time of the last heartbeat}
 Changes = tuple[Rows, set[int]]  # (new or changed rows, removed nodes)
@@ -47,8 +48,7 @@ Changes = tuple[Rows, set[int]]  # (new or changed rows, removed nodes)
 class CellNodes:
     """The compute nodes of one cell with their services, synchronized with its database.
 
-    rows    {number of a node: its row}. A row is a dict of host_view's columns and ``cell``, the cell's uuid.
-            A change replaces the row by a new dict, except a change of ``last_seen_at``.
+    rows    {number of a node: its row}. A change replaces the row by a new dict, except a change of ``last_seen_at``.
     :param quiet_s: seconds without any heartbeat in the cell after which all heartbeats count as overdue
     """
 
@@ -95,7 +95,7 @@ class CellNodes:
         A row is omitted if the table has already read a later change of its usage.
         """
         self._noted = True
-        return {node: {**self.rows[node], **values} for node, values in usage.items()
+        return {node: _used(self.rows[node], values) for node, values in usage.items()
                 if node in self.rows and self.rows[node]['usage_change_number'] < values['usage_change_number']}
 
     def _all(self, conn: engine.Connection) -> Changes:
@@ -119,7 +119,7 @@ class CellNodes:
             return self._read(conn, host_changes.numbers(conn, since))
         rows = host_changes.numbers_and_usage(conn, since)
         used, others = self._different(row[:3] for row in rows)
-        found = {row[0]: {**self.rows[row[0]], **dict(zip(host_changes.USAGE, row[2:]))}
+        found = {row[0]: _used(self.rows[row[0]], dict(zip(host_changes.USAGE, row[2:])))
                  for row in rows if row[0] in used and row[3] is not None}
         return {**found, **self._others(conn, others)}
 
@@ -132,7 +132,7 @@ class CellNodes:
         used, others = self._different(numbers)
         found = self._others(conn, others)
         for row in host_changes.usage(conn, used) if used else ():
-            found[row['id']] = {**self.rows[row['id']], **row}
+            found[row['id']] = _used(self.rows[row['id']], row)
         return found
 
     def _different(self, numbers: Numbers) -> tuple[set[int], set[int]]:
@@ -199,14 +199,14 @@ class _ChangeNumbers:
         """Return the result that host_changes.number_sums would have for ``rows`` after an update with ``found``."""
         if self._positions is None:
             self._positions = {node: position for position, node in enumerate(rows)}
-            self._arrays = tuple(np.fromiter((row[name] for row in rows.values()), np.int64, len(rows))
+            self._arrays = tuple(np.fromiter(map(operator.itemgetter(name), rows.values()), np.int64, len(rows))
                                  for name in self.COLUMNS)
         positions, arrays = self._positions, tuple(array.copy() for array in self._arrays)
         self._write(positions, arrays, {node: row for node, row in found.items() if node in positions})
         new = [row for node, row in found.items() if node not in positions]
         sums = []
         for name, array in zip(self.COLUMNS, arrays):
-            array = np.append(array, [row[name] for row in new]).astype(np.int64)
+            array = np.append(array, list(map(operator.itemgetter(name), new))).astype(np.int64)
             array = array[(array >= since) & (array < until)]
             sums.append((len(array), int((array % host_changes.MODULUS).sum())))
         return sums
@@ -216,7 +216,7 @@ class _ChangeNumbers:
             return
         chosen = [positions[node] for node in rows]
         for name, array in zip(self.COLUMNS, arrays):
-            array[chosen] = [row[name] for row in rows.values()]
+            array[chosen] = list(map(operator.itemgetter(name), rows.values()))
 
 
 class HostTable:
@@ -364,7 +364,7 @@ class HostTable:
             if before is None:
                 continue  # impossible, because the view is rebuilt if a node is new
             if row['change_number'] != before['change_number'] and not host_view.USAGE.issuperset(
-                    name for name, value in row.items() if value is not before[name] and value != before[name]):
+                    name for name, value in row.items() if value is not before.get(name) and value != before.get(name)):
                 others[position] = row
                 continue
             usage[position] = row
@@ -412,6 +412,11 @@ class HostTable:
         rows = [row for nodes in self._nodes.values() for row in nodes.rows.values()]
         self._positions = {(row['cell'], row['id']): position for position, row in enumerate(rows)}
         self._view = host_view.Hosts(rows)
+
+
+def _used(row: Row, usage: collections.abc.Mapping[str, int | None]) -> Row:
+    """Return a row with columns of host_changes.USAGE."""
+    return typing.cast(Row, {**row, **usage})
 
 
 def _busy_now(row: Row, before: Row | None) -> int:

@@ -4,18 +4,20 @@ from __future__ import annotations
 import collections
 import collections.abc
 import datetime
+import operator
 import types
 import typing
 
 import numpy as np
 
+from nova.db.placement import host_changes
 from nova.objects import numa as topologies
 from nova.scheduler.resources import pci_table
 
 if typing.TYPE_CHECKING:
     import numpy.typing as npt
 
-Row = collections.abc.Mapping[str, typing.Any]
+Row = host_changes.Node
 T = typing.TypeVar('T')
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
@@ -57,7 +59,7 @@ class Hosts:
     def __init__(self, rows: collections.abc.Sequence[Row]) -> None:
         def column(name: str, dtype: npt.DTypeLike = object) -> np.ndarray:
             array = np.empty(len(rows), dtype=dtype)
-            array[:] = [row[name] for row in rows]
+            array[:] = list(map(operator.itemgetter(name), rows))
             return array
         self.rows = rows
         self.ids = column('id', np.int64)
@@ -126,7 +128,7 @@ class Hosts:
             if row.get('metrics') is not None or twin.metrics[position] is not None:
                 twin.metrics[position] = _metrics(row)
         for name in RESOURCES:
-            twin.used[name][positions] = [row[name + '_used'] for row in found]
+            twin.used[name][positions] = list(map(operator.itemgetter(name + '_used'), found))
         for name in COUNTERS:
             getattr(twin, name)[positions] = [row.get(name) or 0 for row in found]
         return twin

@@ -2,7 +2,7 @@
 import collections.abc
 import dataclasses
 import logging
-import typing
+import operator
 
 from nova import context as nova_context
 from nova import exception
@@ -16,6 +16,7 @@ from nova.db.placement import compute_nodes
 from nova.db.placement import zones
 from nova.db.servers import instances
 from nova.db.servers import port_devices
+from nova.db.tables.rows import ComputeNodesRow, MigrationsRow
 from nova.objects import pci
 from nova.scheduler import claimer
 from nova.scheduler import decision
@@ -34,11 +35,11 @@ LOG = logging.getLogger(__name__)
 # states of a migration that waits for a destination
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
-Row = collections.abc.Mapping[str, typing.Any]
+Place = dict[str, str | None]                # columns of the row that names the server's host
 Selections = list[objects.Selection]
-# function (conn, claim, view) -> {'availability_zone'}, or None if the server no longer waits for a host; it writes the
+# function (conn, claim, view) -> the place, or None if the server no longer waits for a host; it writes the
 # destination in the transaction of the claim
-Write = collections.abc.Callable[[engine.Connection, Claim, host_view.Hosts], Row | None]
+Write = collections.abc.Callable[[engine.Connection, Claim, host_view.Hosts], Place | None]
 
 
 class Moves:
@@ -61,18 +62,20 @@ class Moves:
         flavor = migration['new_flavor']
         spec = objects.RequestSpec(**{**spec.as_dict(), 'flavor': flavor})
         request = self._requests.of_existing(
-            cell, spec, {**row, **server_migrations.flavor_values(flavor)}, ignore=ignore, target=target, force=force)
+            cell, spec, {**row, 'flavor': flavor, 'vcpus': flavor['vcpus'], 'memory_mb': flavor['memory_mb'],
+                         'root_gb': flavor['root_gb'], 'ephemeral_gb': flavor['ephemeral_gb']},
+            ignore=ignore, target=target, force=force)
         request = dataclasses.replace(request, hypervisor=hypervisor,
                                       aggregate=migration['arguments'].get('aggregate'))
 
         needed: dict[str, int] = {}
         if migration['arguments'].get('in_place'):  # claim only the difference between the flavors
             needed = request.resources
-            had = claims.resources({**row, 'numa_topology': None})
+            had = claims.resources(row, with_pinned=True)
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
         of_ports = _of_ports(request)
 
-        def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Row | None:
+        def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Place | None:
             node = compute_nodes.get(conn, claim.node_id)
             _check_size(node, needed, row['uuid'])
             zone = _zone(conn, node, request)
@@ -106,9 +109,9 @@ class Moves:
         of_ports = _of_ports(request)
         waiting = {'vm_state': states.SHELVED_OFFLOADED, 'task_state': states.UNSHELVING, 'host': None}
 
-        def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Row | None:
+        def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Place | None:
             node = hosts.rows[claim.position]
-            place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
+            place: Place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
             # None removes the pinning of the former host
             found = instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting)
             if found and of_ports:
@@ -178,24 +181,24 @@ def _of_ports(request: Request) -> list[pci.Request]:
     return [each for each in pci_resources.requests_of(request) if each.request_id]
 
 
-def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:
+def _hypervisor(conn: engine.Connection, migration: MigrationsRow) -> str | None:
     """Return the hypervisor type of a moving guest, or None for an evacuation, which creates a new guest."""
     if migration['migration_type'] == server_migrations.EVACUATION:
         return None
-    nodes = compute_nodes.by_host(conn, migration['source_compute'])
+    nodes = compute_nodes.by_host(conn, migration['source_compute'] or '')
     return next((node['hypervisor_type'] for node in nodes if node['node'] == migration['source_node']), None)
 
 
-def _check_size(node: Row, needed: dict[str, int], uuid: str) -> None:
+def _check_size(node: ComputeNodesRow, needed: dict[str, int], uuid: str) -> None:
     """Check that the whole server fits on an otherwise empty node, because an in-place resize claims a difference.
 
     :raises ClaimFailed: the node has less capacity than the server needs
     """
-    if any(needed[name] > node[name] for name in needed):
+    if any(needed[name] > operator.itemgetter(name)(node) for name in needed):
         raise exception.ClaimFailed(host=node['host'], instance_id=uuid)
 
 
-def _zone(conn: engine.Connection, node: Row, request: Request) -> str | None:
+def _zone(conn: engine.Connection, node: ComputeNodesRow | host_view.Row, request: Request) -> str | None:
     """Return the zone of a node that this transaction has claimed: zones.move waits until the transaction ends.
 
     :raises ClaimFailed: the node is no longer in the requested zone

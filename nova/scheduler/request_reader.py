@@ -1,7 +1,6 @@
 """Build pipeline requests with all data that the decision needs, because the decision does no I/O."""
 import collections.abc
 import dataclasses
-import typing
 
 from oslo_config import cfg
 
@@ -10,6 +9,7 @@ from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.placement import categories
 from nova.db.placement import claims
+from nova.db.tables.rows import InstancesRow
 from nova.scheduler import filters
 from nova.scheduler import groups
 from nova.scheduler import host_table
@@ -35,7 +35,7 @@ class RequestReader:
         """Return the request of a new server."""
         return self._read(spec, spec.category_name, None)
 
-    def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: typing.Mapping[str, typing.Any], *,
+    def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: InstancesRow, *,
                     ignore: collections.abc.Sequence[str] = (), target: str | None = None,
                     force: bool = False) -> Request:
         """Return the request of an existing server. The requested and the failed hosts of its build do not apply.
@@ -47,7 +47,7 @@ class RequestReader:
         :param force: skip the filters and check only capacity
         """
         request = self._read(spec, row['category'] or spec.category_name, cell)
-        resources = numa_request.without_pinned(claims.resources({**row, 'numa_topology': None}), request.special)
+        resources = numa_request.without_pinned(claims.resources(row, with_pinned=True), request.special)
         return dataclasses.replace(
             request, resources=resources, host=target, node=None, forced=force, failed_nodes=(),
             zone=None if force else spec.availability_zone, ignored=tuple(ignore),
@@ -65,7 +65,9 @@ class RequestReader:
         flavor = spec.flavor
         special = node_claims.special_of(self._conf, spec)
         resources = numa_request.without_pinned(
-            claims.resources({**flavor, 'flavor': flavor, 'image_id': image_id}), special)
+            claims.resources({'flavor': flavor, 'image_id': image_id, 'vcpus': flavor['vcpus'],
+                              'memory_mb': flavor['memory_mb'], 'root_gb': flavor['root_gb'],
+                              'ephemeral_gb': flavor['ephemeral_gb']}), special)
         return Request(
             resources=resources, zone=None if forced else spec.availability_zone or self._conf.default_schedule_zone,
             host=spec.force_host or spec.requested_host, node=spec.force_node or spec.requested_node,

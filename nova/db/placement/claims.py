@@ -3,20 +3,27 @@
 The condition checks the capacity, so claims cannot exceed it even if the scheduler's data was stale. The caller changes
 the server's host and the node's usage in one transaction.
 """
-from collections.abc import Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator
 import functools
 import logging
-from typing import Any
+from typing import Any, NotRequired, TYPE_CHECKING, TypedDict
 
 import sqlalchemy as sa
 
 from nova import utils
+from nova.db import statements
 from nova.db.placement import numa_claims
 from nova.db.placement import pci_devices
 from nova.db.tables import cell as t
 from nova.db.tables.rows import InstancesRow
 from nova.hardware import machines
 from nova.objects import pci
+from nova.objects.flavor import Flavor
+
+if TYPE_CHECKING:
+    from typing_extensions import ReadOnly
 
 LOG = logging.getLogger(__name__)
 
@@ -30,18 +37,30 @@ _SHARE: tuple[sa.ColumnElement[Any], ...] = (
 _CLAIMED = [column.label(name) for name, column in zip(_NEEDED, _SHARE)]
 
 
-def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
+class Sizes(TypedDict):
+    """The part of an instances row that its share depends on."""
+
+    flavor: ReadOnly[Flavor | None]
+    vcpus: ReadOnly[int]
+    memory_mb: ReadOnly[int]
+    root_gb: ReadOnly[int]
+    ephemeral_gb: ReadOnly[int]
+    image_id: ReadOnly[str | None]
+    numa_topology: NotRequired[ReadOnly[str | None]]
+
+
+def resources(row: Sizes, with_pinned: bool = False) -> dict[str, int]:
     """Return a server's share of its node: {'vcpus', 'memory_mb', 'local_gb'}.
 
-    :param row: an instances row, or any mapping with flavor and sizes. The root disk of a server that boots from a
-        volume is not on the node. The amounts of a bare metal server are 0. Only numa_claims counts pinned vCPUs.
+    The root disk of a server that boots from a volume is not on the node. The amounts of a bare metal server are 0.
+    :param with_pinned: whether to count the pinned vCPUs, which numa_claims counts
     """
-    flavor = row['flavor'] or {}
-    if machines.wanted(flavor.get('extra_specs')) is not None:
+    flavor = row['flavor']
+    if flavor and machines.wanted(flavor.get('extra_specs')) is not None:
         return dict.fromkeys(RESOURCES, 0)
-    swap_mb = flavor.get('swap') or 0
+    swap_mb = flavor and flavor.get('swap') or 0
     disk = (row['root_gb'] if row['image_id'] else 0) + row['ephemeral_gb'] + -(-swap_mb // 1024)
-    shared = row['vcpus'] - numa_claims.pinned(row.get('numa_topology'))
+    shared = row['vcpus'] - (0 if with_pinned else numa_claims.pinned(row.get('numa_topology')))
     return {'vcpus': shared, 'memory_mb': row['memory_mb'], 'local_gb': disk}
 
 
@@ -89,7 +108,7 @@ def _claim_of(names: tuple[str, ...], limited: frozenset[str]) -> sa.Update:
     return _changing(_NUMBER, *_room(names, limited))
 
 
-def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: dict[str, Any] | None = None) -> bool:
+def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: dict[str, float] | None = None) -> bool:
     """Claim ``requested`` (see resources()) on a node; return False if the node has no room.
 
     :param limits: {resource: ratio that replaces the node's ratio}, and ``running_vms``, the maximum number of servers
@@ -135,7 +154,7 @@ def _usage(conn: sa.Connection, node: sa.RowMapping | None = None) -> dict[tuple
         moves = moves.where(t.migrations.c.claimed_host == node['host'], t.migrations.c.claimed_node == node['node'])
     usage: dict[tuple[str, str], dict[str, int]] = {}
     # one statement, because a server and its move may swap their shares between two statements
-    for row in conn.execute(sa.union_all(statement, moves)).mappings():
+    for row in statements.dicts(conn.execute(sa.union_all(statement, moves))):
         sums = usage.setdefault((row['host'], row['node']),
                                 {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})
         for name, value in resources(row).items():

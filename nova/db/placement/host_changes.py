@@ -9,8 +9,10 @@ import typing
 import sqlalchemy as sa
 
 from nova.db import statements
+from nova.db.placement.server_groups import HostAggregate
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import services
+from nova.json_types import JsonObject
 
 NODE_COLUMNS = ('id', 'host', 'node', 'change_number', 'vcpus', 'memory_mb', 'local_gb', 'reserved_memory_mb',
                 'reserved_disk_gb', 'cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio',
@@ -63,14 +65,28 @@ _TOPOLOGY_NUMBERS = sa.select(_c.id, _c.numa_change_number).where(_c.numa_change
 
 Ids = collections.abc.Iterable[int]
 Used = int | None
-Row = dict[str, typing.Any]
 
 
-def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterator[Row]:
-    """Yield rows of nodes with NODE_COLUMNS, USAGE and the SERVICE_COLUMNS of the host's compute service.
+Metric = typing.TypedDict('Metric', {'name': str, 'value': float})       # noqa: UP013
+Ratios = typing.TypedDict('Ratios', {'cpu_allocation_ratio': float, 'ram_allocation_ratio': float})      # noqa: UP013
+Topology = typing.TypedDict('Topology', {       # noqa: UP013
+    'id': int, 'host': str, 'node': str, 'numa_change_number': int | None, 'numa_topology': str | None,
+    'cpu_allocation_ratio': float, 'ram_allocation_ratio': float})
+# NODE_COLUMNS, USAGE, and SERVICE_COLUMNS of the host's compute service, which are None without a service. The
+# host table adds the uuid of the cell, and io_ops, an estimate of the servers in a task.
+Node = typing.TypedDict('Node', {       # noqa: UP013
+    'id': int, 'host': str, 'node': str, 'cell': str, 'io_ops': int, 'change_number': int, 'usage_change_number': int,
+    'vcpus': int, 'memory_mb': int, 'local_gb': int, 'reserved_memory_mb': int, 'reserved_disk_gb': int,
+    'cpu_allocation_ratio': float, 'ram_allocation_ratio': float, 'disk_allocation_ratio': float, 'vcpus_used': int,
+    'memory_mb_used': int, 'local_gb_used': int, 'running_vms': int, 'capabilities': JsonObject | None,
+    'hypervisor_type': str, 'hypervisor_version': int, 'host_ip': str | None, 'cpu_info': JsonObject,
+    'supported_instances': list[list[str]], 'traits': list[str], 'metrics': list[Metric] | None, 'failed_builds': int,
+    'pci_stats': list[JsonObject] | None, 'availability_zone': str | None, 'disabled': bool | None,
+    'forced_down': bool | None, 'last_seen_at': datetime.datetime | None, 'aggregates': list[HostAggregate] | None})
 
-    :param ids: only these nodes, or None for all
-    """
+
+def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterator[Node]:
+    """Yield rows of these nodes, or of all."""
     if ids is None:
         yield from statements.dicts(conn.execute(_NODES))
         return
@@ -78,7 +94,7 @@ def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterat
         yield from statements.dicts(conn.execute(_SOME_NODES, {'ids': part}))
 
 
-def usage(conn: sa.Connection, ids: Ids) -> collections.abc.Iterator[Row]:
+def usage(conn: sa.Connection, ids: Ids) -> collections.abc.Iterator[dict[str, int]]:
     """Yield rows of ``id`` and USAGE of these nodes."""
     for part in _chunks(ids):
         yield from statements.dicts(conn.execute(_USAGE, {'ids': part}))
@@ -109,11 +125,8 @@ def heartbeats(conn: sa.Connection, after: int) -> collections.abc.Sequence[tupl
     return conn.execute(_SEEN, {'after': after}).all()
 
 
-def topologies(conn: sa.Connection, ids: Ids | None = None) -> list[Row]:
-    """Return rows of id, host, node, numa_change_number, numa_topology and the ratios of vCPUs and memory.
-
-    :param ids: only these nodes, or None for all
-    """
+def topologies(conn: sa.Connection, ids: Ids | None = None) -> list[Topology]:
+    """Return the topologies of these nodes, or of all."""
     if ids is None:
         return statements.dicts(conn.execute(_TOPOLOGIES))
     return [row for part in _chunks(ids) for row in statements.dicts(conn.execute(_SOME_TOPOLOGIES, {'ids': part}))]

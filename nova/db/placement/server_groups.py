@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from nova import context as nova_context
 from nova import exception
 from nova import utils
+from nova.json_types import Json
 from nova.db import engine
 from nova.db.placement.categories import REGULAR
 from nova.db.projects import quotas
@@ -34,6 +35,15 @@ OPPOSITES = (frozenset((AFFINITY, ANTI_AFFINITY)), frozenset((SOFT_AFFINITY, SOF
 SCOPE = 'capabilities:'          # prefix of metadata keys for the policy host-capabilities
 MAX_SERVER_PER_HOST = 'max_server_per_host'     # rule of the policy anti-affinity
 LOCALITY = 'network_locality'    # metadata key of aggregates and capability of hosts, for the policy network-proximity
+
+
+class HostAggregate(TypedDict):
+    """An aggregate in a row of a service."""
+
+    id: int
+    uuid: str
+    name: str
+    metadata: dict[str, str]
 
 
 class Group(TypedDict):
@@ -278,14 +288,10 @@ def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str
     return found
 
 
-def locality(own: dict[str, Any] | None, listed: list[dict[str, Any]] | None) -> frozenset[str]:
-    """Return the frozenset of network localities of a host.
-
-    :param own: capabilities of the host
-    :param listed: aggregates of the host in the form of services.aggregates
-    """
+def locality(own: Mapping[str, Json] | None, listed: list[HostAggregate] | None) -> frozenset[str]:
+    """Return the network localities of a host with these capabilities and aggregates."""
     values = [(own or {}).get(LOCALITY), *((each.get('metadata') or {}).get(LOCALITY) for each in listed or ())]
-    return frozenset(value for value in values if value)
+    return frozenset(value for value in values if value and isinstance(value, str))
 
 
 def mentioned(conn: sa.Connection) -> set[Any]:

@@ -28,6 +28,7 @@ from nova.db.cells import cells as db_cells
 from nova.runtime import entry_points
 from nova.scheduler import host_view
 from nova.scheduler.filters.base import CachedFilter
+from nova.scheduler.filters.base import Facts
 from nova.scheduler.filters.base import Filter
 from nova.scheduler.filters.plugins import BaseHostFilter
 from nova.scheduler.filters.plugins import PerHost
@@ -64,14 +65,14 @@ def builtin_filters() -> dict[str, type[Filter]]:
     return {cls.__name__: cls for cls in classes}
 
 
-def available(names: collections.abc.Iterable[str]) -> dict[str, typing.Any]:
+def available(names: collections.abc.Iterable[str]) -> dict[str, type[typing.Any]]:
     """Return {name: class} of the entries of ``scheduler_available_filters``.
 
     An entry is a class path, a function that returns classes, an entry point, or a name in ALL for the built-in
     filters.
     :raises InvalidOption: an entry does not exist
     """
-    found: dict[str, typing.Any] = {}
+    found: dict[str, type[typing.Any]] = {}
     for name in names:
         if name in ALL:
             found |= builtin_filters()
@@ -102,7 +103,7 @@ def load(conf: cfg.ConfigOpts, names: collections.abc.Iterable[str]) -> list[Fil
         if name in {cls.__name__ for cls in first}:
             continue
         if name in known:
-            cls = known[name]
+            cls: collections.abc.Callable[..., typing.Any] = known[name]
         elif '.' in name or name in points:
             cls = _loaded('enabled_filters', name)
         else:
@@ -133,7 +134,7 @@ def _needed(conf: cfg.ConfigOpts, found: list[Filter]) -> None:
 
 def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
           hosts: collections.abc.Callable[[], host_view.Hosts], spec: objects.RequestSpec,
-          existing: bool = False) -> dict[str, typing.Any]:
+          existing: bool = False) -> dict[str, Facts]:
     """Return {name of a filter: data from outside the table} for a request, without a query if no filter needs data.
 
     :param cells: db.cells.Cells; the hosts of an unreachable cell are unavailable too
@@ -144,7 +145,7 @@ def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
     reading = [each for each in filters if each.needs_facts(spec) or existing and each.reads_existing]
     if not reading:
         return {}
-    found: dict[str, typing.Any] = {each.name: frozenset() for each in reading}
+    sets: dict[str, frozenset[typing.Any]] = {each.name: frozenset() for each in reading}
     of_cells = [each for each in reading if type(each).facts is not Filter.facts]
 
     def read(cell: db_cells.Cell) -> dict[str, frozenset[typing.Any]]:
@@ -155,8 +156,6 @@ def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
         raise exception.ServiceUnavailable(service='database')
     for _cell, here in answers:
         for name, part in here.items():
-            found[name] |= part
-    for each in reading:
-        if type(each).external_facts is not Filter.external_facts:
-            found[each.name] = each.external_facts(hosts(), spec)
-    return found
+            sets[name] |= part
+    return {**sets, **{each.name: each.external_facts(hosts(), spec) for each in reading
+                       if type(each).external_facts is not Filter.external_facts}}

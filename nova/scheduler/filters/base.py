@@ -1,4 +1,6 @@
 """Base classes of filters. A filter returns a mask (boolean array) of the hosts that pass, and explains removals."""
+from __future__ import annotations
+
 import collections.abc
 import typing
 
@@ -11,6 +13,12 @@ from nova.scheduler import host_view
 from nova.scheduler.placement_request import Request
 
 from oslo_config import cfg
+
+if typing.TYPE_CHECKING:
+    from nova.network.neutron import reachable_hosts
+
+# data of a filter from outside the table; a set comes from databases
+Facts: typing.TypeAlias = 'frozenset[typing.Any] | dict[str, str] | reachable_hosts.ReachableHosts | None'
 
 
 class Filter:
@@ -68,7 +76,7 @@ class Filter:
         """Tell whether the claim must use ``limits`` for this request. Called only if the filter has ``limits``."""
         return True
 
-    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> object:
+    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> Facts:
         """Return data from another service. Called once for each request, outside of transactions."""
         return None
 

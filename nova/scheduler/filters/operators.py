@@ -10,7 +10,9 @@ import operator
 import re
 import typing
 
-Value = typing.Any               # value of a host: text, a number, a boolean, a list or None
+from nova.json_types import Json
+
+Value = Json | frozenset[str]
 Comparison = collections.abc.Callable[[typing.Any, typing.Any], bool]
 Matches = collections.abc.Callable[[Value], bool]
 
@@ -53,8 +55,8 @@ def comparison(requirement: str) -> tuple[Comparison, float | None] | None:
 def number(value: Value) -> float | None:
     """Convert a value to a finite number, or return None if this is impossible."""
     try:
-        found = float(value)
-    except (TypeError, ValueError):
+        found = float(value) if isinstance(value, (str, int, float)) else math.nan
+    except ValueError:
         return None
     return found if math.isfinite(found) else None
 

@@ -16,6 +16,7 @@ from oslo_config import cfg
 from nova import context
 from nova import objects
 from nova.db import engine
+from nova.json_types import JsonObject
 from nova.db.placement import hosts as hosts_db
 from nova.scheduler import host_view
 from nova.scheduler.filters import attributes
@@ -31,6 +32,15 @@ _LISTS = ('group', 'different_host')
 Servers = dict[tuple[str, str], dict[str, bool]]         # {(host, node): {uuid of a server: True}}
 
 
+# what a plugin knows of a request; instance_type is its flavor, scheduler_hints has texts and lists
+Properties = typing.TypedDict('Properties', {       # noqa: UP013
+    'context': context.RequestContext, 'request_spec': dict[str, typing.Any], 'instance_type': dict[str, typing.Any],
+    'instance_uuids': list[str], 'scheduler_hints': JsonObject, 'config_options': dict[str, str], 'project_id': str,
+    'os_type': str | None, 'force_hosts': list[str], 'force_nodes': list[str], 'ignore_hosts': list[str],
+    'retry': JsonObject, 'group_hosts': set[str], 'limits': dict[str, float], 'group_policies': set[str],
+    'pci_requests': None})
+
+
 class BaseHostFilter:
     """Base class of filters written for single hosts.
 
@@ -42,11 +52,10 @@ class BaseHostFilter:
     needs_instances = False
     RUN_ON_REBUILD = True
 
-    def host_passes(self, host_state: types.SimpleNamespace, filter_properties: dict[str, typing.Any]) -> bool:
+    def host_passes(self, host_state: types.SimpleNamespace, filter_properties: Properties) -> bool:
         """Tell whether the host may take the server.
 
         :param host_state: attributes.ATTRIBUTES, and ``aggregates``, ``metrics``, ``limits`` and ``instances``
-        :param filter_properties: see ``properties``
         """
         raise NotImplementedError
 
@@ -127,8 +136,7 @@ def states_of(hosts: host_view.Hosts, positions: np.ndarray, servers: Servers | 
             instances=(servers or {}).get((values['host'], values['nodename']), {}))
 
 
-def properties(conf: cfg.ConfigOpts, request: Request) -> dict[str, typing.Any]:
-    """Return the dictionary ``filter_properties`` of a request."""
+def properties(conf: cfg.ConfigOpts, request: Request) -> Properties:
     spec = request.spec
     assert spec is not None                      # every request that places servers has a spec
     flavor = dict(spec.flavor or {})

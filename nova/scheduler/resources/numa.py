@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import collections.abc
 import functools
-import typing
 
 import numpy as np
 
+from nova.db.placement import host_changes
 from nova.hardware import fit
 from nova.objects import numa
 
@@ -178,6 +178,5 @@ def _facts(cell: numa.HostCell, limits: fit.Overcommit) -> tuple[int, ...]:
             alone + whole, len(free) - alone, int(cell.pcpuset is not None))
 
 
-def limits(row: collections.abc.Mapping[str, typing.Any]) -> fit.Overcommit:
-    """Return the allocation ratios of a compute node's row as fit.Overcommit."""
+def limits(row: host_changes.Ratios) -> fit.Overcommit:
     return fit.Overcommit(cpu_ratio=row['cpu_allocation_ratio'], ram_ratio=row['ram_allocation_ratio'])

@@ -2,7 +2,6 @@
 import collections.abc
 import contextlib
 import dataclasses
-import typing
 
 import numpy as np
 from oslo_config import cfg
@@ -10,6 +9,7 @@ from oslo_config import cfg
 from nova import objects
 from nova.db import engine
 from nova.db.placement import numa_claims
+from nova.db.tables.rows import ComputeNodesRow, InstancesRow
 from nova.hardware import fit
 from nova.hardware import guest_request
 from nova.hardware import usage
@@ -75,7 +75,7 @@ class NumaRequest(placement_request.SpecialResource):
         if host is not None and found is not None:
             hosts.numa = {**hosts.numa, position: usage.claim(host, found, limits)}
 
-    def take(self, conn: engine.Connection, node: collections.abc.Mapping[str, typing.Any],
+    def take(self, conn: engine.Connection, node: ComputeNodesRow,
              claim: placement_request.Claim) -> bool:
         text, limits = node['numa_topology'], numa.limits(node)
         host = None if text is None else numa_claims.load_host(text)
@@ -119,19 +119,18 @@ def topology(flavor: Flavor, image: Image | None) -> topologies.GuestTopology | 
     return guest_request.topology(flavor, properties)
 
 
-def without_server(conn: engine.Connection, hosts: host_view.Hosts,
-               row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
+def without_server(conn: engine.Connection, hosts: host_view.Hosts, row: InstancesRow) -> host_view.Hosts:
     """Return a view of the hosts in which the NUMA resources of a server (its instances row) are free."""
-    text = None if row['host'] is None or row['numa_topology'] is None else numa_claims.of_node(
-        conn, row['host'], row['node'])
-    if not text:
+    host, node, own = row['host'], row['node'], row['numa_topology']
+    text = None if host is None or node is None or own is None else numa_claims.of_node(conn, host, node)
+    if not text or own is None:
         return hosts
-    positions = np.flatnonzero((hosts.host == row['host']) & (hosts.node == row['node']))
+    positions = np.flatnonzero((hosts.host == host) & (hosts.node == node))
     if not len(positions):
         return hosts
     twin = hosts.copy()
     with contextlib.suppress(usage.Overcommitted):
-        left = usage.free(numa_claims.load_host(text), topologies.load_guest(row['numa_topology']))
+        left = usage.free(numa_claims.load_host(text), topologies.load_guest(own))
         twin.numa = {**hosts.numa, int(positions[0]): left}
     return twin
 

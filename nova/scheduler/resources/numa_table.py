@@ -33,7 +33,7 @@ class Topologies:
         self._known: dict[Place, tuple[int, str | None, fit.Overcommit]] = {}    # position in _cells, topology, limits
         self._cells = numa.Cells([], [])
         self._marks: dict[str, int] = {}                 # {uuid of a cell: newest change number}
-        self._numbers: dict[tuple[str, int], int] = {}   # {(uuid of a cell, id of a node): change number of its row}
+        self._numbers: dict[tuple[str, int], int | None] = {}  # (cell's uuid, node's id): change number known
         self._read_at = self._read_all = float('-inf')
         # cache of _of: (ids of a view, self._known at that time, result)
         self._index: tuple[typing.Any, typing.Any, typing.Any] = (None, None, None)
@@ -72,7 +72,7 @@ class Topologies:
             self._read_at = time.monotonic()
 
     def _read(self, full: bool = False) -> None:
-        def read(cell: db_cells.Cell) -> list[host_changes.Row]:
+        def read(cell: db_cells.Cell) -> list[host_changes.Topology]:
             with cell.db.reader() as conn:
                 return host_changes.topologies(conn) if full else self._fresh(conn, cell.uuid)
         answers, down = self._databases.scatter(read)        # HostTable removes the hosts of an unreachable cell
@@ -93,7 +93,7 @@ class Topologies:
             return
         self._change(rows)
 
-    def _fresh(self, conn: engine.Connection, cell: str) -> list[host_changes.Row]:
+    def _fresh(self, conn: engine.Connection, cell: str) -> list[host_changes.Topology]:
         """Return the rows with unknown change numbers. The query overlaps the last one: commits become visible late."""
         since = self._marks.get(cell, 0) - host_table.WINDOW_US
         ids = [node for node, changed in host_changes.topology_numbers(conn, since)

@@ -3,13 +3,12 @@
 The table of free devices (pci_table.py) only guides the choice. The claim's transaction decides which devices a server
 gets (db/placement/pci_devices.py).
 """
-import typing
-
 from oslo_config import cfg
 
 from nova import objects
 from nova.db import engine
 from nova.db.placement import pci_devices
+from nova.db.tables.rows import ComputeNodesRow, InstancesRow
 from nova.objects import pci
 from nova.scheduler import host_view
 from nova.scheduler.placement_request import Claim
@@ -24,7 +23,7 @@ class Devices(SpecialResource):
     def __init__(self, requests: tuple[pci.Request, ...]) -> None:
         self.requests = requests
 
-    def take(self, conn: engine.Connection, node: typing.Mapping[str, typing.Any], claim: Claim) -> bool:
+    def take(self, conn: engine.Connection, node: ComputeNodesRow, claim: Claim) -> bool:
         host, guest = claim.taken.get(PINNED, (None, None))
         cells = guest and [cell.id for cell in guest.cells]
         return pci_devices.claim(conn, node['host'], node['node'], self.requests, claim.instance_uuid,
@@ -34,10 +33,9 @@ class Devices(SpecialResource):
         hosts.pci = hosts.pci.without(position, self.requests)
 
 
-def without_server(conn: engine.Connection, hosts: host_view.Hosts,
-               row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
+def without_server(conn: engine.Connection, hosts: host_view.Hosts, row: InstancesRow) -> host_view.Hosts:
     """Return a view of the hosts in which the devices of a server, given its instances row, are free."""
-    if row['host'] is None or not pci.requested(row['flavor']):
+    if row['host'] is None or row['node'] is None or not pci.requested(row['flavor']):
         return hosts
     stats = pci_devices.without(conn, row['host'], row['node'], row['uuid'])
     hosts = hosts.copy()

@@ -33,21 +33,20 @@ class BaseHostWeigher:
     A subclass overrides ``weight_object`` or ``weight_objects``, or the older ``_weigh_object`` or ``weigh_objects``.
     """
 
-    _weigh_object: typing.Callable[[typing.Any, dict[str, typing.Any]], float]        # method of older plugins
+    _weigh_object: typing.Callable[[typing.Any, plugins.Properties], float]        # method of older plugins
 
     def weight_multiplier(self) -> float:
         """Return the multiplier of the normalised weights. An override may have the host_state as a parameter."""
         return 1.0
 
-    def weight_object(self, host_state: types.SimpleNamespace, weight_properties: dict[str, typing.Any]) -> float:
+    def weight_object(self, host_state: types.SimpleNamespace, weight_properties: plugins.Properties) -> float:
         """Return the weight of one host, larger is better.
 
         :param host_state: see filters.attributes
-        :param weight_properties: see filters.plugins.properties
         """
         raise NotImplementedError
 
-    def weight_objects(self, weighed_obj_list: list[WeighedHost], weight_properties: dict[str, typing.Any]
+    def weight_objects(self, weighed_obj_list: list[WeighedHost], weight_properties: plugins.Properties
                        ) -> list[float]:
         """Return a list with the weight of each host.
 
@@ -85,7 +84,7 @@ class PerHost:
             return 0.0, None
         return multiplier, values
 
-    def _values(self, states: list[typing.Any], properties: dict[str, typing.Any]) -> list[float]:
+    def _values(self, states: list[typing.Any], properties: plugins.Properties) -> list[float]:
         weighed = [WeighedHost(state) for state in states]
         if hasattr(self._wrapped, 'weigh_objects'):
             return list(self._wrapped.weigh_objects(weighed, properties))
