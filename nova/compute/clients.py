@@ -2,9 +2,13 @@
 
 For the methods see ``nova/conductor/interface.py`` and ``nova/network/interface.py``.
 """
+from collections.abc import Mapping
+import datetime
 import typing
 
 from nova import context
+from nova.json_types import Encodable
+from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova import objects
 from nova.objects.block_device import AttachedVolume
@@ -13,11 +17,15 @@ from nova.objects.block_device import Connection
 from nova.objects.block_device import Share
 from nova.objects.block_device import VolumeDevice
 from nova.objects.faults import Fault
+from nova.objects.instance import ServerState
 from nova.objects.network_info import PortRequest
 from nova.objects.network_info import Vif
+from nova.runtime.heartbeat import ServiceState
 from nova.virt import driver
 
 Row = dict[str, typing.Any]
+Value = Encodable | Fault | list[Vif] | datetime.datetime
+Values = Mapping[str, Value]                         # columns of a server or a move that a host sets
 Expected = dict[str, list[typing.Any]]               # {column: allowed values}
 
 
@@ -33,19 +41,19 @@ class Conductor(typing.Protocol):
 
     def check_rebuild(self, ctx: context.RequestContext, *, instance_uuid: str) -> None: ...
 
-    def update_instance(self, ctx: context.RequestContext, *, instance_uuid: str, values: Row,
+    def update_instance(self, ctx: context.RequestContext, *, instance_uuid: str, values: Values,
                         expect: Expected | None) -> objects.Instance: ...
 
     def begin_task(self, ctx: context.RequestContext, *, instance_uuid: str, event: str, owner: str, deadline_s: int,
-                   values: Row, expect: Expected | None) -> objects.Instance: ...
+                   values: Values, expect: Expected | None) -> objects.Instance: ...
 
-    def end_task(self, ctx: context.RequestContext, *, instance_uuid: str, event: str, host: str, values: Row,
+    def end_task(self, ctx: context.RequestContext, *, instance_uuid: str, event: str, host: str, values: Values,
                  expect: Expected | None, fault: Fault | None, traceback: str | None) -> None: ...
 
     def begin_background(self, ctx: context.RequestContext, *, instance_uuid: str, host: str, owner: str,
                      deadline_s: int) -> objects.Instance: ...
 
-    def end_background(self, ctx: context.RequestContext, *, instance_uuid: str, event: str, host: str, values: Row,
+    def end_background(self, ctx: context.RequestContext, *, instance_uuid: str, event: str, host: str, values: Values,
                    error: str | None, traceback: str | None) -> None: ...
 
     def release_port_device(self, ctx: context.RequestContext, *, instance_uuid: str, host: str,
@@ -60,7 +68,7 @@ class Conductor(typing.Protocol):
 
     def instances_on_host(self, ctx: context.RequestContext, *, host: str) -> list[Row]: ...
 
-    def server_states(self, ctx: context.RequestContext, *, host: str, uuids: list[str]) -> dict[str, Row]: ...
+    def server_states(self, ctx: context.RequestContext, *, host: str, uuids: list[str]) -> dict[str, ServerState]: ...
 
     def report_guests(self, ctx: context.RequestContext, *, host: str, guests: list[Row],
                       volumes: dict[str, dict[str, AttachedVolume]] | None, replugged: list[str]) -> Row: ...
@@ -72,7 +80,7 @@ class Conductor(typing.Protocol):
     def report_power_states(self, ctx: context.RequestContext, *, host: str, states: dict[str, int]) -> None: ...
 
     def report_service(self, ctx: context.RequestContext, *, host: str, binary: str, topic: str,
-                       version: int) -> Row: ...
+                       version: int) -> ServiceState: ...
 
     def notify(self, ctx: context.RequestContext, *, instance_uuid: str, event: str, phase: str, host: str) -> None: ...
 
@@ -92,12 +100,12 @@ class Moves(typing.Protocol):
 
     def prepare_live_migration(self, ctx: context.RequestContext, *, migration_id: int) -> driver.MigrationFacts: ...
 
-    def report_live_migration(self, ctx: context.RequestContext, *, migration_id: int, host: str, values: Row,
+    def report_live_migration(self, ctx: context.RequestContext, *, migration_id: int, host: str, values: Values,
                               deadline_s: int) -> dict[str, bool]: ...
 
     def live_migration_arrived(self, ctx: context.RequestContext, *, migration_id: int, host: str) -> None: ...
 
-    def live_migration_finished(self, ctx: context.RequestContext, *, migration_id: int, host: str, values: Row,
+    def live_migration_finished(self, ctx: context.RequestContext, *, migration_id: int, host: str, values: Values,
                                 fault: Fault | None, traceback: str | None) -> None: ...
 
     def live_migration_failed(self, ctx: context.RequestContext, *, migration_id: int, host: str, fault: Fault,
@@ -109,7 +117,7 @@ class Moves(typing.Protocol):
     def continue_evacuation(self, ctx: context.RequestContext, *, instance_uuid: str) -> None: ...
 
     def evacuation_finished(self, ctx: context.RequestContext, *, migration_id: int, host: str,
-                            values: Row) -> None: ...
+                            values: Values) -> None: ...
 
     def evacuation_failed(self, ctx: context.RequestContext, *, migration_id: int, host: str, fault: Fault,
                           traceback: str) -> None: ...
@@ -125,7 +133,7 @@ class Moves(typing.Protocol):
 
     def move_refused(self, ctx: context.RequestContext, *, migration_id: int, host: str, fault: Fault) -> None: ...
 
-    def move_sent(self, ctx: context.RequestContext, *, migration_id: int, host: str, guest: Row) -> None: ...
+    def move_sent(self, ctx: context.RequestContext, *, migration_id: int, host: str, guest: JsonDocument) -> None: ...
 
     def move_finished(self, ctx: context.RequestContext, *, migration_id: int, host: str, power_state: int,
                       network_info: list[Vif]) -> None: ...

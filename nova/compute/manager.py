@@ -212,7 +212,7 @@ class ComputeManager:
         self.inventory.forget_report()
         self.availability.forget_report()
 
-    def in_progress(self) -> dict[str, typing.Any]:
+    def in_progress(self) -> dict[str, int | str]:
         """Return the figures for a report about the process."""
         tasks = self.queue.in_progress()
         return {'servers with a task': len(tasks), 'tasks that wait': sum(tasks.values()),

@@ -20,6 +20,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
+from nova.compute import clients
 from nova.compute import records
 from nova.compute.host import Host
 from nova.objects import faults
@@ -121,7 +122,7 @@ class Task(Undo):
         """Set a function that replaces the usual last write."""
         self._finish = function
 
-    def step(self, task_state: str, **values: object) -> None:
+    def step(self, task_state: str, **values: clients.Value) -> None:
         """Write an intermediate task state and columns.
 
         :raises InstanceChanged: the task no longer owns the server

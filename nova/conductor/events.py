@@ -28,7 +28,7 @@ from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import request_specs
-from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import InstanceActionsRow, InstancesRow
 from nova.db.tables.rows import MigrationsRow
 from nova.notify import events
 from nova.notify import payloads
@@ -36,6 +36,15 @@ from nova.notify.events import END
 from nova.notify.events import ERROR
 from nova.notify.events import START
 from nova.objects.faults import Fault
+from nova import objects
+from nova.objects.flavor import Flavor
+
+
+class About(event_facts.Attached, total=False):
+    """Facts of a server's events besides its row."""
+
+    image_id: str | None
+    new_flavor: Flavor
 
 
 class Change:
@@ -71,21 +80,22 @@ class Change:
             return ctx
 
     @property
-    def main_action(self) -> dict[str, typing.Any]:
-        """The open action that is not a background action; {} if there is none."""
+    def main_action(self) -> InstanceActionsRow | None:
+        """The open action that is not a background action."""
         found = [action for action in self._actions if action['action'] not in actions.BACKGROUND]
-        return found[-1] if found else {}
+        return found[-1] if found else None
 
     @property
-    def background_action(self) -> dict[str, typing.Any]:
-        """The open background action of the request; {} if there is none."""
+    def background_action(self) -> InstanceActionsRow | None:
+        """The open background action of the request."""
         found = [action for action in self._actions
                  if action['action'] in actions.BACKGROUND and action['request_id'] == self.ctx.request_id]
-        return found[-1] if found else {}
+        return found[-1] if found else None
 
     def on_host(self) -> bool:
         """Return whether a host has a task on the server."""
-        return (self.main_action.get('owner') or '').startswith('compute:')
+        action = self.main_action
+        return action is not None and (action['owner'] or '').startswith('compute:')
 
     # ---- events
 
@@ -106,9 +116,10 @@ class Change:
         :param by: publishing service; None selects the event's default
         """
         self.states(row)
+        action = self.main_action
         with _harmless(self._notifier, f'instance.{name}'):
             self._notifier.record(self._conn, self.ctx, 'instance.' + name, phase, row, host, by,
-                                  action=self.main_action.get('action'), **{**self.about(), **about})
+                                  action=action and action['action'], **{**self.about(), **about})
 
     def failure(self, name: str | None, row: InstancesRow, host: str | None, fault: Fault, **about: object) -> None:
         """Record a failed task of a host.
@@ -122,7 +133,7 @@ class Change:
             self._notifier.record(self._conn, self.ctx, 'compute.exception', ERROR, payloads.failure(fault) or {}, host,
                                   server_uuid=self._uuid)
 
-    def no_host(self, task: str, row: InstancesRow, fault: Fault, spec: dict[str, typing.Any] | None) -> None:
+    def no_host(self, task: str, row: InstancesRow, fault: Fault, spec: objects.RequestSpec | None) -> None:
         """Record that no host was found for a task: 'build_instances', 'migrate_server' or 'rebuild_server'.
 
         :param spec: result of ``Events.spec`` before the transaction
@@ -130,12 +141,13 @@ class Change:
         self.states(row)
         with _harmless(self._notifier, f'compute_task.{task}'):
             self._notifier.record(self._conn, self.ctx, 'compute_task.' + task, ERROR, {'uuid': self._uuid},
-                                  fault=fault, state=row['vm_state'], method=task, spec=spec)
+                                  fault=fault, state=row['vm_state'], method=task, spec=spec and spec.as_dict())
 
-    def about(self) -> dict[str, typing.Any]:
+    def about(self) -> About:
         """Return the additional facts of the server's events."""
-        about = {'image_id': (self.main_action.get('arguments') or {}).get('image_id'),
-                 **event_facts.attached(self._conn, self._uuid, self._notifier)}
+        action = self.main_action
+        about: About = {'image_id': (action and action['arguments'] or {}).get('image_id'),
+                        **event_facts.attached(self._conn, self._uuid, self._notifier)}
         if self._migration is not None:
             about['new_flavor'] = self._migration['new_flavor']
         return about
@@ -200,15 +212,15 @@ class Change:
                          **_arguments(action))
 
 
-def _notification(action: dict[str, typing.Any]) -> str | None:
+def _notification(action: InstanceActionsRow | None) -> str | None:
     """Return the event of an open action, or None."""
-    row = actions.OF_RECORD.get(action.get('action', ''))
+    row = actions.OF_RECORD.get(action['action'] if action else '')
     return None if row is None else row.events.notification
 
 
-def _arguments(action: dict[str, typing.Any]) -> dict[str, typing.Any]:
+def _arguments(action: InstanceActionsRow | None) -> dict[str, typing.Any]:
     """Return the part of an action's arguments that payloads contain."""
-    arguments = action.get('arguments') or {}
+    arguments = action and action['arguments'] or {}
     return {**{name: arguments[name] for name in ('new_volume_id', 'share_id') if name in arguments},
             **arguments.get(instance_actions.EVENT_FACTS, {})}
 
@@ -245,7 +257,7 @@ class Events:
             return Change(notifier, conn, ctx, uuid, migration)
         return None
 
-    def spec(self, uuid: str) -> dict[str, typing.Any] | None:
+    def spec(self, uuid: str) -> objects.RequestSpec | None:
         """Read the request spec of a server for an event, or None if notifications are off or it has no spec.
 
         Call it before the transaction that records the event. Otherwise that transaction would hold its locks in the
@@ -259,7 +271,7 @@ class Events:
         except Exception:
             self._notifier.failed(f'request spec of server {uuid}')
             return None
-        return None if found is None else found.as_dict()
+        return found
 
     def publish(self, ctx: Context | None, name: str, phase: str | None, row: InstancesRow, host: str | None,
                 migration: MigrationsRow | None = None) -> None:

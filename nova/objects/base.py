@@ -15,6 +15,7 @@ from oslo_versionedobjects import base
 from oslo_versionedobjects import fields
 
 from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.runtime.hooks import oslo_versionedobjects
 
 
@@ -22,7 +23,7 @@ class _JsonType(fields.FieldType[Any]):
     """Field type of any JSON value, stored unchanged."""
 
     @staticmethod
-    def coerce(obj: object, attr: str, value: Json) -> Json:
+    def coerce(obj: base.VersionedObject, attr: str, value: Json) -> Json:
         return value
 
 
@@ -76,7 +77,7 @@ class NovaObject(oslo_versionedobjects.Object):
         if 'fields' not in vars(cls):
             cls.fields = {name: _field(kind) for name, kind in inspect.get_annotations(cls).items()}
 
-    def obj_make_compatible(self, primitive: dict[str, Any], target_version: str) -> None:
+    def obj_make_compatible(self, primitive: JsonObject, target_version: str) -> None:
         super().obj_make_compatible(primitive, target_version)
         target = versionutils.convert_version_to_tuple(target_version)
         for version, names in self.ADDED.items():

@@ -1,5 +1,6 @@
 """Counters of servers and hosts: what a driver measures in one sample, and its form in messages."""
 import typing
+from nova.json_types import Json
 
 SAMPLE_S = 20                # seconds between two samples
 MAX = 2 ** 63 - 1
@@ -35,7 +36,7 @@ def dumped(samples: dict[str, Counters]) -> dict[str, list[str | int | None]]:
     return {key: list(sample) for key, sample in samples.items()}
 
 
-def loaded(found: object) -> dict[str, Counters]:
+def loaded(found: Json) -> dict[str, Counters]:
     """Return {uuid or node: Counters} of a message.
 
     :raises ValueError: it is malformed

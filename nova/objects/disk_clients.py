@@ -48,7 +48,7 @@ class Record:
             return {}
         return self.images if self.host == host else None
 
-    def values(self) -> dict[str, typing.Any]:
+    def values(self) -> JsonObject:
         """Return the record as a value of the system metadata."""
         return dataclasses.asdict(self)
 

@@ -1,6 +1,6 @@
 """A server in messages between services: the columns of its row."""
 import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from nova.objects import base
 from nova.objects import pci
@@ -11,6 +11,13 @@ REIMAGE = 'reimage_id'
 POSTED_PASSWORD = 'password'
 # keys of the system metadata of a shelved server: its image, and the time (ISO 8601)
 SHELVED_IMAGE, SHELVED_AT = 'shelved_image_id', 'shelved_at'
+
+
+class ServerState(TypedDict):
+    """What a conductor knows of a guest's server: one of states.NEEDED, ELSEWHERE, DELETED_FOR_GOOD, UNKNOWN."""
+
+    state: str
+    generation: int | None
 
 
 @base.register

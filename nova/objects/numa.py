@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from nova import utils
+from nova.json_types import JsonObject
 
 NAME, DATA = 'nova_object.name', 'nova_object.data'
 
@@ -134,7 +135,7 @@ class GuestTopology:
 
 # ---- stored form -------------------------------------------------------
 
-def dump_host(topology: HostTopology) -> dict[str, Any]:
+def dump_host(topology: HostTopology) -> JsonObject:
     """Return a HostTopology as JSON values."""
     return _object('NUMATopology', {'cells': [_host_cell(cell) for cell in topology.cells]})
 
@@ -167,7 +168,7 @@ def text_of_guest(topology: GuestTopology | None) -> str | None:
     return None if topology is None else utils.dump_json(dump_guest(topology))
 
 
-def dump_guest(topology: GuestTopology) -> dict[str, Any]:
+def dump_guest(topology: GuestTopology) -> JsonObject:
     """Return a GuestTopology as JSON values."""
     data: dict[str, Any] = {
         'instance_uuid': topology.instance_uuid, 'cells': [_guest_cell(cell) for cell in topology.cells]}

@@ -35,6 +35,7 @@ class ServiceState(TypedDict, total=False):
     uuid: str
     disabled: bool
     forced_down: bool
+    versions: dict[str, int]
 
 
 class Report(TypedDict):

@@ -14,6 +14,7 @@ from nova.json_types import JsonObject
 from nova import objects
 from nova.objects.block_device import BlockDevice
 from nova import states
+from nova.compute import clients
 from nova.compute import notifications
 from nova.compute import orphans
 from nova.compute import queue
@@ -89,7 +90,7 @@ class LiveMigration:
                                migration: objects.Migration) -> None:
         host = self._host
 
-        def end(fault: faults.Fault | None = None, traceback: str | None = None, **values: object) -> None:
+        def end(fault: faults.Fault | None = None, traceback: str | None = None, **values: clients.Value) -> None:
             host.moves.live_migration_finished(
                 ctx, migration_id=migration.id, host=host.name, values={'task_state': None, **values}, fault=fault,
                 traceback=traceback)

@@ -13,7 +13,14 @@ LOG = logging.getLogger(__name__)
 PLUGGED, UNPLUGGED = 'network-vif-plugged', 'network-vif-unplugged'
 CHECK_INTERVAL_S = 5      # seconds between two checks whether the server is still wanted
 
-Event = dict[str, typing.Any]
+
+
+class Event(typing.TypedDict):
+    """An event of a server from the network service; ``tag`` is its port."""
+
+    name: str
+    status: str
+    tag: str
 
 
 class Waiter:

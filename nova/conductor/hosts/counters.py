@@ -7,6 +7,7 @@ from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.db.servers import counter_rings
 from nova.objects import counters
+from nova.json_types import Json
 
 
 class CounterReports:
@@ -15,8 +16,8 @@ class CounterReports:
     def __init__(self, services: CellServices) -> None:
         self._cell_db = services.cell_db
 
-    def report_counters(self, ctx: Context | None, host: str, boot: str, at: float, servers: object,
-                        nodes: object) -> None:
+    def report_counters(self, ctx: Context | None, host: str, boot: str, at: float, servers: Json,
+                        nodes: Json) -> None:
         try:
             of_servers, of_nodes, order = counters.loaded(servers), counters.loaded(nodes), float(at)
         except (TypeError, ValueError) as error:

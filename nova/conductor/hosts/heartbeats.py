@@ -20,7 +20,15 @@ MAX_DELAY_S = 0.5      # seconds; longest delay of a heartbeat that waits for ot
 SILENT_INTERVALS = 3    # report intervals without a heartbeat after which the database counts as unavailable
 
 Name = tuple[str, str]                   # (host, binary)
-Beat = dict[str, typing.Any]             # {'topic', 'version', 'zone', 'identity'}
+
+
+class Beat(typing.TypedDict):
+    """The heartbeat of a service."""
+
+    topic: str
+    version: int
+    zone: str
+    identity: str
 
 
 class Heartbeats:
@@ -38,7 +46,7 @@ class Heartbeats:
         self._written_at = float('-inf')
         self._silent = threading.Event()         # set while a call of ``after_silence`` is pending
         self._lock = threading.Lock()
-        self._waiting: dict[typing.Any, typing.Any] = {}
+        self._waiting: dict[Name, Beat] = {}
         self._at_work = False
         self._known: dict[typing.Any, typing.Any] = {}             # {(host, binary): (id of the row, identity)}
 

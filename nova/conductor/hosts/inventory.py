@@ -20,6 +20,7 @@ from nova.db.servers import history
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.runtime import encrypted_passwords
+from nova.objects.instance import ServerState
 
 _NO_ACTION = dict.fromkeys(('arguments', 'request_id', 'project_id', 'user_id'))
 
@@ -67,7 +68,7 @@ class Inventory:
             found.append({'instance': objects.Instance.from_row(row), **{name: action[name] for name in _NO_ACTION}})
         return found
 
-    def server_states(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, dict[str, typing.Any]]:
+    def server_states(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, ServerState]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             # Read moves before instances. A move that ends between the two reads has already updated the instance row.

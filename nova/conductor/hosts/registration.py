@@ -1,7 +1,6 @@
 """Service registration: service rows, heartbeats, and the cell of a compute host."""
 import collections.abc
 import functools
-import typing
 
 from nova import exception
 from nova.conductor.cell_services import CellServices
@@ -13,6 +12,7 @@ from nova.db.cells import rows as cell_rows
 from nova.db.services import heartbeats as heartbeats_db
 from nova.db.services import services as services_db
 from nova.db.tables.rows import ServicesRow
+from nova.runtime.heartbeat import ServiceState
 
 
 class Registration:
@@ -25,13 +25,13 @@ class Registration:
         self._reported: set[tuple[str, str]] = set()         # (host, binary) with existing rows
 
     def report_service(self, ctx: Context | None, host: str, binary: str, topic: str,
-                       version: int) -> dict[str, typing.Any]:
+                       version: int) -> ServiceState:
         self._heartbeats.resume()
         return self._answer(self._write(ctx, host, binary, lambda conn: services_db.report(
             conn, host, binary, topic, self._zone(topic), version)))
 
     def register_service(self, ctx: Context, host: str, binary: str, topic: str, version: int,
-                         identity: str) -> dict[str, typing.Any]:
+                         identity: str) -> ServiceState:
         if topic == 'compute':
             self._map_host(host)
         with self._cell_db.reader() as conn:
@@ -75,8 +75,8 @@ class Registration:
     def heartbeat(self, ctx: Context, host: str, binary: str, topic: str, version: int, identity: str) -> None:
         self._heartbeats.add(host, binary, topic, version, self._zone(topic), identity)
 
-    def _answer(self, row: ServicesRow) -> dict[str, typing.Any]:
-        return {**{name: row[name] for name in ('uuid', 'disabled', 'forced_down')},
+    def _answer(self, row: ServicesRow) -> ServiceState:
+        return {'uuid': row['uuid'], 'disabled': row['disabled'], 'forced_down': row['forced_down'],
                 'versions': self._services.lowest_versions()}
 
     def _map_host(self, host: str) -> None:

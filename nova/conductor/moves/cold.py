@@ -57,12 +57,12 @@ _UNPLACED = 'conductor_migrate_server'       # the event of a move without a des
 _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')
 
 
-def grows(migration: Row) -> bool:
+def grows(migration: MigrationsRow) -> bool:
     """Return whether the guest is resized while it runs, on its host."""
     return bool(migration['arguments'].get('in_place'))
 
 
-def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
+def next_step(task_state: str, migration: MigrationsRow) -> tuple[str, str] | None:
     """Return (compute method, host) of the next step in this task state, or None without a destination.
 
     :param migration: the open move of the server

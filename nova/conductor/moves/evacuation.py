@@ -31,6 +31,7 @@ from nova.db.tables.rows import MigrationsRow
 from nova.notify.events import END
 from nova.objects import faults
 from nova.objects.faults import Fault
+from nova.db.types import ColumnValues
 
 LOG = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class Evacuations:
 
     # ---- what the destination calls ----
 
-    def evacuation_finished(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any]) -> None:
+    def evacuation_finished(self, ctx: Context, migration_id: int, host: str, values: ColumnValues) -> None:
         """Mark the server as rebuilt and release the claim at the old host."""
         def write(conn: Connection) -> str | None:
             migration = server_migrations.get(conn, migration_id)

@@ -2,7 +2,6 @@
 
 A rebuild does not select a host. Without this check it would bypass every filter that checks images (CVE-2017-16239).
 """
-import typing
 
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
@@ -12,6 +11,7 @@ from nova.conductor.servers.specs import RequestSpecs
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import request_specs
+from nova.db.types import ColumnValues
 
 
 class Rebuilds:
@@ -40,7 +40,7 @@ class Rebuilds:
         self._services.scheduler.check_host(ctx, spec=spec, host=row['host'], node=row['node'])
         cell_db.run(instance_actions.set_arguments, instance_uuid, arguments)
 
-    def image_kept(self, instance_uuid: str) -> dict[str, typing.Any]:
+    def image_kept(self, instance_uuid: str) -> ColumnValues:
         """Return columns of a server after a refused rebuild: the server keeps its image.
 
         The columns are written when the task ends, not before. A host that repeats the check after a lost answer gets

@@ -24,11 +24,12 @@ from nova.db.servers import port_devices
 from nova.db.tables.rows import InstancesRow
 from nova.objects import pci
 from nova.objects.faults import Fault
+from nova.db.types import ColumnValue, ColumnValues
 
 LOG = logging.getLogger(__name__)
 
-Values = dict[str, typing.Any]           # {column: value}
-Expect = dict[str, typing.Any] | None    # {column: its value, or a list of allowed values}
+Values = dict[str, ColumnValue]
+Expect = ColumnValues | None             # {column: its value, or a list of allowed values}
 
 # Tasks that restart or stop a guest. Console tokens are revoked: the port may belong to another guest now.
 _NEW_RUNS = frozenset({'compute_reboot_instance', 'compute_rebuild_instance', 'compute_rescue_instance',

@@ -12,7 +12,7 @@ import tempfile
 import typing
 
 from nova import context
-from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import InstanceActionsRow, InstancesRow
 from nova import exception
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
@@ -204,7 +204,7 @@ class Volumes:
             raise exception.VolumeNotFound(volume_id=volume_id)
         self._storage.delete(system, volume_id)
 
-    def give_up_volume(self, ctx: Context, action: Row) -> None:
+    def give_up_volume(self, ctx: Context, action: InstanceActionsRow) -> None:
         """Roll back an attach, a detach or a swap that its host never finished."""
         take_back = self._take_back.get(action['action'])
         if take_back is not None:
@@ -298,7 +298,7 @@ class Volumes:
         return self._storage.connect(_system(ctx), attachment_id, connector, device_name)
 
     def volume_swapped(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
-                       new_attachment_id: str, connection_info: dict[str, object]) -> str:
+                       new_attachment_id: str, connection_info: volume_api.Connection) -> str:
         system, device = _system(ctx), self._device(instance_uuid, bdm_uuid)
         if device['attachment_id'] == new_attachment_id:
             return str(device['volume_id'])          # a repeated call

@@ -35,6 +35,7 @@ from nova.objects import pci
 from nova.runtime import concurrency
 from nova.runtime import metrics
 from nova.runtime import encrypted_passwords
+from nova.db.tables.rows import InstanceActionsRow, InstancesRow
 
 LOG = logging.getLogger(__name__)
 
@@ -42,11 +43,11 @@ ATTACH, DETACH = (actions.ACTIONS[name].record for name in ('attach_interface', 
 RESEND_DELAY_S = 1
 START_GRACE_S = 15               # after a restart of all services the hosts need time to report
 
-Work = collections.abc.Callable[[Row, typing.Any], None]
+Work = collections.abc.Callable[[InstanceActionsRow, typing.Any], None]
 GoOn = collections.abc.Callable[[Context, str], None]
 
 
-def decide(row: Row | None, host_up: bool, old: bool) -> str:
+def decide(row: InstancesRow | None, host_up: bool, old: bool) -> str:
     """Return the step for an overdue open action on the server of this row.
 
     :param row: the instances row, None when the server is gone
@@ -77,14 +78,14 @@ def decide(row: Row | None, host_up: bool, old: bool) -> str:
     return 'wait'
 
 
-def decide_evacuation(row: Row | None, host_up: bool, old: bool) -> str:
+def decide_evacuation(row: InstancesRow | None, host_up: bool, old: bool) -> str:
     """Return the step for an overdue evacuation: 'evacuate' in the task state of rebuilds, else as ``decide``."""
     if row is not None and row['task_state'] == states.REBUILDING:
         return 'evacuate'
     return decide(row, host_up, old)
 
 
-def decide_background(row: Row | None, host_up: bool, old: bool) -> str:
+def decide_background(row: InstancesRow | None, host_up: bool, old: bool) -> str:
     """Return the step for an overdue background action: 'close_beside', 'give_up', 'again' or 'wait'."""
     if row is None or row['host'] is None:
         return 'close_beside'
@@ -311,7 +312,7 @@ class Reconciler:
 
 def _going_on(function: GoOn) -> Work:
     """Return a function(action, row) that continues the action of a server."""
-    def go_on(action: Row, row: Row) -> None:
+    def go_on(action: InstanceActionsRow, row: InstancesRow) -> None:
         function(context.on_behalf_of(action), row['uuid'])
     return go_on
 

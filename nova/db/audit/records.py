@@ -12,7 +12,7 @@ import dataclasses
 import datetime
 import hashlib
 import hmac
-from typing import Any
+from typing import TypeAlias
 import uuid as uuidlib
 
 import orjson
@@ -23,8 +23,10 @@ from nova.db import engine
 from nova.db import statements
 from nova.db.tables.audit import chain
 from nova.db.tables.audit import records
+from nova.db.tables.rows import AuditRecordsRow
 
-Values = dict[str, Any]                  # a record as {column: value}
+Value: TypeAlias = str | int | datetime.datetime | None
+Values = dict[str, Value]                # a record as {column: value}
 
 ACCEPTED, DENIED, FAILED, UNKNOWN = OUTCOMES = ('accepted', 'denied', 'failed', 'unknown')
 EXPIRED = 'audit:expire'                 # action of a checkpoint
@@ -65,9 +67,9 @@ def correct(conn: sa.Connection, values: Values) -> None:
 
 # ---- reading -----------------------------------------------------------------
 
-def page(conn: sa.Connection, filters: Mapping[str, Any], since: datetime.datetime | None = None,
+def page(conn: sa.Connection, filters: Mapping[str, Value], since: datetime.datetime | None = None,
          until: datetime.datetime | None = None, after: tuple[datetime.datetime, str] | None = None,
-         limit: int | None = None) -> list[Values]:
+         limit: int | None = None) -> list[AuditRecordsRow]:
     """Return records as dicts, newest first.
 
     :param filters: {column: value}
@@ -86,7 +88,7 @@ def page(conn: sa.Connection, filters: Mapping[str, Any], since: datetime.dateti
     return statements.dicts(conn.execute(statement.order_by(c.created_at.desc(), c.uuid.desc()).limit(limit)))
 
 
-def place_of(conn: sa.Connection, uuid: str, filters: Mapping[str, Any]) -> tuple[datetime.datetime, str] | None:
+def place_of(conn: sa.Connection, uuid: str, filters: Mapping[str, Value]) -> tuple[datetime.datetime, str] | None:
     """Return (created_at, uuid) of a record if it passes the filters, otherwise None."""
     c = records.c
     row = conn.execute(sa.select(c.created_at, c.uuid).where(
@@ -118,7 +120,7 @@ class Seal:
         return cls(int(seq), digest)
 
 
-def digest_of(row: Mapping[str, Any], before: str, key: bytes) -> str:
+def digest_of(row: Mapping[str, Value], before: str, key: bytes) -> str:
     """Return the digest of a record after the record with the digest ``before``.
 
     :param key: secret key as bytes; without a key (b'') anybody can compute the digest
@@ -187,17 +189,17 @@ def seal(conn: sa.Connection, key: bytes, expected: int | None = None) -> tuple[
     return len(sealed), at
 
 
-def checkpoint(conn: sa.Connection) -> Values | None:
+def checkpoint(conn: sa.Connection) -> AuditRecordsRow | None:
     """Return the newest sealed checkpoint as a dict, or None if no record was ever removed."""
     row = conn.execute(sa.select(records).where(records.c.action == EXPIRED, records.c.seq.is_not(None)).order_by(
         records.c.seq.desc()).limit(1)).mappings().first()
-    return None if row is None else dict(row)
+    return None if row is None else statements.to_dict(row)
 
 
 def floor(conn: sa.Connection) -> Seal:
     """Return the Seal of the last removed record."""
     found = checkpoint(conn)
-    return Seal.parse(found['target_id']) if found else Seal(0, GENESIS)
+    return Seal.parse(str(found['target_id'])) if found else Seal(0, GENESIS)
 
 
 def expire(conn: sa.Connection, key: bytes, before: datetime.datetime) -> int:
@@ -220,9 +222,9 @@ def expire(conn: sa.Connection, key: bytes, before: datetime.datetime) -> int:
         'route': '', 'action': EXPIRED, 'target_type': 'audit', 'outcome': ACCEPTED,
         'target_id': str(Seal(last.seq, last.digest)), 'target_part': last.created_at.isoformat(),
         'reason': f'The retention time of records up to number {last.seq} is over.', 'seq': at.seq + 1}
-    made['digest'] = digest_of(made, at.digest, key)
+    made['digest'] = digest = digest_of(made, at.digest, key)
     insert(conn, made)
-    _advance(conn, Seal(made['seq'], made['digest']))
+    _advance(conn, Seal(at.seq + 1, digest))
     return conn.execute(sa.delete(records).where(c.seq <= last.seq)).rowcount
 
 
@@ -282,13 +284,13 @@ def _walk(rows: list[Values], at: Seal, key: bytes, published: Mapping[int, str]
         if row['seq'] != at.seq + 1:
             return at, f'{name} was removed; the next one that is there is record {row["seq"]}.'
         digest = digest_of(row, at.digest, key)
-        if not hmac.compare_digest(digest, row['digest'] or ''):
+        if not hmac.compare_digest(digest, str(row['digest'] or '')):
             behind = rows[number + 1] if number + 1 < len(rows) else None
             if behind and digest_of({**behind, 'seq': row['seq']}, at.digest, key) == behind['digest']:
                 return at, f'{name} ({row["uuid"]}) was inserted: the one behind it stood in its place.'
             return at, (f'{name} ({row["uuid"]}) is not the one that was sealed: it was changed or inserted, or '
                         '[audit] key is another one.')
-        at = Seal(row['seq'], digest)
+        at = Seal(at.seq + 1, digest)
         if published.get(at.seq, digest) != digest:
             return at, f'{name} ({row["uuid"]}) has another digest than was published: the log was rewritten.'
     return at, None

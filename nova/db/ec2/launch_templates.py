@@ -9,6 +9,7 @@ from nova import exception
 from nova.db import engine
 from nova.db.tables.ec2 import ec2_launch_template_versions as of_versions
 from nova.db.tables.ec2 import ec2_launch_templates as table
+from nova.db.types import ColumnValues
 
 MAX_TEMPLATES, MAX_VERSIONS = 100, 100                  # maximum templates of a project, and versions of a template
 Row = dict[str, Any]
@@ -17,7 +18,7 @@ _SHOWN = sa.select(table, sa.select(sa.func.max(of_versions.c.number)).where(
     of_versions.c.template_id == table.c.id).scalar_subquery().label('newest'))
 
 
-def create(conn: sa.Connection, values: Row, version: Row) -> bool:
+def create(conn: sa.Connection, values: ColumnValues, version: ColumnValues) -> bool:
     """Create a template with version 1; return False if the project has a template with this name.
 
     :param values: columns of the template: uuid, project_id, name, created_by, created_at
@@ -37,7 +38,7 @@ def create(conn: sa.Connection, values: Row, version: Row) -> bool:
     return True
 
 
-def add_version(conn: sa.Connection, template_id: int, values: Row) -> int | None:
+def add_version(conn: sa.Connection, template_id: int, values: ColumnValues) -> int | None:
     """Add a version; return its number, or None if the template does not exist.
 
     :param values: columns of the version

@@ -16,7 +16,7 @@ import dataclasses
 import datetime
 import secrets
 import time
-from typing import Any
+from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
@@ -28,6 +28,7 @@ from nova.db.tables.api import instance_mappings
 from nova.db.tables import cell as t
 from nova.db.tables.cell import cell_moves
 from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
+from nova.json_types import JsonObject
 
 OUTGOING, INCOMING = 'outgoing', 'incoming'       # values of instances.cell_move
 # columns that are not copied, because each cell, or the claim in the new cell, sets its own values
@@ -36,6 +37,13 @@ _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', '
 _COPIED = tuple(str(column.name) for column in t.instances.columns if column.name not in _PLACED)
 _RELATED = (t.block_device_mappings, t.share_mappings, t.volume_keys)
 _DELETES = (states.DELETING, states.SOFT_DELETING)
+
+
+class Plain(TypedDict):
+    """Columns and actions of a server as JSON values, to detect concurrent changes by a comparison."""
+
+    row: JsonObject
+    actions: list[list[str]]
 
 
 @dataclasses.dataclass
@@ -52,8 +60,7 @@ class Snapshot:
         """Whether the server still waits for a host."""
         return (self.row['vm_state'], self.row['task_state']) == (states.BUILDING, states.SCHEDULING)
 
-    def plain(self) -> dict[str, Any]:
-        """Return the columns and actions as JSON values, to detect concurrent changes by a comparison."""
+    def plain(self) -> Plain:
         return utils.load_json(utils.dump_json({
             'row': {name: self.row[name] for name in _COPIED},
             'actions': [[*map(str, _key(action)), str(action['finished_at'])] for action in self.actions]}))
@@ -217,7 +224,7 @@ def stay(conn: sa.Connection, move_id: str, uuids: list[str]) -> None:
         forget(conn, mine)
 
 
-def remove(conn: sa.Connection, uuids: list[str], known: dict[str, dict[str, Any]]) -> dict[str, Snapshot]:
+def remove(conn: sa.Connection, uuids: list[str], known: dict[str, Plain]) -> dict[str, Snapshot]:
     """Remove servers that equal ``known`` ({uuid: plain Snapshot}); return {uuid: Snapshot} of the changed ones."""
     found = {uuid: snapshot for uuid, snapshot in snapshots(conn, uuids, lock=True, whole=False).items()
              if snapshot.row['cell_move'] == OUTGOING}
@@ -308,7 +315,7 @@ def drop(conn: sa.Connection, uuids: list[str], move_id: str | None = None) -> i
     return len(rows)
 
 
-def copy_changes(conn: sa.Connection, uuid: str, base: dict[str, Any], snapshot: Snapshot) -> None:
+def copy_changes(conn: sa.Connection, uuid: str, base: Plain, snapshot: Snapshot) -> None:
     """Apply the changes in the old cell since ``base`` (a plain Snapshot) to the row in the new cell.
 
     Changes in the new cell are newer and take precedence.

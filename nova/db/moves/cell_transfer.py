@@ -14,6 +14,7 @@ from nova.db.engine import Database
 from nova.db.moves import cell_steps
 from nova.db.tables.rows import CellMovesRow
 from nova.objects.request_spec import Selection
+from nova.db.types import ColumnValues
 
 LOG = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Transfer:
                 self._api_db.run(cell_steps.cancel, self.id, refused)
         return {uuid: self._snapshots[uuid] for uuid in uuids if uuid in self._snapshots}
 
-    def arrive(self, conn: Connection, dest: db_cells.Cell, places: Mapping[str, Mapping[str, Any]]) -> None:
+    def arrive(self, conn: Connection, dest: db_cells.Cell, places: Mapping[str, ColumnValues]) -> None:
         """Insert copies of servers in the transaction of their claims.
 
         :param places: {uuid: {column: value}}, the columns that assign the hosts
@@ -110,7 +111,7 @@ class Transfer:
         return {uuid for uuid in switched if uuid not in last or last[uuid].waiting}
 
 
-def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, dict[str, Any]]
+def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, cell_steps.Plain]
           ) -> dict[str, cell_steps.Snapshot]:
     """Remove servers from their old cell and apply concurrent changes to the new one.
 

@@ -8,7 +8,6 @@ Rows are those of db/moves/migrations.py. The ``arguments`` of a live migration'
 The ``arguments`` of an evacuation's row: host, force, on_shared_storage, leave_stopped, interrupted (destination of an
 interrupted live migration of the server).
 """
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -23,6 +22,7 @@ from nova.db.tables import cell as t
 from nova.db.tables.rows import MigrationsRow
 from nova.db.types import ColumnValue
 from nova.objects.faults import Fault
+from nova.json_types import JsonDocument
 
 
 def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRow | None:
@@ -31,7 +31,7 @@ def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRo
     return found[-1] if found else None
 
 
-def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: dict[str, Any], /,
+def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: JsonDocument, /,
          **values: ColumnValue) -> MigrationsRow:
     """Add arguments and set columns of a move if its status is one of ``expect``; return the row.
 
@@ -41,16 +41,15 @@ def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], change
     if row['status'] not in expect:
         raise exception.InvalidMigrationState(migration_id=migration_id, instance_id=row['instance_uuid'],
                                               state=row['status'], method='go on')
-    values['arguments'] = row['arguments'] | changes
+    values['arguments'] = {**row['arguments'], **changes}
     server_migrations.update(conn, migration_id, values)
     return cast('MigrationsRow', {**row, **values})
 
 
-def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event: str, host: str | None,
+def end(conn: sa.Connection, migration: MigrationsRow, status: str, *, event: str, host: str | None,
         fault: Fault | None = None, traceback: str | None = None) -> bool:
     """End a live migration that did not reach its destination: make the server idle and release the claim.
 
-    :param migration: mapping with the ``id`` and ``instance_uuid`` of the move
     :param status: new status of the row
     :returns: False if the move was finished before
     """

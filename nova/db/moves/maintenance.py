@@ -12,7 +12,6 @@ A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, 
 """
 import collections
 from datetime import datetime
-from typing import Any
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -145,14 +144,26 @@ def _set(conn: sa.Connection, maintenance_id: int, values: ColumnValues) -> None
 
 # ---- views -----------------------------------------------------------
 
-def of_aggregate(conn: sa.Connection, aggregate_id: int) -> list[dict[Any, Any]]:
-    """Return the maintenances in an aggregate, sorted by host name, each with ``counts`` ({state: number})."""
+class Counted(HostMaintenancesRow):
+    """A maintenance with the number of its servers in each state."""
+
+    counts: dict[str, int]
+
+
+class Whole(Counted):
+    """A maintenance with its servers."""
+
+    servers: list[HostMaintenanceServersRow]
+
+
+def of_aggregate(conn: sa.Connection, aggregate_id: int) -> list[Counted]:
+    """Return the maintenances in an aggregate, sorted by host name."""
     return _counted(conn, statements.dicts(conn.execute(sa.select(table).where(
         table.c.aggregate_id == aggregate_id).order_by(table.c.host))))
 
 
-def of_host(conn: sa.Connection, host: str, aggregate_id: int) -> dict[Any, Any] | None:
-    """Return the maintenance of a host in an aggregate with ``counts`` and ``servers``, or None."""
+def of_host(conn: sa.Connection, host: str, aggregate_id: int) -> Whole | None:
+    """Return the maintenance of a host in an aggregate, or None."""
     row = _of_host(conn, host)
     if row is None or row['aggregate_id'] != aggregate_id:
         return None
@@ -160,7 +171,7 @@ def of_host(conn: sa.Connection, host: str, aggregate_id: int) -> dict[Any, Any]
         conn, servers, ('instance_uuid',), maintenance_id=row['id'])}
 
 
-def _counted(conn: sa.Connection, rows: list[HostMaintenancesRow]) -> list[dict[Any, Any]]:
+def _counted(conn: sa.Connection, rows: list[HostMaintenancesRow]) -> list[Counted]:
     counts = {row['id']: dict.fromkeys(STATES, 0) for row in rows}
     for number, state, count in conn.execute(
             sa.select(servers.c.maintenance_id, servers.c.state, sa.func.count())

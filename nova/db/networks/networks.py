@@ -14,6 +14,7 @@ from nova import utils
 from nova.db import statements
 from nova.db.networks import revisions
 from nova.db.tables import network as t
+from nova.db.types import ColumnValue
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import AddressesRow, NetworksRow, SubnetsRow
@@ -28,7 +29,7 @@ MAX_SPANS = 200
 VLANS = range(1, 4095)                      # VLAN ids of a physical network (IEEE 802.1Q)
 
 
-def stamped(values: ColumnValues) -> dict[str, Any]:
+def stamped(values: ColumnValues) -> dict[str, ColumnValue]:
     """Return the values of a new row with its times of creation and update and its first revision."""
     now = utils.utcnow()
     return {'created_at': now, 'updated_at': now, 'revision': 1, **values}

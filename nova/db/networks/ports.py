@@ -1,5 +1,4 @@
 """Ports: connections of servers to networks."""
-from collections.abc import Mapping
 from collections.abc import Sequence
 from datetime import datetime
 import functools
@@ -19,6 +18,7 @@ from nova.db.placement import categories
 from nova.db.networks import revisions
 from nova.db.tables import network as t
 from nova.db.tables.rows import PortsRow
+from nova.db.types import ColumnValues
 
 
 def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
@@ -127,7 +127,7 @@ def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
     return {row['id']: statements.to_dict(row) for row in conn.execute(statement).mappings()}
 
 
-def bind(conn: sa.Connection, ident: str, values: dict[str, Any]) -> bool:
+def bind(conn: sa.Connection, ident: str, values: ColumnValues) -> bool:
     """Bind a free port to a server; return False if the port already has a device."""
     found = revisions.execute(conn, sa.update(t.ports).where(t.ports.c.id == ident, t.ports.c.device_id == '').values(
         **values, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1)).rowcount
@@ -273,7 +273,7 @@ def count(conn: sa.Connection, **values: object) -> int:
     return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(*conditions)).scalar_one()
 
 
-def remove_from_router(conn: sa.Connection, port: Mapping[str, Any]) -> None:
+def remove_from_router(conn: sa.Connection, port: PortsRow) -> None:
     """Remove a port of a router with its interfaces."""
     for held in networks.addresses_of(conn, [port['id']]).get(port['id'], ()):
         routers.leave(conn, port['device_id'], held['subnet_id'])

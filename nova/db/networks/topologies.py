@@ -1,13 +1,12 @@
 """Automatically allocated networks and routers of projects."""
-from typing import Any
-
 import sqlalchemy as sa
 
 from nova.db import statements
 from nova.db.tables import network as t
+from nova.db.tables.rows import AutoTopologiesRow
 
 
-def of(conn: sa.Connection, project_id: str) -> dict[str, Any] | None:
+def of(conn: sa.Connection, project_id: str) -> AutoTopologiesRow | None:
     """Return the row of a project if its network exists, or None."""
     c = t.topologies.c
     row = conn.execute(sa.select(t.topologies).join_from(

@@ -18,6 +18,7 @@ from nova.db import engine
 from nova.db.projects import quotas
 from nova.db.tables.aggregates import aggregate_hosts
 from nova.db.tables.aggregates import aggregates
+from nova.db.types import ColumnValues
 
 ZONE: Final = 'availability_zone'          # metadata key of the availability zone, which is stored in a column
 
@@ -78,14 +79,14 @@ def create(conn: sa.Connection, name: str, zone: str | None) -> Aggregate:
     return get(conn, conn.execute(sa.select(aggregates.c.id).where(aggregates.c.uuid == row['uuid'])).scalar_one())
 
 
-def update(conn: sa.Connection, aggregate_id: int, values: dict[str, Any]) -> Aggregate:
+def update(conn: sa.Connection, aggregate_id: int, values: ColumnValues) -> Aggregate:
     """Update columns; return the new row. The caller must hold the lock to change the zone.
 
     :raises AggregateNotFound, AggregateNameExists, ZoneConflict:
     """
     row = get(conn, aggregate_id)
-    if values.get(ZONE):
-        _refuse_two_zones(conn, aggregate_id, row['hosts'], values[ZONE])
+    if zone := values.get(ZONE):
+        _refuse_two_zones(conn, aggregate_id, row['hosts'], str(zone))
     try:
         conn.execute(sa.update(aggregates).where(aggregates.c.id == aggregate_id)
                      .values(updated_at=utils.utcnow(), **values))

@@ -108,7 +108,7 @@ def is_used(conn: sa.Connection, name: str) -> bool:
 
 # ---- changing ------------------------------------------------------------------
 
-def create(conn: sa.Connection, values: dict[str, Any]) -> InstanceCategoriesRow:
+def create(conn: sa.Connection, values: ColumnValues) -> InstanceCategoriesRow:
     """Create a category; return its row.
 
     :raises CategoryExists: the name is in use
@@ -117,10 +117,10 @@ def create(conn: sa.Connection, values: dict[str, Any]) -> InstanceCategoriesRow
            'flavor_id': None, 'requirements': {}, 'deleted': 0, **values}
     if not engine.insert_ignore(conn, instance_categories, row).rowcount:
         raise exception.CategoryExists(category=row['name'])
-    return get(conn, row['uuid'])
+    return get(conn, str(row['uuid']))
 
 
-def update(conn: sa.Connection, ident: str, values: dict[str, Any]) -> InstanceCategoriesRow:
+def update(conn: sa.Connection, ident: str, values: ColumnValues) -> InstanceCategoriesRow:
     """Update a category; return its row.
 
     :raises CategoryNotFound: it does not exist
@@ -130,7 +130,7 @@ def update(conn: sa.Connection, ident: str, values: dict[str, Any]) -> InstanceC
     :raises CategoryExists: the new name is in use
     """
     row = get(conn, ident, lock=True)
-    name = values.get('name', row['name'])
+    name = str(values.get('name', row['name']))
     if name != row['name']:
         _refuse_used(conn, row)
         if find(conn, name) is not None:

@@ -67,14 +67,14 @@ Ids = collections.abc.Iterable[int]
 Used = int | None
 
 
-Metric = typing.TypedDict('Metric', {'name': str, 'value': float})       # noqa: UP013
-Ratios = typing.TypedDict('Ratios', {'cpu_allocation_ratio': float, 'ram_allocation_ratio': float})      # noqa: UP013
-Topology = typing.TypedDict('Topology', {       # noqa: UP013
+Metric = typing.TypedDict('Metric', {'name': str, 'value': float})
+Ratios = typing.TypedDict('Ratios', {'cpu_allocation_ratio': float, 'ram_allocation_ratio': float})
+Topology = typing.TypedDict('Topology', {
     'id': int, 'host': str, 'node': str, 'numa_change_number': int | None, 'numa_topology': str | None,
     'cpu_allocation_ratio': float, 'ram_allocation_ratio': float})
 # NODE_COLUMNS, USAGE, and SERVICE_COLUMNS of the host's compute service, which are None without a service. The
 # host table adds the uuid of the cell, and io_ops, an estimate of the servers in a task.
-Node = typing.TypedDict('Node', {       # noqa: UP013
+Node = typing.TypedDict('Node', {
     'id': int, 'host': str, 'node': str, 'cell': str, 'io_ops': int, 'change_number': int, 'usage_change_number': int,
     'vcpus': int, 'memory_mb': int, 'local_gb': int, 'reserved_memory_mb': int, 'reserved_disk_gb': int,
     'cpu_allocation_ratio': float, 'ram_allocation_ratio': float, 'disk_allocation_ratio': float, 'vcpus_used': int,

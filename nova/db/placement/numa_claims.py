@@ -11,7 +11,6 @@ needs no statement.
 """
 import functools
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,6 +20,7 @@ from nova.db.tables import cell as t
 from nova.hardware import host as hosts
 from nova.hardware import usage
 from nova.objects import numa
+from nova.db.tables.rows import ComputeNodesRow
 
 LOG = logging.getLogger(__name__)
 
@@ -46,10 +46,9 @@ def pinned(text: str | None) -> int:
     return len(numa.dedicated(text))
 
 
-def report(conn: sa.Connection, node: Mapping[str, Any], text: str | None) -> None:
+def report(conn: sa.Connection, node: ComputeNodesRow, text: str | None) -> None:
     """Store the topology of a node.
 
-    :param node: row of the node as last read
     :param text: a HostTopology without guests, or None
     """
     if _is_known(node['numa_topology'], text):

@@ -10,6 +10,7 @@ from nova.db import statements
 from nova.db.tables.cell import block_device_mappings
 from nova.db.tables.cell import instances
 from nova.db.tables.rows import BlockDeviceMappingsRow
+from nova.db.types import ColumnValues
 
 NEWEST = 1000                            # maximum number of connections that some_ceph_images reads
 # columns of disks that guests may read; the metadata service reads only these, because connection_info contains secrets
@@ -66,7 +67,7 @@ def get(conn: sa.Connection, uuid: str) -> BlockDeviceMappingsRow | None:
     return statements.first(conn, block_device_mappings, uuid=uuid)
 
 
-def update(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> bool:
+def update(conn: sa.Connection, uuid: str, values: ColumnValues) -> bool:
     """Update a device; return False if it does not exist."""
     return bool(statements.update(conn, block_device_mappings, values, uuid=uuid))
 

@@ -5,10 +5,9 @@ session at its next check. A live-migrated server keeps the tokens of its sessio
 them.
 """
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import datetime
 import hashlib
-from typing import Any
 
 from cryptography import fernet
 import sqlalchemy as sa
@@ -19,6 +18,7 @@ from nova.db import statements
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import console_auth_tokens as table
 from nova.db.tables.rows import ConsoleAuthTokensRow
+from nova.db.types import ColumnValues
 
 # {console type: kind of console} of the consoles that use nova's own proxies
 KINDS = {'novnc': 'vnc', 'spice-html5': 'spice', 'serial': 'serial'}
@@ -36,17 +36,18 @@ def _lock(token: str) -> fernet.Fernet:
     return fernet.Fernet(base64.urlsafe_b64encode(hashlib.sha256(b'console password ' + token.encode()).digest()))
 
 
-def insert(conn: sa.Connection, token: str, ttl_s: int, values: dict[str, Any], password: str | None = None) -> None:
+def insert(conn: sa.Connection, token: str, ttl_s: int, values: ColumnValues, password: str | None = None) -> None:
     """Store a token that is valid for ``ttl_s`` seconds.
 
     :param values: the other columns of the table; ``user_token_expires_at`` limits the validity
     :param password: password of the console
     """
-    now = utils.utcnow()
+    now, until = utils.utcnow(), values.get('user_token_expires_at')
     end = now + datetime.timedelta(seconds=ttl_s)
     secret = _lock(token).encrypt(password.encode()).decode() if password else None
-    conn.execute(sa.insert(table).values(token_hash=_hash(token), created_at=now, secret=secret,
-                                         expires_at=min(end, values.get('user_token_expires_at') or end), **values))
+    conn.execute(sa.insert(table).values(
+        token_hash=_hash(token), created_at=now, secret=secret,
+        expires_at=min(end, until) if isinstance(until, datetime.datetime) else end, **values))
 
 
 def password(row: ConsoleAuthTokensRow, token: str) -> str | None:
@@ -119,7 +120,7 @@ def left_behind(conn: sa.Connection, instance_uuid: str, host: str) -> set[str]:
         table.c.instance_uuid == instance_uuid, table.c.instance_host != host)).scalars())
 
 
-def follow(conn: sa.Connection, instance_uuid: str, host: str, places: dict[str, dict[str, Any]]) -> None:
+def follow(conn: sa.Connection, instance_uuid: str, host: str, places: Mapping[str, ColumnValues]) -> None:
     """Update a server's tokens that refer to a former host of the server.
 
     The guest keeps its console passwords, so the encrypted passwords are unchanged.

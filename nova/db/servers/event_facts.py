@@ -1,5 +1,5 @@
 """Data in a cell's database, in addition to the server's row, that events about servers contain."""
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import sqlalchemy as sa
 
@@ -11,7 +11,7 @@ from nova.db.servers import history
 from nova.db.servers import instances
 from nova.db.servers import shares
 from nova.db.tables.cell import instance_actions
-from nova.db.tables.rows import InstancesRow
+from nova.db.tables.rows import BlockDeviceMappingsRow, InstancesRow, ShareMappingsRow
 
 _OPEN = sa.select(*(instance_actions.c[name] for name in (
     'action', 'arguments', 'request_id', 'owner', 'project_id', 'user_id'))).where(
@@ -59,9 +59,16 @@ def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, befor
     observer.record_states(conn, ctx, before, row, **about)
 
 
-def attached(conn: sa.Connection, uuid: str, notifier: Contents) -> dict[str, Any]:
-    """Return {'devices': rows, 'shares': rows} of a server, as far as the configured events contain them."""
-    found: dict[str, list[Any]] = {}
+class Attached(TypedDict, total=False):
+    """What is attached to a server."""
+
+    devices: list[BlockDeviceMappingsRow]
+    shares: list[ShareMappingsRow]
+
+
+def attached(conn: sa.Connection, uuid: str, notifier: Contents) -> Attached:
+    """Return the devices and shares of a server, as far as the configured events contain them."""
+    found: Attached = {}
     if notifier.devices:
         found['devices'] = [device for device in block_devices.by_instance(conn, uuid) if device['volume_id']]
     if notifier.shares:
@@ -69,7 +76,7 @@ def attached(conn: sa.Connection, uuid: str, notifier: Contents) -> dict[str, An
     return found
 
 
-def read_attached(db: engine.Database, uuid: str, notifier: Contents) -> dict[str, Any]:
+def read_attached(db: engine.Database, uuid: str, notifier: Contents) -> Attached:
     """Return ``attached`` on a new connection; if events contain neither devices nor shares, no query runs."""
     if not (notifier.devices or notifier.shares):
         return {}

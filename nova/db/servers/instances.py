@@ -1,7 +1,7 @@
 """Rows of servers in their cell's database."""
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 import functools
 from typing import Any, TYPE_CHECKING
@@ -99,15 +99,16 @@ def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[Ins
     return statements.dicts(conn.execute(statement))
 
 
-def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, Any]:
+def merged(conn: sa.Connection, uuid: str, values: ColumnValues) -> ColumnValues:
     """Return ``values`` with their ``system_metadata`` merged into those of the row. A key set to None is removed.
 
     The row is locked, because other processes add keys.
     """
-    if 'system_metadata' not in values:
+    given = values.get('system_metadata')
+    if not isinstance(given, Mapping):
         return values
     lock(conn, uuid)
-    both = {**get(conn, uuid)['system_metadata'], **values['system_metadata']}
+    both = {**get(conn, uuid)['system_metadata'], **given}
     return {**values, 'system_metadata': {key: value for key, value in both.items() if value is not None}}
 
 

@@ -14,6 +14,16 @@ AddressScopesRow = TypedDict('AddressScopesRow', {
 AddressesRow = TypedDict('AddressesRow', {
     'subnet_id': str, 'number': int, 'address': str, 'port_id': str | None, 'released_at': datetime.datetime | None})
 
+AuditRecordsRow = TypedDict('AuditRecordsRow', {
+    'id': int, 'uuid': str, 'created_at': datetime.datetime, 'request_id': str | None, 'user_id': str | None,
+    'project_id': str | None, 'domain_id': str | None, 'roles': str | None, 'credential_id': str | None,
+    'service_user_id': str | None, 'remote_address': str | None, 'method': str, 'route': str, 'action': str,
+    'target_type': str | None, 'target_id': str | None, 'target_part': str | None, 'outcome': str, 'code': int | None,
+    'reason': str | None, 'seq': int | None, 'digest': str | None})
+
+AutoTopologiesRow = TypedDict('AutoTopologiesRow', {
+    'project_id': str, 'network_id': str, 'router_id': str})
+
 BlockDeviceMappingsRow = TypedDict('BlockDeviceMappingsRow', {
     'id': int, 'uuid': str, 'instance_uuid': str, 'created_at': datetime.datetime, 'source_type': str,
     'destination_type': str, 'device_name': str | None, 'device_type': str | None, 'disk_bus': str | None,
@@ -219,10 +229,6 @@ KeySecretsRow = TypedDict('KeySecretsRow', {
     'content_type': str | None, 'encrypted_payload': str | None, 'encryption_key_id': str | None,
     'project_access': bool, 'acl_created_at': datetime.datetime | None, 'acl_updated_at': datetime.datetime | None,
     'created_at': datetime.datetime, 'updated_at': datetime.datetime})
-
-MetadefItemsRow = TypedDict('MetadefItemsRow', {
-    'namespace_id': str, 'kind': str, 'name': str, 'document': Any, 'created_at': datetime.datetime,
-    'updated_at': datetime.datetime})
 
 MetadefNamespacesRow = TypedDict('MetadefNamespacesRow', {
     'id': str, 'namespace': str, 'display_name': str | None, 'description': str | None, 'visibility': str,

@@ -1,10 +1,12 @@
 """Rows of the embedded block storage service. Functions that must exclude concurrent changes lock the volume's row
 first.
 """
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping, Sequence
 import datetime
 import operator
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -21,6 +23,9 @@ from nova.db.tables.rows import VolumeAttachmentsRow
 from nova.db.tables import volume as t
 from nova.db.types import ColumnValues
 
+if TYPE_CHECKING:
+    from nova.db.types import RowT
+
 
 def insert(conn: sa.Connection, table: sa.Table, values: ColumnValues) -> dict[str, Any]:
     """Insert a row and return it as a dict."""
@@ -30,8 +35,8 @@ def insert(conn: sa.Connection, table: sa.Table, values: ColumnValues) -> dict[s
     return row
 
 
-def get(conn: sa.Connection, table: sa.Table, ident: str, project_id: nova_context.Projects | str,
-        lock: bool = False) -> dict[str, Any] | None:
+def get(conn: sa.Connection, table: types.Table[RowT], ident: str, project_id: nova_context.Projects | str,
+        lock: bool = False) -> RowT | None:
     """Return the row with this id as a dict, or None.
 
     :param project_id: project that must own the row, or ALL_PROJECTS
@@ -41,10 +46,10 @@ def get(conn: sa.Connection, table: sa.Table, ident: str, project_id: nova_conte
     if nova_context.one_project(project_id):
         statement = statement.where(table.c.project_id == project_id)
     row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
-    return dict(row) if row else None
+    return statements.to_dict(row) if row else None
 
 
-def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any],
+def update(conn: sa.Connection, table: sa.Table, ident: str, values: ColumnValues,
            statuses: Collection[str] | None = None) -> bool:
     """Update a row; return False if it does not exist or its status is not in ``statuses``."""
     statement = sa.update(table).where(table.c.id == ident)
@@ -211,7 +216,7 @@ def is_restored(conn: sa.Connection, backup_id: str) -> bool:
         t.volumes.c.backup_id == backup_id, t.volumes.c.status == 'restoring-backup').limit(1)).first() is not None
 
 
-def owner(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, Any] | None:
+def owner(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, str | None] | None:
     """Return {'project_id', 'user_id' (if the table has this column)} of a row, or None if the row does not exist."""
     columns = [table.c[name] for name in ('project_id', 'user_id') if name in table.c]
     row = conn.execute(sa.select(*columns).where(table.c.id == ident)).first()

@@ -33,7 +33,7 @@ Servers = dict[tuple[str, str], dict[str, bool]]         # {(host, node): {uuid 
 
 
 # what a plugin knows of a request; instance_type is its flavor, scheduler_hints has texts and lists
-Properties = typing.TypedDict('Properties', {       # noqa: UP013
+Properties = typing.TypedDict('Properties', {
     'context': context.RequestContext, 'request_spec': dict[str, typing.Any], 'instance_type': dict[str, typing.Any],
     'instance_uuids': list[str], 'scheduler_hints': JsonObject, 'config_options': dict[str, str], 'project_id': str,
     'os_type': str | None, 'force_hosts': list[str], 'force_nodes': list[str], 'ignore_hosts': list[str],
