@@ -25,18 +25,18 @@ class ExternalEvents:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._acts: dict[str, typing.Callable[
-            [context.RequestContext, objects.Instance, dict[str, typing.Any]], None]] = {
+            [context.RequestContext, objects.Instance, plugging.Event], None]] = {
             'network-vif-deleted': self._vif_deleted,
             'volume-extended': self._volume_extended,
         }
 
     def external_instance_event(self, ctx: context.RequestContext, instance: objects.Instance,
-                                events: list[dict[str, typing.Any]]) -> None:
+                                events: list[plugging.Event]) -> None:
         self._host.plugging.report(instance.uuid, events)
         self._host.submit(instance, self._external_events, ctx, instance, events)
 
     def _external_events(self, ctx: context.RequestContext, instance: objects.Instance,
-                         events: list[dict[str, typing.Any]]) -> None:
+                         events: list[plugging.Event]) -> None:
         for event in events:
             LOG.info('Server %s: %s %s %s', instance.uuid, event['name'], event['tag'] or '', event['status'])
             act = self._acts.get(event['name'])
@@ -66,11 +66,11 @@ class ExternalEvents:
             LOG.warning('Cannot check the ports of server %s: %s', instance.uuid, error.message)
 
     def _network_changed(self, ctx: context.RequestContext, instance: objects.Instance,
-                         events: list[dict[str, typing.Any]]) -> None:
+                         events: list[plugging.Event]) -> None:
         self._read_ports(ctx, instance, events, trusted=False)
 
     def _read_ports(self, ctx: context.RequestContext, instance: objects.Instance,
-                    events: list[dict[str, typing.Any]], trusted: bool) -> None:
+                    events: list[plugging.Event], trusted: bool) -> None:
         """Read the server's ports again, and detach lost ports from the guest.
 
         A port of the Networking service has its own status: events about plugging may be late, repeated, or about ports
@@ -87,7 +87,7 @@ class ExternalEvents:
         self._write_network_info(ctx, server, lost_ports.settle(self._host, ctx, server, vifs, trusted))
 
     def _vif_deleted(self, ctx: context.RequestContext, instance: objects.Instance,
-                     event: dict[str, typing.Any]) -> None:
+                     event: plugging.Event) -> None:
         """Remove a deleted port from the guest and from the server's ports."""
         server = self._current(ctx, instance)
         for vif in server.network_info:
@@ -96,7 +96,7 @@ class ExternalEvents:
         self._write_network_info(ctx, server, [vif for vif in server.network_info if vif['id'] != event['tag']])
 
     def _volume_extended(self, ctx: context.RequestContext, instance: objects.Instance,
-                         event: dict[str, typing.Any]) -> None:
+                         event: plugging.Event) -> None:
         """Resize the disk of the guest to the new size if the driver supports this."""
         host = self._host
         server = self._current(ctx, instance)

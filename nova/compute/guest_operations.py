@@ -16,7 +16,6 @@ from nova.compute.host import Host
 from nova.objects import faults
 from nova.runtime import concurrency
 from nova.virt import driver as virt
-from nova.json_types import JsonObject
 
 LOG = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ class GuestOperations:
                 ctx, instance_uuid=instance.uuid, expect={'host': [host.name]},
                 values={'fault': faults.fault(error, details=faults.trace(error))})
 
-    def get_diagnostics(self, ctx: context.RequestContext, instance: objects.Instance) -> JsonObject:
+    def get_diagnostics(self, ctx: context.RequestContext, instance: objects.Instance) -> dict[str, typing.Any]:
         """Return virt.driver.Diagnostics and ``state``, the name of the power state.
 
         :raises InstanceInvalidState: the server does not run

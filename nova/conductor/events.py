@@ -37,14 +37,6 @@ from nova.notify.events import ERROR
 from nova.notify.events import START
 from nova.objects.faults import Fault
 from nova import objects
-from nova.objects.flavor import Flavor
-
-
-class About(event_facts.Attached, total=False):
-    """Facts of a server's events besides its row."""
-
-    image_id: str | None
-    new_flavor: Flavor
 
 
 class Change:
@@ -143,11 +135,11 @@ class Change:
             self._notifier.record(self._conn, self.ctx, 'compute_task.' + task, ERROR, {'uuid': self._uuid},
                                   fault=fault, state=row['vm_state'], method=task, spec=spec and spec.as_dict())
 
-    def about(self) -> About:
+    def about(self) -> dict[str, typing.Any]:
         """Return the additional facts of the server's events."""
         action = self.main_action
-        about: About = {'image_id': (action and action['arguments'] or {}).get('image_id'),
-                        **event_facts.attached(self._conn, self._uuid, self._notifier)}
+        about = {'image_id': (action and action['arguments'] or {}).get('image_id'),
+                 **event_facts.attached(self._conn, self._uuid, self._notifier)}
         if self._migration is not None:
             about['new_flavor'] = self._migration['new_flavor']
         return about

@@ -45,7 +45,7 @@ class Json(sa.types.TypeDecorator[Any]):
     impl = LongText
     cache_ok = True
 
-    def process_bind_param(self, value: json_types.Encodable, dialect: sa.Dialect) -> str | None:
+    def process_bind_param(self, value: dict[str, Any] | list[Any] | None, dialect: sa.Dialect) -> str | None:
         return None if value is None else utils.dump_json(value)
 
     def process_result_value(self, value: str | None, dialect: sa.Dialect) -> json_types.Json:

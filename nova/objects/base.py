@@ -23,7 +23,7 @@ class _JsonType(fields.FieldType[Any]):
     """Field type of any JSON value, stored unchanged."""
 
     @staticmethod
-    def coerce(obj: base.VersionedObject, attr: str, value: Json) -> Json:
+    def coerce(obj: base.VersionedObject | None, attr: str, value: Json) -> Json:
         return value
 
 

@@ -57,12 +57,12 @@ _UNPLACED = 'conductor_migrate_server'       # the event of a move without a des
 _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')
 
 
-def grows(migration: MigrationsRow) -> bool:
+def grows(migration: Row) -> bool:
     """Return whether the guest is resized while it runs, on its host."""
     return bool(migration['arguments'].get('in_place'))
 
 
-def next_step(task_state: str, migration: MigrationsRow) -> tuple[str, str] | None:
+def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
     """Return (compute method, host) of the next step in this task state, or None without a destination.
 
     :param migration: the open move of the server
@@ -479,7 +479,7 @@ def _note_flavor(conn: Connection, uuid: str, flavor: Row) -> None:
 
 
 def _record_failure(change: Change, row: InstancesRow, event: str, host: str | None, fault: faults.Fault,
-                    spec: dict[str, typing.Any] | None) -> None:
+                    spec: objects.RequestSpec | None) -> None:
     if event == _UNPLACED:
         change.no_host('migrate_server', row, fault, spec)
     else:

@@ -20,7 +20,6 @@ from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.services import services as db_services
 from nova.objects import faults
-from nova.db.tables.rows import InstancesRow
 
 LOG = logging.getLogger(__name__)
 
@@ -124,7 +123,7 @@ class Builds:
                      message)
             self._place_and_send(ctx, [instance_uuid], tried=fault)
 
-    def replace_build(self, ctx: Context, row: InstancesRow) -> None:
+    def replace_build(self, ctx: Context, row: Row) -> None:
         """Repeat a build on another host, because its host is down. The old host removes its files when it is back.
 
         The server keeps its host if no other host fits, or if the host is up by now. It also keeps the host if its

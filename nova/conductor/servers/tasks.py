@@ -174,13 +174,14 @@ def _update(conn: Connection, uuid: str, values: Values, expect: Expect,
 
     :param owner: owner of the task that begins, or None to continue a task
     """
-    values = instances.merged(conn, uuid, values)
-    changed = instances.update_where(conn, uuid, values, expect)
+    columns = instances.merged(conn, uuid, values)
+    changed = instances.update_where(conn, uuid, columns, expect)
     if changed is not None:
         return changed, True
     row = instances.get(conn, uuid)
-    mine = (values.get('task_state') and all(row.get(name) == value for name, value in values.items())
-            and row['host'] in (expect or {}).get('host', ()))
+    hosts: typing.Any = (expect or {}).get('host', ())
+    mine = (columns.get('task_state') and all(row.get(name) == value for name, value in columns.items())
+            and row['host'] in hosts)
     if not mine or owner is not None and not instance_actions.owns(conn, uuid, owner):
         raise exception.InstanceChanged(instance_id=uuid)
     return row, False

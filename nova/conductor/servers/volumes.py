@@ -12,7 +12,7 @@ import tempfile
 import typing
 
 from nova import context
-from nova.db.tables.rows import InstanceActionsRow, InstancesRow
+from nova.db.tables.rows import InstancesRow
 from nova import exception
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
@@ -204,7 +204,7 @@ class Volumes:
             raise exception.VolumeNotFound(volume_id=volume_id)
         self._storage.delete(system, volume_id)
 
-    def give_up_volume(self, ctx: Context, action: InstanceActionsRow) -> None:
+    def give_up_volume(self, ctx: Context, action: Row) -> None:
         """Roll back an attach, a detach or a swap that its host never finished."""
         take_back = self._take_back.get(action['action'])
         if take_back is not None:

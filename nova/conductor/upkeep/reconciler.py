@@ -35,7 +35,7 @@ from nova.objects import pci
 from nova.runtime import concurrency
 from nova.runtime import metrics
 from nova.runtime import encrypted_passwords
-from nova.db.tables.rows import InstanceActionsRow, InstancesRow
+from nova.db.tables.rows import InstancesRow
 
 LOG = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ ATTACH, DETACH = (actions.ACTIONS[name].record for name in ('attach_interface', 
 RESEND_DELAY_S = 1
 START_GRACE_S = 15               # after a restart of all services the hosts need time to report
 
-Work = collections.abc.Callable[[InstanceActionsRow, typing.Any], None]
+Work = collections.abc.Callable[[Row, typing.Any], None]
 GoOn = collections.abc.Callable[[Context, str], None]
 
 
@@ -72,7 +72,7 @@ def decide(row: InstancesRow | None, host_up: bool, old: bool) -> str:
         if row['host'] is None:
             return 'build'
         return 'resend' if host_up else 'replace'
-    action = actions.OF_TASK.get(row['task_state'])
+    action = actions.OF_TASK.get(row['task_state'] or '')
     if action is not None and (action.calls.conductor or host_up):
         return 'resend'
     return 'wait'
@@ -312,7 +312,7 @@ class Reconciler:
 
 def _going_on(function: GoOn) -> Work:
     """Return a function(action, row) that continues the action of a server."""
-    def go_on(action: InstanceActionsRow, row: InstancesRow) -> None:
+    def go_on(action: Row, row: Row) -> None:
         function(context.on_behalf_of(action), row['uuid'])
     return go_on
 

@@ -115,7 +115,7 @@ class Record:
             self.asked_by(context)
 
     def named(self, action: str, target_id: str | None = None, target_part: str | None = None,
-              **facts: db.Value) -> None:
+              **facts: Any) -> None:
         """Set the requested operation if it was unknown when the record was created."""
         self.values.update(action=action, target_id=_text(target_id), target_part=_text(target_part), **facts)
         self._path_names_it = self.values['target_id'] is not None
@@ -364,7 +364,7 @@ class Auditor:
 # ---- embedded services ------------------------------------------------------------
 
 def named(action: str, target_id: str | None = None, target_part: str | None = None,
-          **facts: db.Value) -> None:
+          **facts: Any) -> None:
     """Set the operation of this thread's request. Requests to embedded services without an operation are not recorded.
 
     :param facts: further columns: route, target_type, and the status code of success

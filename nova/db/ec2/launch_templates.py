@@ -26,7 +26,7 @@ def create(conn: sa.Connection, values: ColumnValues, version: ColumnValues) -> 
     :raises BadRequest: the project would have more than MAX_TEMPLATES templates
     """
     made = engine.insert_ignore(conn, table, {
-        **values, 'name_hash': _hash(values['name']), 'default_version': 1, 'latest_version': 1})
+        **values, 'name_hash': _hash(str(values['name'])), 'default_version': 1, 'latest_version': 1})
     if not made.rowcount:
         return False
     ids = conn.execute(sa.select(table.c.id, table.c.uuid).where(table.c.project_id == values['project_id'])).all()

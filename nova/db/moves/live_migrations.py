@@ -22,7 +22,6 @@ from nova.db.tables import cell as t
 from nova.db.tables.rows import MigrationsRow
 from nova.db.types import ColumnValue
 from nova.objects.faults import Fault
-from nova.json_types import JsonDocument
 
 
 def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRow | None:
@@ -31,7 +30,7 @@ def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRo
     return found[-1] if found else None
 
 
-def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: JsonDocument, /,
+def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: dict[str, Any], /,
          **values: ColumnValue) -> MigrationsRow:
     """Add arguments and set columns of a move if its status is one of ``expect``; return the row.
 
@@ -41,7 +40,7 @@ def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], change
     if row['status'] not in expect:
         raise exception.InvalidMigrationState(migration_id=migration_id, instance_id=row['instance_uuid'],
                                               state=row['status'], method='go on')
-    values['arguments'] = {**row['arguments'], **changes}
+    values['arguments'] = row['arguments'] | changes
     server_migrations.update(conn, migration_id, values)
     return cast('MigrationsRow', {**row, **values})
 

@@ -18,7 +18,6 @@ from nova.db.placement import categories
 from nova.db.networks import revisions
 from nova.db.tables import network as t
 from nova.db.tables.rows import PortsRow
-from nova.db.types import ColumnValues
 
 
 def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
@@ -127,7 +126,7 @@ def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
     return {row['id']: statements.to_dict(row) for row in conn.execute(statement).mappings()}
 
 
-def bind(conn: sa.Connection, ident: str, values: ColumnValues) -> bool:
+def bind(conn: sa.Connection, ident: str, values: dict[str, Any]) -> bool:
     """Bind a free port to a server; return False if the port already has a device."""
     found = revisions.execute(conn, sa.update(t.ports).where(t.ports.c.id == ident, t.ports.c.device_id == '').values(
         **values, updated_at=utils.utcnow(), revision=t.ports.c.revision + 1)).rowcount

@@ -11,6 +11,7 @@ needs no statement.
 """
 import functools
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +21,6 @@ from nova.db.tables import cell as t
 from nova.hardware import host as hosts
 from nova.hardware import usage
 from nova.objects import numa
-from nova.db.tables.rows import ComputeNodesRow
 
 LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def pinned(text: str | None) -> int:
     return len(numa.dedicated(text))
 
 
-def report(conn: sa.Connection, node: ComputeNodesRow, text: str | None) -> None:
+def report(conn: sa.Connection, node: Mapping[str, Any], text: str | None) -> None:
     """Store the topology of a node.
 
     :param text: a HostTopology without guests, or None

@@ -1,17 +1,18 @@
 """Data in a cell's database, in addition to the server's row, that events about servers contain."""
-from typing import Any, Protocol, TypedDict
+from typing import Protocol, TypedDict
 
 import sqlalchemy as sa
 
 from nova.actions import Action
 from nova.context import RequestContext
 from nova.db import engine
+from nova.db import statements
 from nova.db.servers import block_devices
 from nova.db.servers import history
 from nova.db.servers import instances
 from nova.db.servers import shares
 from nova.db.tables.cell import instance_actions
-from nova.db.tables.rows import BlockDeviceMappingsRow, InstancesRow, ShareMappingsRow
+from nova.db.tables.rows import BlockDeviceMappingsRow, InstanceActionsRow, InstancesRow, ShareMappingsRow
 
 _OPEN = sa.select(*(instance_actions.c[name] for name in (
     'action', 'arguments', 'request_id', 'owner', 'project_id', 'user_id'))).where(
@@ -39,9 +40,9 @@ def row(conn: sa.Connection, uuid: str) -> InstancesRow | None:
     return history.get(conn, uuid)
 
 
-def open_actions(conn: sa.Connection, uuid: str) -> list[dict[Any, Any]]:
+def open_actions(conn: sa.Connection, uuid: str) -> list[InstanceActionsRow]:
     """Return the open actions of a server as dicts, oldest first."""
-    return [dict(found) for found in conn.execute(_OPEN, {'of_uuid': uuid}).mappings()]
+    return [statements.to_dict(found) for found in conn.execute(_OPEN, {'of_uuid': uuid}).mappings()]
 
 
 def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, before: InstancesRow | None,

@@ -165,7 +165,8 @@ def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, AttachedVolum
     for volume_id in gone:
         block_devices.delete(conn, rows[volume_id]['uuid'])
     for volume_id, found in volumes.items():
-        values = {'attachment_id': found.get('attachment_id'), **attached.get(volume_id, {}), 'connection_info': None}
+        values: dict[str, Any] = {
+            'attachment_id': found.get('attachment_id'), **attached.get(volume_id, {}), 'connection_info': None}
         if volume_id in missing:
             block_devices.insert(conn, uuid, [{
                 'source_type': 'volume', 'destination_type': 'volume', 'device_name': found.get('device_name'),

@@ -138,7 +138,7 @@ def others_of_host(conn: sa.Connection, host: str, but: int) -> bool:
         services.c.host == host, services.c.id != but).limit(1)).first() is not None
 
 
-def is_up(row: ServicesRow | sa.RowMapping, down_time: int, now: datetime.datetime) -> bool:
+def is_up(row: Mapping[str, Any] | sa.RowMapping, down_time: int, now: datetime.datetime) -> bool:
     """Tell whether a service is up: not forced down, with a heartbeat within ``down_time`` seconds."""
     seen = row['last_seen_at']
     return not row['forced_down'] and seen is not None and abs((now - seen).total_seconds()) <= down_time

@@ -230,6 +230,10 @@ KeySecretsRow = TypedDict('KeySecretsRow', {
     'project_access': bool, 'acl_created_at': datetime.datetime | None, 'acl_updated_at': datetime.datetime | None,
     'created_at': datetime.datetime, 'updated_at': datetime.datetime})
 
+MetadefItemsRow = TypedDict('MetadefItemsRow', {
+    'namespace_id': str, 'kind': str, 'name': str, 'document': Any, 'created_at': datetime.datetime,
+    'updated_at': datetime.datetime})
+
 MetadefNamespacesRow = TypedDict('MetadefNamespacesRow', {
     'id': str, 'namespace': str, 'display_name': str | None, 'description': str | None, 'visibility': str,
     'protected': bool, 'owner': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime})

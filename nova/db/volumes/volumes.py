@@ -216,7 +216,7 @@ def is_restored(conn: sa.Connection, backup_id: str) -> bool:
         t.volumes.c.backup_id == backup_id, t.volumes.c.status == 'restoring-backup').limit(1)).first() is not None
 
 
-def owner(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, str | None] | None:
+def owner(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, str] | None:
     """Return {'project_id', 'user_id' (if the table has this column)} of a row, or None if the row does not exist."""
     columns = [table.c[name] for name in ('project_id', 'user_id') if name in table.c]
     row = conn.execute(sa.select(*columns).where(table.c.id == ident)).first()

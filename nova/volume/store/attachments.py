@@ -77,9 +77,8 @@ class Attachments:
             before: api.Connector | None = attachment['connector']
             leaves = before if before and before.get('host') != connector.get('host') and self._backend.is_export(
                 before) else None
-            db.update(conn, t.volume_attachments, ident, {
-                'connector': {**connector, PREVIOUS_HOST: leaves['host']} if leaves else connector, 'device': device,
-                'status': status})
+            known = {**connector, PREVIOUS_HOST: leaves['host']} if leaves else connector
+            db.update(conn, t.volume_attachments, ident, {'connector': known, 'device': device, 'status': status})
             update_status(conn, attachment['volume_id'])
             return row, ident, leaves
         row, attachment_id, left = self._db.run(write)     # the id as stored, because MariaDB's comparison ignores case

@@ -111,7 +111,7 @@ def attachment(conn: Connection, ctx: nova_context.RequestContext, attachment_id
         found = db.get(conn, t.volume_attachments, str(attachment_id)[:64], nova_context.ALL_PROJECTS)
     if found is None:
         raise exception.VolumeAttachmentNotFound(attachment_id=str(attachment_id)[:64])
-    return cast(db_rows.VolumeAttachmentsRow, found)
+    return found
 
 
 def change(conn: Connection, table: Table, row: _Row, values: JsonObject) -> _Row:
