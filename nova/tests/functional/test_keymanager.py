@@ -428,7 +428,8 @@ def test_order_of_a_key_pair_makes_a_container(world):
 @pytest.mark.parametrize('body, why', [
     ({'type': 'certificate', 'meta': {}}, 'enum'), ({'type': 'key', 'meta': {'algorithm': 'aes'}}, 'required'),
     ({'type': 'key', 'meta': {'algorithm': 'aes', 'bit_length': 13}}, 'Supported lengths'),
-    ({'type': 'asymmetric', 'meta': {'algorithm': 'rsa', 'bit_length': 2048, 'passphrase': 'x'}}, 'would show it')])
+    ({'type': 'asymmetric', 'meta': {'algorithm': 'rsa', 'bit_length': 2048, 'passphrase': 'x'}},
+     'would show the passphrase')])
 def test_order_that_cannot_be_carried_out_is_refused(world, body, why):
     answer = world.owner.post(f'{ROOT}/orders', body)
     assert answer.status_code == 400 and why in answer.json()['description'], answer.text
