@@ -160,7 +160,7 @@ class QemuImg:
                 return done.output
             if key is None or UNMEASURED not in done.errors:
                 break
-        raise exception.VirtError(operation=operation, reason=_reason(done))
+        raise exception.VirtError(operation=operation, reason=reason(done.errors, done.status))
 
     def _done(self, operation: str, arguments: Sequence[object], cpu: int | None, timeout: float,
               reads: Sequence[str], writes: Sequence[str], largest: int, key: str | None) -> sandbox.Done:
@@ -211,8 +211,8 @@ def _size(path: str, disk_format: str) -> int:
         return file.seek(0, os.SEEK_END)
 
 
-def _reason(done: sandbox.Done) -> str:
-    """Return one line of its output without directories of this host."""
-    lines = done.errors.decode(errors='replace').strip().splitlines()
-    text = lines[-1][:200] if lines else f'qemu-img ended with {done.status}'
+def reason(errors: bytes, status: int) -> str:
+    """Return one line of qemu-img's error output without directories of this host."""
+    lines = errors.decode(errors='replace').strip().splitlines()
+    text = lines[-1][:200] if lines else f'qemu-img ended with {status}'
     return re.sub(r'/[^\s\'",:]*/', '', text)

@@ -4,7 +4,9 @@ from xml.etree import ElementTree as etree
 
 import pytest
 
+from nova import conf as nova_conf
 from nova.virt.libvirt import isolation
+from nova.virt.libvirt.privileged import steps
 
 DAC = '<secmodel><model>dac</model><doi>0</doi><baselabel type="kvm">{0}</baselabel></secmodel>'
 NONE = '<secmodel><model>none</model><doi>0</doi></secmodel>'
@@ -41,3 +43,11 @@ def test_settings_of_qemu_conf_are_parsed(tmp_path):
     assert settings['user'] == 'root' and settings['security_default_confined'].strip() == '0'
     assert set(settings) == {'user', 'security_default_confined', 'cgroup_controllers'}
     assert isolation.read_settings(str(tmp_path / 'absent')) == {}
+
+
+def test_passwords_of_qemu_conf_are_not_returned(tmp_path, monkeypatch):
+    path = tmp_path / 'qemu.conf'
+    path.write_text('vnc_password = "XYZ12345"\nspice_password = "secret"\nspice_tls = 1\nseccomp_sandbox = 0\n')
+    monkeypatch.setattr(isolation, 'QEMU_CONF', str(path))
+    assert steps.LocalSteps(nova_conf.new(files=[]), str(tmp_path)).qemu_settings() == {
+        'spice_tls': '1', 'seccomp_sandbox': '0'}

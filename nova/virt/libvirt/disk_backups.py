@@ -66,10 +66,16 @@ class DiskBackups:
                         report(percent)
                     report_at = time.monotonic() + REPORT_S
                 time.sleep(POLL_INTERVAL_S)
-            self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
         except exception.VirtError as error:
             LOG.warning('Copying the disk of %s failed: %s', uuid, error)
         except exception.NovaException:  # check_room found too little space, or ``report`` cancels the task
-            self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
+            self._abort(uuid)
             raise
+        self._abort(uuid)
         return False
+
+    def _abort(self, uuid: str) -> None:
+        try:
+            self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
+        except exception.VirtError as error:             # ``begin`` aborts the job before the next copy
+            LOG.warning('Cannot abort the copy of the disk of %s: %s', uuid, error)

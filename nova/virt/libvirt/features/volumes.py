@@ -8,6 +8,7 @@ from oslo_config import cfg
 
 from nova import exception
 from nova.context import RequestContext
+from nova.disk_files import qemu_img
 from nova.json_types import JsonObject
 from nova.objects.block_device import AttachedVolume
 from nova.objects.block_device import VolumeDevice
@@ -194,20 +195,27 @@ class Volumes:
                 if not self._backups.copy(instance.uuid, text, begun):
                     raise exception.VirtError(operation=operation, reason='the copy failed')
             elif volume.source['type'] == 'file' and not volume.source.get('format'):
-                _copy(operation, volume.source['path'], path, 'raw' if secret else 'qcow2')
+                _copy(operation, volume.source['path'], path, 'raw' if secret else 'qcow2',
+                      self._conf.libvirt.qemu_img_timeout)
             else:
                 raise exception.VirtError(operation=operation, reason='the guest does not run')
 
 
-def _copy(operation: str, source: str, target: str, form: str) -> None:
+def _copy(operation: str, source: str, target: str, form: str, timeout: float) -> None:
     """Copy a volume into an existing file. The owner of the file does not change.
 
     qemu-img reads the source as raw data, also if it is encrypted, so it does not interpret data of the guest.
+
+    :param timeout: seconds
+    :raises VirtError: the copy failed or took too long
     """
-    done = subprocess.run(['qemu-img', 'convert', '-n', '-f', 'raw', '-O', form, source, target],
-                          stdin=subprocess.DEVNULL, capture_output=True)
+    try:
+        done = subprocess.run(['qemu-img', 'convert', '-n', '-f', 'raw', '-O', form, source, target],
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise exception.VirtError(operation=operation, reason=f'it took more than {timeout} seconds') from None
     if done.returncode:
-        raise exception.VirtError(operation=operation, reason='there is no room, or the volume cannot be read')
+        raise exception.VirtError(operation=operation, reason=qemu_img.reason(done.stderr, done.returncode))
 
 
 def _attachment_of(volume: disk.Volume) -> str | None:

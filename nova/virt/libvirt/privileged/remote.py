@@ -43,7 +43,6 @@ from nova.disk_files import sandbox
 from nova.json_types import Json
 from nova.runtime import privileges
 from nova.runtime import validators as v
-from nova.virt.libvirt import isolation
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt.privileged import steps
 
@@ -186,8 +185,7 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
     made: dict[str, typing.Callable[..., typing.Any]] = {
         'guest.let_read': v.operation(let_read, path=disk),
         'guest.console': v.operation(lambda uuid: base64.b64encode(local.console(uuid)).decode(), uuid=_uuid),
-        'host.qemu_settings': v.operation(lambda: {
-            name: value for name, value in local.qemu_settings().items() if name in isolation.SETTINGS})}
+        'host.qemu_settings': v.operation(local.qemu_settings)}
     if conf.network.backend == NEUTRON:
         made |= {'vif.plug': v.operation(local.plug, uuid=_uuid, port=_port),
                  'vif.unplug': v.operation(local.unplug, uuid=_uuid, port=_port)}

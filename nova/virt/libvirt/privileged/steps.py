@@ -58,8 +58,9 @@ class LocalSteps:
         unpack.remove(os.path.join(self._directory, uuid))
 
     def qemu_settings(self) -> dict[str, str]:
-        """Return {name: value} of the settings in qemu.conf."""
-        return isolation.read_settings(isolation.QEMU_CONF)
+        """Return {name: value} of ``isolation.SETTINGS`` in qemu.conf, which also has passwords."""
+        return {name: value for name, value in isolation.read_settings(isolation.QEMU_CONF).items()
+                if name in isolation.SETTINGS}
 
 
 def tail(path: str, size: int = TAIL) -> bytes:
