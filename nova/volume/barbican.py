@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SERVICE_TYPE = 'key-manager'             # type in the service catalog; [barbican] may set another one
 MAX_CERTIFICATE_BYTES = 64 * 1024
 _CERTIFICATE_KINDS = ('application/octet-stream', 'application/pkix-cert', 'text/plain')
+PAGE = 100                               # maximum of Barbican
 MAX_KEY_BYTES = 512                         # maximum size of a key
 _ID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
@@ -86,8 +87,14 @@ class Barbican:
 
         :raises Unavailable, Forbidden:
         """
-        answer = self._service.request(ctx, 'GET', lambda: self._root() + '/v1/secrets', {}, params={'name': name})
-        return [_ident(each['secret_ref']) for each in self._service.fine(ctx, answer).json()['secrets']]
+        found: list[str] = []
+        while True:
+            answer = self._service.request(ctx, 'GET', lambda: self._root() + '/v1/secrets', {},
+                                           params={'name': name, 'limit': PAGE, 'offset': len(found)})
+            body = self._service.fine(ctx, answer).json()
+            found += [_ident(each['secret_ref']) for each in body['secrets']]
+            if not body['secrets'] or len(found) >= body.get('total', 0):
+                return found
 
     def destroy(self, ctx: RequestContext, key_id: str) -> None:
         """Delete a key permanently; idempotent.

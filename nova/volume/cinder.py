@@ -109,9 +109,14 @@ class CinderVolumes(api.BlockStorage):
 
     def check_type(self, ctx: RequestContext, name: str) -> None:
         missing = exception.VolumeTypeNotFound(name=str(name)[:255])
-        types = self._call(ctx, 'GET', '/types', missing, params={'limit': PAGE}).json()['volume_types']
-        if not any(name in (each['id'], each['name']) for each in types):
-            raise missing
+        params: dict[str, str | int] = {'limit': PAGE}
+        while types := self._call(ctx, 'GET', '/types', missing, params=params).json()['volume_types']:
+            if any(name in (each['id'], each['name']) for each in types):
+                return
+            if types[-1]['id'] == params.get('marker'):            # a service that ignores markers
+                break
+            params['marker'] = types[-1]['id']
+        raise missing
 
     def _volume(self, ctx: RequestContext, method: str, volume_id: str, tail: str = '',
                 headers: Mapping[str, str] = VERSION, **options: Unpack[_Options]) -> requests.Response:

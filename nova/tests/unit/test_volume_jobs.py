@@ -96,3 +96,12 @@ def test_a_project_with_many_copies_holds_up_no_other(made):
         some = min(count, jobs.WORKERS + number)
         waiting.wait_for(lambda: begun == list(range(some)), 10, 'the next one, in its order')
     waiting.wait_for(lambda: not made._busy, 10, 'the end')
+
+
+def test_work_that_a_stopping_process_refuses_leaves_nothing_behind(made, monkeypatch):
+    def refuse(*_args):
+        made._submit('volume', lambda: None)         # another request meanwhile
+        raise RuntimeError('cannot schedule new futures after shutdown')
+    monkeypatch.setattr(made._executor, 'submit', refuse)
+    made._submit('volume', lambda: None)
+    assert not made.is_busy('volume') and made._requeued == {}

@@ -137,7 +137,9 @@ class VolumeJobs:
         try:
             future = self._executor.submit(owner, self._run, work)
         except RuntimeError:                         # the process is stopping; ``recover`` restarts the job
-            self._busy.discard(ident)
+            with self._lock:
+                self._busy.discard(ident)
+                self._requeued.pop(ident, None)
             return
         if not self._executor.waiting:
             with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
