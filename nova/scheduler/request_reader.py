@@ -51,6 +51,7 @@ class RequestReader:
         return dataclasses.replace(
             request, resources=resources, host=target, node=None, forced=force, failed_nodes=(),
             zone=None if force else spec.availability_zone, ignored=tuple(ignore),
+            limiting=self._limiting(spec, force),
             group=None if force else self._group(spec, spec.instance_uuid))
 
     def of_rebuild(self, cell: db_cells.Cell, spec: objects.RequestSpec, host: str, node: str) -> Request:

@@ -93,10 +93,12 @@ class _PoolKinds:
         number = self._numbers.get(id(stats))
         if number is None:
             with self._lock:
-                number = self._numbers.setdefault(id(stats), len(self.pools))
-                if number == len(self.pools):
+                number = self._numbers.get(id(stats))
+                if number is None:
                     # the reference in _Pools prevents Python from reusing the id of this object
                     self.pools.append(_Pools(stats))
+                    # last, because other threads read the number without the lock
+                    number = self._numbers[id(stats)] = len(self.pools) - 1
         return number
 
 

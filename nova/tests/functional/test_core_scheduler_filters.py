@@ -213,6 +213,19 @@ def test_the_number_of_servers_is_held_under_concurrency(make):
     assert [node(cloud, host)['running_vms'] for host in ('host1', 'host2')] == [3, 3]
 
 
+@pytest.mark.parametrize('built_on', [{}, {'force_host': 'host1'}])
+def test_limit_of_servers_applies_to_moves_that_are_not_forced(make, built_on):
+    """Whether the build of the server was forced does not matter."""
+    cloud = make(hosts=('host1', 'host2'), filter_scheduler__enabled_filters=['NumInstancesFilter'],
+                 filter_scheduler__max_instances_per_host=3)
+    uuid = cloud.boot(**built_on)
+    spec, cell = cloud.conductor.methods.get_request_spec(None, uuid), cloud.cells.of_server(uuid)
+    reader = cloud.scheduler.requests
+    assert bool(reader.of_new(spec).limiting) == (not built_on)
+    assert [len(reader.of_existing(cell, spec, cloud.row(uuid), target='host2', force=force).limiting)
+            for force in (False, True)] == [1, 0]
+
+
 def test_server_is_placed_in_one_of_several_zones(make):
     cloud = make()
     with cloud.db.writer() as conn:

@@ -102,3 +102,15 @@ def test_the_view_follows_claims():
     other = after.copy()
     placement.Devices([request()]).consume(other, 1)
     assert other.pci.counts.tolist() == [1, 1, 0] and after.pci.counts.tolist() == [1, 2, 0]
+
+
+def test_number_of_new_pci_stats_is_visible_only_after_their_pools():
+    """Other threads read the number without the lock, and then the pools."""
+    class Pools(list):
+        def append(self, pools):
+            assert id(pools.stats) not in kinds._numbers
+            super().append(pools)
+    kinds, first, second = pci_table._PoolKinds(), stats(1), stats(2)
+    kinds.pools = Pools()
+    assert [kinds.number(each) for each in (first, second, first)] == [0, 1, 0]
+    assert [each.stats for each in kinds.pools] == [first, second]
