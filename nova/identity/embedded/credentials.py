@@ -63,7 +63,7 @@ class Credentials:
         """Create a credential.
 
         :param kind: of KINDS
-        :raises BadRequest: malformed secret, or missing project of an EC2 credential
+        :raises BadRequest: malformed or too long secret, or missing project of an EC2 credential
         :raises Conflict: the access key is in use
         :raises IdentityNotFound: unknown user
         :raises Forbidden: the user has too many credentials
@@ -73,7 +73,7 @@ class Credentials:
             raise exception.BadRequest('A credential of type ec2 must have a project_id.')
         row: IdentityCredentialsRow = {
             'id': id_of, 'user_id': user_id, 'type': kind, 'project_id': project_id, 'created_at': utils.utcnow(),
-            'encrypted_blob': self._keys.encrypt_secret(id_of, blob)}
+            'encrypted_blob': self._encrypted(id_of, blob)}
         log.about(id_of)
         self._db.run(self._insert, row)
         return {**row, 'blob': blob}
@@ -115,6 +115,13 @@ class Credentials:
             rows = queries.rows(conn, queries.CREDENTIAL, **match)
         return [self._with_blob(row) for row in rows]
 
+    def _encrypted(self, credential_id: str, blob: str) -> str:
+        encrypted = self._keys.encrypt_secret(credential_id, blob)
+        if len(encrypted) > tokens.MAX_LENGTH:        # also the length of the column
+            raise exception.BadRequest(f'The blob is too long: its encrypted text has {len(encrypted)} characters, and '
+                                       f'at most {tokens.MAX_LENGTH} are supported. Use fewer non-ASCII characters.')
+        return encrypted
+
     def _with_blob(self, row: IdentityCredentialsRow) -> Credential:
         blob = self._keys.decrypt_secret(row['id'], row['encrypted_blob'])
         if blob is None:
@@ -127,7 +134,7 @@ class Credentials:
             kind = self.get(credential_id)['type']
             if KINDS[kind].check(changes['blob']) != credential_id and kind == EC2:
                 raise exception.BadRequest('The access key of a credential cannot be changed.')
-            values['encrypted_blob'] = self._keys.encrypt_secret(credential_id, changes['blob'])
+            values['encrypted_blob'] = self._encrypted(credential_id, changes['blob'])
         if values and not self._db.run(queries.update, 'credential', credential_id, values):
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
         self.changes += 1

@@ -412,6 +412,29 @@ def test_invalid_totp_credentials_are_refused(cloud, change):
     assert cloud.service.credentials.list() == []
 
 
+def test_blob_with_a_too_long_encrypted_text_is_refused(cloud):
+    """The bound of 384 characters allows more bytes than the column and the decryption do."""
+    person, project, admin = Person(cloud, 'p'), cloud.id_of('project', 'demo'), cloud.token()
+    cloud.service.assign_role(person.id, cloud.id_of('role', 'member'), 'project', project)
+
+    def blob(secret, **more):
+        return json.dumps({'access': 'key', 'secret': secret, **more}, ensure_ascii=False)
+
+    def post(text):
+        return cloud.call('POST', '/v3/credentials', {'credential': {
+            'type': 'ec2', 'blob': text, 'user_id': person.id, 'project_id': project}}, token=admin)
+    for text in (blob('\U0001f600' * 128, more='\U0001f600' * 60), blob('\\' * 128)[:-1] + '\n' * 90 + '}'):
+        refused = post(text)
+        assert refused.status_int == 400 and 'The blob is too long' in refused.text, text
+    made = post(blob('\U0001f600' * 100))                 # 400 bytes
+    assert made.status_int == 201
+    path = f'/v3/credentials/{made.json["credential"]["id"]}'
+    changed = cloud.call('PATCH', path, {'credential': {'blob': blob('\U0001f600' * 128, more='\U0001f600' * 60)}},
+                         token=admin)
+    assert changed.status_int == 400 and 'The blob is too long' in changed.text
+    assert cloud.call('GET', path, token=admin).json['credential']['blob'] == blob('\U0001f600' * 100)
+
+
 def test_references_of_a_credential_are_looked_up(cloud):
     person, admin = Person(cloud, 'p'), cloud.token()
     body = {'type': 'totp', 'blob': new_secret(), 'user_id': person.id}
