@@ -196,7 +196,8 @@ class Cloud:
 
     def _write_clouds_yaml(self, passwords: dict[str, str] | None = None) -> None:
         identity_bootstrap.write_clouds_yaml(str(self.clouds_yaml), self.url, passwords,
-                                             None if self.authority is None else str(self.authority))
+                                             None if self.authority is None else str(self.authority),
+                                             str(tls.own_authority(self.state_path).trusted))
 
     def _compose(self) -> None:
         conf = self.conf

@@ -115,8 +115,13 @@ def of_cloud(conf: ConfigOpts, state_path: pathlib.Path) -> tuple[Tls | None, pa
     made = given(conf)
     if made is not None or not wanted(conf):
         return made, None
-    authority = certificates.Authority(state_path / DIRECTORY)
+    authority = own_authority(state_path)
     return Tls(lambda: authority.pair(NAME, hosts(conf))), authority.trusted
+
+
+def own_authority(state_path: pathlib.Path) -> certificates.Authority:
+    """Return the authority of the all-in-one with this state directory."""
+    return certificates.Authority(state_path / DIRECTORY)
 
 
 def hosts(conf: ConfigOpts) -> list[str]:

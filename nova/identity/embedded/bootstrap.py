@@ -96,15 +96,16 @@ def recover(service: embedded_service.IdentityService, name: str) -> str:
 
 
 def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | None = None,
-                      authority: str | None = None) -> None:
+                      authority: str | None = None, own_authority: str | None = None) -> None:
     """Write clouds.yaml for clients, readable only by its owner.
 
     Entries of users with a new password are replaced. Other existing entries of this deployment keep their password and
-    get the present URL. Entries of other clouds are unchanged.
+    get the present URL. Entries of other clouds and entries without ``auth`` are unchanged.
 
     :param base_url: of the all-in-one; identity is below it at /identity
     :param new_passwords: {user name: password} from ``bootstrap``
-    :param authority: CA file for clients; None: system CAs
+    :param authority: CA file for clients; None: system CAs, or the file that the operator has set as ``cacert``
+    :param own_authority: CA file of the deployment; without ``authority`` it is removed from the entries
     """
     document = _read(path)
     if document is None:
@@ -112,7 +113,7 @@ def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | 
             LOG.warning('%s does not exist, so its passwords are lost. Set new passwords.', path)
             return
         document = {}
-    clouds = document.setdefault('clouds', {})
+    clouds = document['clouds'] = document.get('clouds') or {}
     auth_url = base_url.rstrip('/') + '/identity/v3'
     for user, (project, _role, _domain_role, cloud) in USERS.items():
         if new_passwords and user in new_passwords:
@@ -121,12 +122,14 @@ def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | 
                          'project_name': project, 'user_domain_id': directory.DOMAIN['id'],
                          'project_domain_id': directory.DOMAIN['id']},
                 'region_name': catalog.REGION, 'identity_api_version': '3'}
-        elif cloud in clouds:
-            clouds[cloud]['auth']['auth_url'] = auth_url
-        if cloud in clouds:
-            clouds[cloud].pop('cacert', None)
-            if authority:
-                clouds[cloud]['cacert'] = str(authority)
+        entry = clouds.get(cloud) or {}
+        if not entry.get('auth'):
+            continue
+        entry['auth']['auth_url'] = auth_url
+        if authority:
+            entry['cacert'] = authority
+        elif own_authority and entry.get('cacert') == own_authority:
+            del entry['cacert']
     if document != _read(path):
         durable_files.replace(path, yaml.safe_dump(document, sort_keys=False).encode())
 

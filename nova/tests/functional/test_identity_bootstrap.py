@@ -86,6 +86,30 @@ def test_a_new_url_keeps_passwords_and_foreign_clouds(tmp_path):
     assert path.stat().st_ino == inode          # nothing to change, nothing written
 
 
+def test_cacert_of_the_operator_is_kept(tmp_path):
+    path, own = tmp_path / 'clouds.yaml', str(tmp_path / 'tls/ca.pem')
+    bootstrap.write_clouds_yaml(str(path), 'https://h:1', {'admin': 'a', 'demo': 'd', 'nova': 'n'}, own, own)
+    clouds = read(path)
+    assert [entry['cacert'] for entry in clouds['clouds'].values()] == [own] * 3
+    clouds['clouds']['nova-demo']['cacert'] = '/etc/ssl/company.pem'
+    path.write_text(yaml.safe_dump(clouds))
+    bootstrap.write_clouds_yaml(str(path), 'https://h:1', None, None, own)         # with the operator's certificate
+    assert {name: entry.get('cacert') for name, entry in read(path)['clouds'].items()} == {
+        'nova-admin': None, 'nova-demo': '/etc/ssl/company.pem', 'nova-service': None}
+    bootstrap.write_clouds_yaml(str(path), 'https://h:1', None, own, own)
+    assert [entry['cacert'] for entry in read(path)['clouds'].values()] == [own] * 3
+
+
+@pytest.mark.parametrize('text', ['clouds: {nova-admin: {profile: mine}, nova-demo: }\n', 'clouds:\n'])
+def test_entry_without_auth_is_kept(tmp_path, text):
+    path = tmp_path / 'clouds.yaml'
+    path.write_text(text)
+    bootstrap.write_clouds_yaml(str(path), 'http://h:1')
+    assert (read(path)['clouds'] or {}) == (yaml.safe_load(text)['clouds'] or {})
+    bootstrap.write_clouds_yaml(str(path), 'http://h:1', {'admin': 'a'})
+    assert read(path)['clouds']['nova-admin']['auth']['password'] == 'a'
+
+
 def test_without_file_and_passwords_nothing_is_invented(tmp_path, caplog):
     bootstrap.write_clouds_yaml(str(tmp_path / 'clouds.yaml'), 'http://h:1')
     assert os.listdir(tmp_path) == [] and 'clouds.yaml does not exist' in caplog.text
