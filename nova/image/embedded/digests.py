@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from nova import exception
 from nova.image.embedded import files
+from nova.image.embedded import hashing
 from nova.image.embedded.stored_image import StoredImage
 from nova.runtime import concurrency
 
@@ -57,13 +58,15 @@ class Digests:
     def checked(self, image: StoredImage, source: BinaryIO) -> Iterator[None]:
         """Context manager that hashes an open file during the block, unless it was hashed within the last day.
 
-        :raises ImageUnacceptable: the data differs from the upload; raised at the end of the block
+        :raises ImageUnacceptable: the data differs from the upload; raised at the end of the block. Or this machine
+            cannot compute the checksum
         """
         state = state_of(source)
-        if self.is_fresh(image['data_id'], state) or image['checksum'] is None:
+        expected = None if self.is_fresh(image['data_id'], state) else hashing.expected(image)
+        if expected is None:
             yield
         else:
-            check = _Check(image, source)
+            check = _Check(*expected, source)
             try:
                 yield
             except BaseException:
@@ -80,8 +83,8 @@ class Digests:
 class _Check:
     """A digest that a thread computes."""
 
-    def __init__(self, image: StoredImage, source: BinaryIO) -> None:
-        self._algorithm, self._expected = _expected(image)
+    def __init__(self, algorithm: str, expected: str, source: BinaryIO) -> None:
+        self._algorithm, self._expected = algorithm, expected
         self._descriptor = os.dup(source.fileno())           # the thread may end after the caller closes ``source``
         self._cancelled = False
         self._found: str | None = None
@@ -121,17 +124,6 @@ def state_of(file: BinaryIO) -> State:
     """Return the attributes of an open file that differ after the file was changed or replaced."""
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _expected(image: StoredImage) -> tuple[str, str]:
-    """Return (algorithm, digest) of an image.
-
-    :raises ImageUnacceptable: this machine supports none of the image's hash algorithms
-    """
-    for name, value in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):
-        if name and value and name in hashlib.algorithms_available:
-            return name, value
-    raise _refusal(image, 'this machine cannot compute its checksum')
 
 
 def _refusal(image: StoredImage, reason: str) -> exception.ImageUnacceptable:

@@ -3,6 +3,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 import errno
 import fcntl
+import functools
 import hashlib
 import io
 import logging
@@ -254,13 +255,13 @@ def _copy_range(source: BinaryIO, target: BinaryIO, start: int, end: int, moved:
 
 def verify_download(path: str, image: Image, max_virtual_size: int) -> None:
     """Raise ImageUnacceptable if the file does not match the image's checksum or does not pass the inspection."""
-    with open(path, 'rb') as file:
-        for algorithm, expected in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):
-            if algorithm and expected and algorithm in hashlib.algorithms_available:
-                digest = concurrency.blocking(hashlib.file_digest, file, algorithm).hexdigest()
-                if digest != expected:
-                    raise exception.ImageUnacceptable(image_id=image['id'], reason='its checksum does not match')
-                break
+    checksum = hashing.expected(image)
+    if checksum is not None:
+        algorithm, digest = checksum
+        new = functools.partial(hashlib.new, algorithm, usedforsecurity=False)
+        with open(path, 'rb') as file:
+            if concurrency.blocking(hashlib.file_digest, file, new).hexdigest() != digest:
+                raise exception.ImageUnacceptable(image_id=image['id'], reason='its checksum does not match')
     report = inspector.inspect_file(path)
     expected = inspector.expected(image)
     # uploads with compressed data are refused, but images that an older release stored may contain such data

@@ -12,6 +12,8 @@ import threading
 from types import TracebackType
 from typing import TypedDict
 
+from nova import exception
+from nova.objects.image import Image
 from nova.runtime import concurrency
 
 ALGORITHM = 'sha512'             # algorithm of os_hash_value
@@ -74,3 +76,18 @@ class Hashes:
 def _update(update: Callable[[bytes], None], chunks: queue.Queue[bytes | None]) -> None:
     while (chunk := chunks.get()) is not None:
         concurrency.blocking(update, chunk)
+
+
+def expected(image: Image) -> tuple[str, str] | None:
+    """Return (algorithm, digest) of an image, or None if the image has no checksum.
+
+    :raises ImageUnacceptable: this machine supports none of the image's hash algorithms
+    """
+    found = [(name, value) for name, value in (
+        (image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])) if name and value]
+    for name, value in found:
+        if name in hashlib.algorithms_available:
+            return name, value
+    if found:
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='this machine cannot compute its checksum')
+    return None

@@ -147,6 +147,21 @@ def test_download_inspects_again(home, tmp_path):
         home.images.download(home.alice, image['id'], str(tmp_path / 'target'))
 
 
+def test_image_with_unsupported_hash_algorithms_is_refused(home, tmp_path):
+    path = tmp_path / 'disk'
+    path.write_bytes(corpus.qcow2())
+    image = home.images.create(home.alice, {})
+    home.images.upload(home.alice, image['id'], str(path), 'qcow2')
+    target, known = str(tmp_path / 'target'), hashlib.md5(path.read_bytes()).hexdigest()
+    for columns in ({'os_hash_algo': 'later', 'checksum': known}, {'os_hash_algo': None, 'checksum': None}):
+        home.store.db.run(db_images.update, image['id'], columns)
+        home.images.download(home.alice, image['id'], target)
+    home.store.db.run(db_images.update, image['id'], {'os_hash_algo': 'later'})
+    with pytest.raises(exception.ImageUnacceptable, match='cannot compute its checksum'):
+        home.images.download(home.alice, image['id'], str(tmp_path / 'refused'))
+    assert not (tmp_path / 'refused').exists()
+
+
 def test_sparse_data_stays_sparse(tmp_path):
     store = service.store(tmp_path)
     home = Home(EmbeddedImages(store), store)
