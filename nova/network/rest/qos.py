@@ -222,8 +222,10 @@ def _minimums(kind: str, parameter: str, fields: tuple[r.Field, ...]) -> Parts[Q
 
     def update(conn: Connection, context: RequestContext, row: QosPoliciesRow, known: QosMinimumsRow,
                values: Mapping[str, Any]) -> QosMinimumsRow:
-        check(conn, row, known['id'], values.get('direction', known['direction']),
-              values.get(parameter, known['amount']))
+        direction, amount = values.get('direction', known['direction']), values.get(parameter, known['amount'])
+        if (direction, amount) == (known['direction'], known['amount']):
+            return known
+        check(conn, row, known['id'], direction, amount)
         db_networks.update(conn, t.qos_minimums, known['id'], parts.stored(values))
         return changed(conn, row, known['id'])
 
