@@ -42,7 +42,7 @@ def one_project(project_id: Projects | str) -> TypeGuard[str]:
 
 
 def the_project(project_id: Projects | str | None) -> str:
-    """Return the id of a project.
+    """Check that a value is the id of one project, and return it.
 
     :raises TypeError: ``project_id`` is not an id
     """
@@ -156,7 +156,7 @@ def admin_context(request_id: str | None = None) -> RequestContext:
 def of_host(sent: RequestContext, project_id: str | None, user_id: str | None) -> RequestContext:
     """Return the context of a message from a compute host, without roles and administrator rights.
 
-    :param project_id, user_id: the caller, if another source identifies it
+    :param project_id, user_id: the caller, if known from a source other than the host
     """
     made = RequestContext(overwrite=False, request_id=sent.request_id, project_id=project_id, user_id=user_id,
                           auth_token=sent.auth_token)

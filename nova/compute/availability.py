@@ -19,17 +19,17 @@ class Availability:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._lock = threading.Lock()            # one report at a time, so that the last one is the newest
+        self._lock = threading.Lock()            # one report at a time: the newest is sent last
         self._reason = ''                        # why the host can take no server; '': available
-        self._reported: str | None = None        # last value that the conductor has; None: unknown
+        self._reported: str | None = None        # reason in the last successful report; None: report again
 
     def start(self) -> None:
-        """Follow the state of the connected driver, and correct the report of an earlier process."""
+        """Follow the state of the hypervisor, and replace the report of the previous process."""
         self._host.driver.watch_hypervisor(self._changed)
         self.settle()
 
     def forget_report(self) -> None:
-        """Forget the last report: the row of the service is new."""
+        """Forget the last report, because the service has a new database row."""
         self._reported = None
 
     def _changed(self, reason: str) -> None:
@@ -37,9 +37,9 @@ class Availability:
         concurrency.spawn(f'availability-{self._host.name}', self.settle)
 
     def settle(self) -> None:
-        """Send a pending report (periodic task).
+        """Report the state if it has changed (periodic task).
 
-        A reason is sent each time, because an operator may have enabled the service since the last report.
+        A reason is reported in each period, because an operator may have enabled the service meanwhile.
         """
         with self._lock:
             told = self._reported

@@ -31,7 +31,7 @@ class BackgroundAction(tasks.Undo):
     instance   the server when the action began
     values     columns to set when the action succeeds
     error      reason of a refusal, or None
-    insists    after a failure the action stays open and is repeated until it is rolled back
+    insists    True: a failed action stays open and is repeated until its rollback is complete
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:
@@ -41,7 +41,7 @@ class BackgroundAction(tasks.Undo):
         self.insists = False
 
     def fails(self, message: str) -> None:
-        """End the action without the requested result; the message is recorded."""
+        """Set the error message with which the action ends; nothing is rolled back."""
         self.error = message
 
     def ends(self, **values: object) -> None:
@@ -54,10 +54,10 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
            ) -> collections.abc.Iterator[BackgroundAction]:
     """Context manager of a background action: begin it, record its end or failure, and re-raise a failure.
 
-    A failed action stays open if it cannot be rolled back completely (see ``keep``), and either a service did not
-    answer or ``insists`` is set.
+    If the rollback is incomplete, and either a service did not answer or ``insists`` is set, the failed action stays
+    open and is repeated.
 
-    :raises InstanceChanged, InstanceNotFound: the action is over, or the server was deleted
+    :raises InstanceChanged, InstanceNotFound: the action is no longer open, or the server was deleted
     """
     server = host.conductor.begin_background(
         ctx, instance_uuid=instance.uuid, host=host.name, owner=f'compute:{host.name}',
@@ -71,7 +71,7 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
             LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
                         exc_info=not isinstance(error, exception.NovaException))
             if not current.unwind() and (current.insists or isinstance(error, exception.Unavailable)):
-                raise                    # repeated until the guest's devices are recorded
+                raise                    # the action stays open
             _end(host, ctx, current, {}, faults.fault(error)['message'], faults.trace(error))
             raise
         _end(host, ctx, current, current.values, current.error)
@@ -85,9 +85,9 @@ def _end(host: Host, ctx: context.RequestContext, current: BackgroundAction, val
 
 
 class BackgroundActions:
-    """Interrupted background actions.
+    """Resumes interrupted background actions.
 
-    :param methods: {method name: callable(ctx, instance, **arguments)} for each restart of a background action
+    :param methods: {method name: callable(ctx, instance, **arguments)} of the methods that resume actions
     """
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]]) -> None:

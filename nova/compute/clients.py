@@ -1,6 +1,6 @@
-"""Clients of a compute host: conductors and network service.
+"""RPC clients that a compute host uses: conductors and network service.
 
-For the methods see ``nova/conductor/interface.py`` and ``nova/network/interface.py``.
+``nova/conductor/interface.py`` and ``nova/network/interface.py`` describe the methods.
 """
 from collections.abc import Mapping
 import datetime
@@ -96,7 +96,7 @@ class Conductor(typing.Protocol):
 
 
 class Moves(typing.Protocol):
-    """The same client for moves of servers between hosts: cold and live migrations, evacuations."""
+    """RPC client of the conductors: moves of servers between hosts: cold and live migrations, evacuations."""
 
     def prepare_live_migration(self, ctx: context.RequestContext, *, migration_id: int) -> driver.MigrationFacts: ...
 
@@ -150,7 +150,7 @@ class Moves(typing.Protocol):
 
 
 class BlockDevices(typing.Protocol):
-    """The same client for block devices, volumes and shares of servers, and the keys of their disks."""
+    """RPC client of the conductors: block devices, volumes and shares of servers, and the keys of their disks."""
 
     def get_disk_key(self, ctx: context.RequestContext, *, instance_uuid: str) -> str: ...
 

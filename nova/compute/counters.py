@@ -1,4 +1,4 @@
-"""Counters of the guests and the nodes of this host: one message with all of them in each period. See ADR 0032."""
+"""Report the counters of all guests and nodes of this host in one message a period. See ADR 0032."""
 import contextlib
 import functools
 import logging
@@ -21,7 +21,7 @@ class Reporter:
     """Samples the driver's counters.
 
     guests       {uuid: Counters} of the last sample
-    max_exposed  number of servers in /metrics
+    max_exposed  maximum number of servers in /metrics
     """
 
     def __init__(self, host: Host) -> None:
@@ -34,7 +34,7 @@ class Reporter:
                 metric.watch(self, functools.partial(_exposed, name=name))
 
     def report(self) -> None:
-        """Take a sample and send it. A sample that no conductor takes before the next one is dropped."""
+        """Take a sample and send it. If no conductor is available, the sample is dropped."""
         host = self._host
         try:
             self.guests, nodes = host.driver.usage.guests(), host.driver.usage.nodes()

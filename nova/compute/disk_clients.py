@@ -1,4 +1,4 @@
-"""Record of the storage clients of this host's guests, for fencing by the destination of an evacuation."""
+"""Record the storage clients of this host's guests. The destination of an evacuation uses the record for fencing."""
 import collections.abc
 import contextlib
 import logging
@@ -15,11 +15,11 @@ RUNNING = (states.RUNNING, states.POWER_PAUSED)
 
 
 class DiskClients:
-    """Writes the storage clients that the driver finds into the system metadata of servers."""
+    """Writes the storage clients found by the driver into the system metadata of servers."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._fenced: dict[str, str] = {}        # {server: fenced former host} of evacuations to this host
+        self._fenced: dict[str, str] = {}        # {server uuid: fenced source host} of evacuations to this host
 
     def record(self, uuid: str, images: disk_clients.Images, started: bool) -> None:
         """Record the clients of a guest; see ComputeDriver.watch_disk_clients.
@@ -37,7 +37,7 @@ class DiskClients:
 
     @contextlib.contextmanager
     def evacuation(self, uuid: str) -> collections.abc.Iterator[None]:
-        """Context manager of an evacuation to this host. On success the fence of the former host is removed."""
+        """Context manager of an evacuation to this host. On success the record of the fence is removed."""
         try:
             yield
         except BaseException:

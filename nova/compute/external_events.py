@@ -20,7 +20,7 @@ NETWORK_CHANGES = (interface.NETWORK_CHANGED['name'], plugging.PLUGGED, plugging
 
 
 class ExternalEvents:
-    """Handles events {'name', 'tag', 'status'}; events without an action are only logged."""
+    """Handles events {'name', 'tag', 'status'}; other events are only logged."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -43,7 +43,7 @@ class ExternalEvents:
             if act is not None:
                 self._try(act, ctx, instance, event)
         changes = [event for event in events if event['name'] in NETWORK_CHANGES]
-        if changes:                  # one read for all events: a Networking service repeats them
+        if changes:                  # one read for all events: the Networking service repeats events
             self._try(self._network_changed, ctx, instance, changes)
 
     @staticmethod
@@ -73,8 +73,8 @@ class ExternalEvents:
                     events: list[plugging.Event], trusted: bool) -> None:
         """Read the server's ports again, and detach lost ports from the guest.
 
-        A port of the Networking service has its own status: events about plugging may be late, repeated, or about ports
-        that were never plugged. With the embedded network the last event about a port is valid.
+        The Networking service reports the status of a port. Its plugging events do not count: they may be late,
+        repeated, or for ports that were never plugged. With the embedded network, the last event of a port counts.
         """
         server = self._current(ctx, instance)
         states = {event['tag']: event['name'] == plugging.PLUGGED and event['status'] == 'completed'
@@ -118,7 +118,7 @@ class ExternalEvents:
                                            expect={'host': [host.name]})
 
     def _current(self, ctx: context.RequestContext, instance: objects.Instance) -> objects.Instance:
-        """Return the current server.
+        """Read the server from the database.
 
         :raises InstanceChanged, InstanceNotFound: the server is no longer on this host
         """

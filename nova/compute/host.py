@@ -1,4 +1,4 @@
-"""Context of a compute host that its parts share."""
+"""Objects that the modules of the compute service share."""
 import dataclasses
 import threading
 import typing
@@ -29,11 +29,11 @@ class Host:
     name          name of the compute host
     driver        hypervisor driver; the API already refuses operations that the driver does not support, and
                   ``driver_with`` checks again
-    conductor     client of the conductors, which retries while none answers
+    conductor     client of the conductors, which retries until a conductor answers
     moves         the same client for moves of servers
     volumes       the same client for block devices, volumes and shares of servers
     network       client of the network service, with retries
-    images        images that the grant of a task allows
+    images        client for the images that the grant of a task allows
     queue         task queue: one task at a time for each server
     power_states  {server uuid: power state} that the conductor has stored
     records       local records of the guests

@@ -1,4 +1,4 @@
-"""Images of servers, including backups, and images that this host caches before a server needs them."""
+"""Images of servers, including backups, and prefetched images."""
 import contextlib
 import dataclasses
 import logging
@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 SNAPSHOT_POLL_INTERVAL_S = 0.5      # seconds between two checks of incomplete volume snapshots
 COPY_S = 4 * 3600               # seconds; timeout of the snapshots
-MAX_FREEZE_S = 10                     # seconds; longest freeze of a guest's file systems, until the copies have begun
+MAX_FREEZE_S = 10                     # seconds; limit of the freeze of file systems, which ends when the copies begin
 
 # task frame for the rollback of an interrupted image or backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'].frame, started=None, taken_in=(
@@ -32,7 +32,7 @@ ABANDON = dataclasses.replace(actions.ACTIONS['createImage'].frame, started=None
 
 
 def of_task(host: Host, task: tasks.Task) -> granted.BoundImages:
-    """Return the images that a task may use."""
+    """Return the client for the images that a task may use."""
     return granted.BoundImages(host.images, task.ctx)
 
 
@@ -67,12 +67,12 @@ class Snapshots:
             task.ends(power_state=host.driver.power_state(task.instance))
 
     def _copy_volumes(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
-        """Request snapshots of all volumes and wait for them; they are consistent if the guest can be frozen."""
+        """Create snapshots of all volumes and wait for them; they are consistent if the guest can be frozen."""
         with self._volume_snapshots.copying(instance.uuid) as copies:
             with self._at_rest(instance) as rests:
                 ends = time.monotonic() + MAX_FREEZE_S
                 left = self._snapshot_volumes(ctx, instance.uuid, image_id)
-                # copies on this host begin after this answer; other snapshots report only their completion
+                # stay frozen until copies on this host have begun, and snapshots of other services are complete
                 while rests and left and not copies.wait(left, SNAPSHOT_POLL_INTERVAL_S):
                     if time.monotonic() > ends:
                         LOG.warning('Some volume copies of server %s have not begun after %s s: it is unfrozen.',
@@ -89,7 +89,7 @@ class Snapshots:
     def _snapshot_volumes(self, ctx: context.RequestContext, instance_uuid: str, image_id: str) -> list[str]:
         """Start or check the snapshots of the server's volumes; return the ids of incomplete ones.
 
-        An empty list means that the image is complete too.
+        An empty list means that the image is also complete.
         """
         return self._host.volumes.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
                                                    list_incomplete=True)
@@ -143,7 +143,7 @@ class Snapshots:
         """Roll back a snapshot or backup that a restart of this service interrupted: reset the server and delete its
         image.
 
-        A complete image is kept, because its owner may have seen it. A complete backup counts in the rotation.
+        A complete image is kept, because its owner may have seen it. A complete backup counts for the rotation.
         """
         self._host.submit(instance, self._abandon, ctx, instance, image_id, backup_type, rotation)
 
@@ -162,7 +162,7 @@ class Snapshots:
                         backup_type: str | None, rotation: int) -> None:
         """Delete all but the newest ``rotation`` backups of this type of a server.
 
-        Only backups of the same project are deleted: any user can write another server's id into an image.
+        Only backups of the same project are deleted: any user can write another server's id into image properties.
         """
         images = self._host.images
         wanted = {'image_type': 'backup', 'backup_type': backup_type, 'instance_uuid': instance.uuid,
@@ -182,7 +182,7 @@ class Snapshots:
 
 
 class ImageCache:
-    """Fetches images in advance."""
+    """Fetches images into the cache of this host before a server needs them."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

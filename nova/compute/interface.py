@@ -1,4 +1,4 @@
-"""RPC methods of a compute host; each goes to ``compute.<host>``. ``instance`` is an objects.Instance."""
+"""RPC methods of a compute host; each message is sent to ``compute.<host>``. ``instance`` is an objects.Instance."""
 from nova.rpc.interface import Interface, Method, Newer
 
 INTERFACE = Interface(

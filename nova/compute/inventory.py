@@ -1,8 +1,8 @@
 """Inventory of a compute host: the driver's resources, traits, metrics and failed builds of its nodes.
 
 Traits come from the hypervisor and from YAML files of the operator. The files have the format of
-https://docs.openstack.org/nova/latest/admin/managing-resource-providers.html. Only traits are supported: capacities are
-options here. ::
+https://docs.openstack.org/nova/latest/admin/managing-resource-providers.html. Only traits are supported; options
+set the capacities. ::
 
     meta:
       schema_version: '1.0'
@@ -37,7 +37,7 @@ from nova.virt import traits
 LOG = logging.getLogger(__name__)
 
 REPORT_INTERVAL_S = 600         # seconds between two reports of unchanged nodes
-THIS = '$COMPUTE_NODE'       # name in a file for the node that reads the file
+THIS = '$COMPUTE_NODE'       # identification of the nodes of the host that reads the file
 
 
 class Inventory:
@@ -55,7 +55,7 @@ class Inventory:
         self.forget_report()
 
     def forget_report(self) -> None:
-        """Forget the last report, which the conductor has lost: the next check sends a new one."""
+        """Forget the last report, because the conductor has lost it. The next check sends a new report."""
         self._reported: list[dict[str, typing.Any]] | None = None
         self._reported_at = float('-inf')
 
@@ -75,20 +75,20 @@ class Inventory:
             self.report()
 
     def count_build(self, failed: bool) -> None:
-        """Count the result of a build: schedulers see immediately when builds fail and when they succeed again.
+        """Count the result of a build, and report a changed number of failures, so that schedulers know it immediately.
 
-        A host without failures sends no message.
+        A successful build resets the number.
         """
         with self._builds_lock:
             before = self._failed_builds
             self._failed_builds = before + 1 if failed else 0
         if failed or before:
-            # the next report of the nodes includes it
+            # after an error, the next periodic report contains the number
             with contextlib.suppress(exception.Unavailable, exception.VirtError):
                 self.report()
 
     def _nodes(self) -> list[dict[str, typing.Any]]:
-        """Return the rows of compute_nodes."""
+        """Return the values for the compute_nodes rows of this host."""
         conf, driver = self._host.conf, self._host.driver
         locality = {'network_locality': conf.network_locality} if conf.network_locality else {}
         return [
@@ -122,7 +122,7 @@ class Inventory:
 
 
 def _compared(nodes: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
-    """Return the values that require a report when they change."""
+    """Return the nodes without the values that need no report when they change."""
     return [{name: value for name, value in node.items() if name != 'uptime'} for node in nodes]
 
 

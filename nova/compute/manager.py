@@ -47,7 +47,7 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-AUDIT_USAGE_S = 300          # seconds between two checks whether a period has ended
+AUDIT_USAGE_S = 300          # seconds between two checks whether an audit period has ended
 RECHECK_INTERVAL_S = 15            # seconds between two checks while a guest differs from its row
 CONDUCTOR_PAUSE_S = 2        # seconds between two attempts to reach a conductor at start-up
 
@@ -57,12 +57,12 @@ class ComputeManager:
 
     methods   {RPC method of interface.py: function}
     host      nova.compute.host.Host, with its ``driver`` and its ``queue``
-    inventory, power_states, recovery   parts with periodic tasks
+    inventory, power_states, recovery   objects with periodic tasks
 
     :param conf: the configuration
     :param name: name of this compute host
     :param conductor_client, network_client: RPC clients
-    :param network_server: host of the network service that is used; None: any
+    :param network_server: host of the network service to use; None: any
     :raises InvalidOption: an option is invalid
     """
 
@@ -83,7 +83,7 @@ class ComputeManager:
             lambda uuid, volume: host.volumes.get_volume_key(context.admin_context(), instance_uuid=uuid,
                                                              volume_id=volume))
         if conf.image.certificate_backend == 'barbican':
-            from nova.volume import barbican                 # its libraries are loaded only where it is used
+            from nova.volume import barbican                 # load its libraries only on hosts that use it
             driver.use_certificates(barbican.Barbican(conf).certificate)
 
         self._disk_clients = disk_clients.DiskClients(host)
@@ -154,7 +154,7 @@ class ComputeManager:
     # ---- lifecycle
 
     def start(self) -> None:
-        """Report the resources and continue interrupted tasks, before the first message is taken."""
+        """Report the resources and continue interrupted tasks, before the first RPC message is received."""
         stopping = self.host.stopping
         self.driver.init_host()
         self.host.records.check_name(self.host.name, self.driver.guests())
@@ -198,7 +198,7 @@ class ComputeManager:
         return tasks
 
     def came_back(self) -> None:
-        """Compare guests and servers after a disconnect: servers may have been deleted or evacuated."""
+        """Compare guests and servers after an outage of the RPC connection: servers may be deleted or evacuated."""
         def compare() -> None:
             try:
                 self.power_states.synchronize()
@@ -208,12 +208,12 @@ class ComputeManager:
         concurrency.spawn(f'came-back-{self.host.name}', compare)
 
     def forget_told(self) -> None:
-        """Forget earlier reports: the service has a new row, so the conductor has none of them."""
+        """Forget earlier reports, because the service has a new database row without them."""
         self.inventory.forget_report()
         self.availability.forget_report()
 
     def in_progress(self) -> dict[str, int | str]:
-        """Return the figures for a report about the process."""
+        """Return counters for the diagnostics report of the process."""
         tasks = self.queue.in_progress()
         return {'servers with a task': len(tasks), 'tasks that wait': sum(tasks.values()),
                 'tasks': ', '.join(sorted(tasks)) or 'none', 'driver': type(self.driver).__name__,
@@ -231,10 +231,10 @@ class ComputeManager:
         self.host.driver_with(virt.HostControl).set_host_maintenance(enabled)
 
     def _report_alive(self) -> None:
-        """Send the first heartbeat before the servers are read: no conductor evacuates them from then on."""
+        """Send the first heartbeat. Call it before the servers are read: then no conductor evacuates these servers."""
         self.host.conductor.report_service(context.admin_context(), host=self.host.name, binary='nova-compute',
                                            topic='compute', version=service.VERSION)
 
     def _audit_instance_usage(self) -> bool:
-        """Record the last audit period; return whether it was not recorded before."""
+        """Record the usage in the last audit period; return False if it was already recorded."""
         return self.host.conductor.audit_instance_usage(context.admin_context(), host=self.host.name)

@@ -1,6 +1,6 @@
 """Notifications about operations on a server outside of a task.
 
-A conductor sends them: a host has no account of a notification broker, and does not know all contents.
+A conductor sends them: a host has no account on the notification broker and cannot read all values.
 """
 import collections.abc
 import contextlib
@@ -26,7 +26,7 @@ class Notifier:
     @contextlib.contextmanager
     def event(self, ctx: context.RequestContext, instance: objects.Instance, event: str,
               ) -> collections.abc.Iterator[None]:
-        """Notify that an event of notify.events begins and, on success of the block, that it has ended."""
+        """Notify the start of an event of notify.events. Notify its end if the block succeeds."""
         self._notify(ctx, instance, event, START)
         yield
         self._notify(ctx, instance, event, END)

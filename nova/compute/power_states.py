@@ -1,4 +1,4 @@
-"""Power states: changes found by driver events and by a periodic comparison are reported to the conductor."""
+"""Report changed power states to the conductor, after driver events and after a periodic comparison."""
 import logging
 import threading
 
@@ -18,7 +18,7 @@ SETTLE_S = 0.5       # seconds; a rebooting guest passes several states in this 
 class PowerStates:
     """Keeps the power states in the servers' rows up to date.
 
-    A state is read and reported in the server's queue, so it is never older than a task.
+    A state is read and reported in the server's queue, so that no task runs between reading and reporting.
     """
 
     def __init__(self, host: Host, orphans: Orphans, reporter: Reporter) -> None:
@@ -96,6 +96,6 @@ class PowerStates:
         return different
 
     def look_again(self) -> None:
-        """Check often whether a difference was resolved (periodic task)."""
+        """While an administrator must resolve a difference, compare at a shorter interval (periodic task)."""
         if self._reporter.is_waiting:
             self.synchronize()

@@ -25,7 +25,7 @@ _Result = typing.TypeVar('_Result')
 Function = typing.Callable[..., object]
 
 MIGRATION = 'live-migration'
-COPIES, COPIES_AT_ONCE = 'copies', 4       # copies of volumes; a task of the server waits for them
+COPIES, COPIES_AT_ONCE = 'copies', 4       # type and limit of volume copies; a task of the server waits for them
 POLL_INTERVAL_S = 1      # seconds between two checks whether the awaited task was given up
 
 

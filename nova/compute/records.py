@@ -1,10 +1,10 @@
 """Guest records: local records of a host about the servers that it runs.
 
-<state path>/guest-records/<host>/<uuid>.json
+Path of a record: <state path>/guest-records/<host>/<uuid>.json
 
 A database that was restored from a backup is older than the guests. The generation of a server's row increases whenever
-the server's host changes. The host compares it with the recorded one and changes no guest because of an older row
-(ADR 0014).
+the server's host changes. The host records this generation. It refuses to change a guest if the row has a lower
+generation (ADR 0014).
 """
 import collections.abc
 import contextlib
@@ -26,8 +26,8 @@ from nova.runtime import versioned_records
 LOG = logging.getLogger(__name__)
 
 DIRECTORY, ENDING, COMPLETE = 'guest-records', '.json', 'complete'
-LOCKS = 16                   # records that are written concurrently
-MAX_COMPLETED_TASKS = 16     # remembered for each server
+LOCKS = 16                   # maximum number of records that are written concurrently
+MAX_COMPLETED_TASKS = 16     # maximum number in each record
 GUEST, FILES, SHARED, RESIZE_BACKUP, INCOMING = 'guest', 'files', 'shared_files', 'resize_backup', 'incoming'
 
 
@@ -51,7 +51,7 @@ class Record:
     unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def is_newer_than(self, generation: int | None) -> bool:
-        """Return whether a row with this generation (None: it has none) is older than the record."""
+        """Return whether the record is newer than a row with this generation; None is a row without generation."""
         return self.disputed or generation is None or generation < self.generation
 
 
@@ -65,7 +65,7 @@ class Row:
     """State of a server as a conductor reports it.
 
     state       DELETED_FOR_GOOD, ELSEWHERE, NEEDED or UNKNOWN of nova.states
-    generation  generation of its row, also of a deleted one; None: no conductor has reported it
+    generation  generation of its row, even if the row is deleted; None: not reported by a conductor
     """
 
     state: str
@@ -90,7 +90,7 @@ def is_removable(what: str, record: Record | None, row: Row) -> bool:
 
 
 def refusal(record: Record | None, instance: objects.Instance, request_id: str | None, event: str) -> str | None:
-    """Return the reason to refuse a task because its row is older than the record; None: allowed."""
+    """Return the reason to refuse a task: it is already done, or its row is older than the record. None: allowed."""
     if record is None:
         return None
     if (request_id, event) in record.completed_tasks:
@@ -137,9 +137,9 @@ class Records:
         return self._records.get(uuid)
 
     def allows_removal(self, what: str, uuid: str, row: Row) -> bool:
-        """Return whether resources of a server may be removed, see ``is_removable``; False if the record is unreadable.
+        """Return whether resources of a server may be removed, see ``is_removable``.
 
-        A newer release may have written the record.
+        It returns False for an unreadable record, because a newer release may have written it.
         """
         return uuid not in self._unreadable and is_removable(what, self.get(uuid), row)
 
@@ -147,7 +147,7 @@ class Records:
         return list(self._records)
 
     def server(self, uuid: str) -> dict[str, typing.Any]:
-        """Return the last recorded fields of the server; empty: unreadable."""
+        """Return the last recorded fields of the server, or {} without a readable record."""
         if self._directory is None:
             return self._records[uuid].server if uuid in self._records else {}
         try:
@@ -175,7 +175,7 @@ class Records:
                                       unknown_fields=before.unknown_fields if before else {}))
 
     def note_left(self, uuid: str, generation: int) -> None:
-        """Record that the guest has left with this generation of its row, and that its files are kept for a return."""
+        """Record that the guest has left, that its files are kept for a return, and the new generation of its row."""
         before = self._records.get(uuid)
         if before is not None:
             self._put(uuid, dataclasses.replace(before, generation=generation, has_left=True,
@@ -209,7 +209,7 @@ class Records:
 
         :raises InvalidInput: a guest has such a record; the host name in the configuration has changed
         """
-        if self.complete or self._all is None or not os.path.isdir(self._all):  # the service has run with this name
+        if self.complete or self._all is None or not os.path.isdir(self._all):  # this name was used before
             return
         here = {uuid + ENDING for uuid in guests if uuid not in self._records}
         own = os.path.basename(self._directory or '')
@@ -234,7 +234,7 @@ class Records:
                 self._write(path, FORMAT.encode(utils.to_record(record)))
 
     def _locked(self, uuid: str) -> threading.Lock:
-        """Return the lock of a server's record. Records of other servers are written concurrently."""
+        """Return the lock of a server's record. Several locks allow concurrent writes for different servers."""
         return self._locks[hash(uuid) % LOCKS]
 
     def _write(self, path: str, content: bytes) -> None:

@@ -38,7 +38,8 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 def boot_time() -> float:
     """Return the boot time of this machine in seconds since the epoch.
 
-    A container has the uptime of its host's kernel. If PID 1 is a visible init system, its start time is used.
+    In a container, /proc/uptime is the uptime of the host's kernel. The start time of an init system as PID 1 is
+    therefore added.
     """
     with open('/proc/uptime') as file:
         uptime = float(file.read().split()[0])
@@ -50,7 +51,7 @@ def boot_time() -> float:
     return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
 
 
-# task frame of _settle: check the disks of a restored server that has no running guest
+# task frame of _settle
 SETTLE = actions.Frame(task_event=actions.ACTIONS['os-stop'].frame.task_event, taken_in=(None,),
                        started=states.POWERING_OFF, on_failure=states.ERROR)
 # states of servers with disks on this host
@@ -83,7 +84,7 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
 
 
 def interrupted(server: objects.Instance) -> actions.Restart | None:
-    """Return the restart step of the action in the server's task state, or None."""
+    """Return the restart step of the action that the server's task state belongs to, or None."""
     action = None if server.task_state is None else actions.OF_TASK.get(server.task_state)
     return None if action is None else action.calls.restart
 
@@ -170,9 +171,9 @@ class Recovery:
         self._power.start_again(ctx, server)
 
     def _settle(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
-        """Set a restored server to off, or to ERROR with the reason if it cannot be started here.
+        """Mark a server of a restored database as stopped, or set it to ERROR if it cannot be started here.
 
-        It does not use the queue: after another restart the host no longer knows that the rows were restored.
+        It runs before start-up ends, not in the queue: after a restart the host would treat the rows as current.
         """
         with (contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound),
               tasks.task(self._host, ctx, server, dataclasses.replace(SETTLE, taken_in=(server.task_state,))) as task):

@@ -16,10 +16,10 @@ from nova.virt import metadata
 
 
 class _WayBack:
-    """Restores a server after a failed rescue: it gets its own disks, and is started if it was running.
+    """Restores a server after a failed rescue: its guest gets the server's disks, and is started if it was running.
 
-    runs   whether it was running
-    begun  whether its guest may have the rescue disk
+    runs   whether the guest was running before
+    begun  whether the guest may have the rescue disk
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, task: tasks.Task,
@@ -64,7 +64,7 @@ class Rescue:
                 task.undo(way_back.take)
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             drive = None
-            if server.config_drive:              # the rescued system reads its password there
+            if server.config_drive:              # the rescue system reads its password from the config drive
                 drive = metadata.files(server, networks, [], admin_password, host.conf.metadata.dhcp_domain, devices)
             way_back.begun = True
             host.driver_with(virt.Rescue).rescue(task.ctx, server, networks, image, admin_password or '', devices,

@@ -1,8 +1,8 @@
 """Screenshots of consoles as the compute service returns them: JPEG of a bounded size, made by Pillow.
 
 Pillow is in the package's extra ``screenshots`` and is loaded with the first screenshot. A guest controls the content
-and the size of the screen. The decoder therefore accepts only the two formats of hypervisors, and checks the size
-first.
+and the size of the screen. The decoder therefore accepts only PPM and PNG, the formats of hypervisors, and checks
+the size first.
 """
 import importlib.util
 import io
@@ -10,9 +10,9 @@ import io
 from nova import exception
 
 FORMS = ('PPM', 'PNG')
-MAX_PIXELS = 10 * 1000 * 1000          # points of a decoded screen: 3840 x 2400 are 9.2 million
-MAX_SIZE = (2560, 1600)                  # points of the result; larger screens are scaled down
-QUALITIES = (85, 60, 30, 10)            # of JPEG, tried in this order until the result is small enough
+MAX_PIXELS = 10 * 1000 * 1000          # limit for a decoded screen: 3840 x 2400 are 9.2 million
+MAX_SIZE = (2560, 1600)                  # pixels of the result; larger screens are scaled down
+QUALITIES = (85, 60, 30, 10)            # JPEG qualities, tried in this order until the result is small enough
 MAX_BYTES = 1024 * 1024
 MAX_CONCURRENT, RETRY_S = 2, 2                 # concurrent screenshots of a host; more are refused without a wait
 
@@ -38,7 +38,7 @@ def jpeg(taken: bytes) -> bytes:
         with Image.open(io.BytesIO(taken), formats=FORMS) as opened:
             width, height = opened.size
             shown = opened.convert('RGB') if width * height <= MAX_PIXELS else None
-    except Exception as error:                  # any error: the data come from a guest
+    except Exception as error:                  # Pillow may raise any error for the data of a guest
         raise _failed('it cannot be read') from error
     if shown is None:
         raise _failed(f'it has {width} x {height} points')

@@ -5,8 +5,8 @@
         task.ends(power_state=SHUTDOWN)
 
 The frame names the task states in which the task begins, and the states at its end. The task begins with a conditional
-write, which fails for a repeated or late message. On success one conditional write sets the end. If a delete came
-first, or the body failed, the undo stack unwinds.
+write, which fails for a repeated or late message. On success a second conditional write sets the final
+states. If the server was deleted meanwhile, or the body failed, the undo stack is unwound.
 """
 import collections.abc
 import contextlib
@@ -38,7 +38,7 @@ PROGRESS_INTERVAL_S = 1
 _MAKES = frozenset(row.frame.task_event for row in (
     actions.BUILD, actions.ACTIONS['evacuate'], actions.ACTIONS['unshelve'], actions.FINISH, actions.LIVE_MIGRATION))
 
-# events of tasks that start an existing guest: on shared storage another host may run it
+# events of tasks that start an existing guest; with shared storage, another host may already run the guest
 STARTS = frozenset(actions.ACTIONS[name].frame.task_event for name in ('os-start', 'reboot', 'reboot-hard', 'resume'))
 
 _Params = typing.ParamSpec('_Params')
@@ -57,7 +57,7 @@ class Undo:
         self._kept = False
 
     def undo(self, function: typing.Callable[_Params, object], *args: _Params.args, **kwargs: _Params.kwargs) -> None:
-        """Add a function to call on failure, in reverse order."""
+        """Add a function to call on failure. The functions are called in reverse order."""
         self._undo.append(functools.partial(function, *args, **kwargs))
 
     def keep(self) -> None:
@@ -94,7 +94,7 @@ class Task(Undo):
     ended      True once the end was written
     superseded True once the server was found deleted or changed by another task
     leaves     True: after the task the server has no guest on this host
-    keeps_for_return   True: the guest has left, and its files are kept for a return; the code in the frame records this
+    keeps_for_return   True: the guest has left, and its files are kept for a return; the body writes the guest record
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, frame: actions.Frame,
@@ -119,7 +119,7 @@ class Task(Undo):
         self.values.update(values)
 
     def ends_with(self, function: typing.Callable[[], typing.Any]) -> None:
-        """Set a function that replaces the usual last write."""
+        """Set a function that is called on success instead of the usual write."""
         self._finish = function
 
     def step(self, task_state: str, **values: clients.Value) -> None:
@@ -137,12 +137,12 @@ class Task(Undo):
         return Gauge(self)
 
     def show(self, percent: int) -> None:
-        """Write the progress; raises as ``step`` does."""
+        """Write the progress; raises InstanceChanged like ``step``."""
         self._host.conductor.update_instance(self._ctx, instance_uuid=self.instance.uuid, values={'progress': percent},
                                              expect=self._expected())
 
     def end(self) -> None:
-        """Write the end.
+        """Write the final states.
 
         :raises InstanceChanged, InstanceNotFound: the task was superseded
         """
@@ -235,7 +235,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # in case the host dies during the task
+        if record is None and event in _MAKES:  # now, because the host may crash during the task
             host.records.note(row)
         try:
             yield current

@@ -31,7 +31,7 @@ Devices = list[BlockDevice]
 
 
 class Volumes:
-    """Connects volumes of servers to this host, and guests to the volumes."""
+    """Connects volumes to this host and attaches them to guests."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -72,7 +72,7 @@ class Volumes:
 
     def disconnect(self, ctx: context.RequestContext, server: objects.Instance,
                    devices: Devices | None = None) -> None:
-        """Disconnect the server's volumes from this host; the server keeps them.
+        """Disconnect the server's volumes from this host; they remain attached to the server.
 
         :param devices: result of ``connect``; None: unknown
         """
@@ -85,7 +85,7 @@ class Volumes:
         self._host.submit(instance, self._attach_volume, ctx, instance, bdm_uuid)
 
     def _attach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
-        """Attach a volume. After a crash the task starts again; each step may be done already."""
+        """Attach a volume. After a crash the task starts again, so each step must be idempotent."""
         host = self._host
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_attach_volume') as current:
             server, which = current.instance, {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
@@ -107,7 +107,7 @@ class Volumes:
             try:
                 device = host.volumes.get_volume_device(ctx, **which)
             except exception.InstanceChanged:
-                return                   # a crash came between the detachment and its record
+                return                   # a crash prevented the record of the detachment
             current.undo(host.volumes.volume_detach_failed, ctx, **which)
             host.driver_with(virt.Volumes).detach_volume(ctx, current.instance, device)
             current.keep()
@@ -148,7 +148,7 @@ class _Copies:
         self._changed = threading.Condition()
 
     def begin(self, snapshot_id: str) -> None:
-        """Record that the copy of a snapshot has begun, which fixes its content, or that it has failed."""
+        """Record that the copy of a snapshot has failed, or has begun: later writes of the guest do not change it."""
         with self._changed:
             self._begun.add(snapshot_id)
             self._changed.notify_all()
@@ -169,7 +169,7 @@ class VolumeSnapshots:
 
     @contextlib.contextmanager
     def copying(self, uuid: str) -> collections.abc.Iterator[_Copies]:
-        """Allow copies of the server's volumes while the block runs: its task waits for them."""
+        """Allow copies of the server's volumes, outside of its queue, while the block waits for them."""
         copies = self._beside[uuid] = _Copies()
         try:
             yield copies

@@ -1,4 +1,4 @@
-"""Shared services of a conductor's parts: databases, and clients of other services."""
+"""Databases and service clients that the modules of a conductor share."""
 import collections.abc
 import dataclasses
 import logging
@@ -32,17 +32,17 @@ def _no_versions() -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class CellServices:
-    """Databases and clients that the parts of a conductor share.
+    """Databases and clients of a conductor.
 
     conf             the configuration
     api_db           the API database
-    cells            the cells; the default one is the conductor's own
+    cells            all cells; the default cell is that of the conductor
     scheduler, compute, network    RPC clients, compute and network of the conductor's cell
     images           image service
     volumes          block storage
     shares           shared file systems
     notifier         sends notifications
-    lowest_versions  function that returns {topic: lowest VERSION of its living services}
+    lowest_versions  function that returns {topic: lowest VERSION of its services that are up}
     """
 
     conf: cfg.ConfigOpts
@@ -83,7 +83,7 @@ class CellServices:
     def retry_soon(self, error: exception.NovaException, *uuids: str) -> None:
         """Mark the actions of these servers as overdue after a service did not answer. A reconciler continues them.
 
-        This is the reconciler of the servers' present cell: a scheduler may have moved them before its answer was lost.
+        All cells are updated: the scheduler may have moved the servers to another cell before its answer was lost.
         """
         LOG.warning('%d servers wait for a retry, first %s: %s', len(uuids), uuids[0], error)
         now = utils.utcnow()

@@ -68,7 +68,7 @@ class Change:
                 return context.on_behalf_of(action)
         try:
             return context.on_behalf_of(instance_actions.get(self._conn, self._uuid, ctx.request_id))
-        except exception.InstanceActionNotFound:             # the host acts without a request
+        except exception.InstanceActionNotFound:             # the host sends a change that belongs to no request
             return ctx
 
     @property
@@ -136,7 +136,7 @@ class Change:
                                   fault=fault, state=row['vm_state'], method=task, spec=spec and spec.as_dict())
 
     def about(self) -> dict[str, typing.Any]:
-        """Return the additional facts of the server's events."""
+        """Return additional values for the payloads of the server's events."""
         action = self.main_action
         about = {'image_id': (action and action['arguments'] or {}).get('image_id'),
                  **event_facts.attached(self._conn, self._uuid, self._notifier)}
@@ -160,7 +160,7 @@ class Change:
             self.record('shutdown', START, row, host)
 
     def stepped(self, row: InstancesRow) -> None:
-        """Record the next task state of a task: a shelved server may be offloaded in the same task."""
+        """Record a new task state within a task. A task that shelves a server may also offload it."""
         self.states(row)
         if row['task_state'] == states.SHELVING_OFFLOADING:
             self.record('shelve', END, row, row['host'])
@@ -229,7 +229,7 @@ def _harmless(notifier: notify.Notifier, what: str) -> collections.abc.Iterator[
 
 
 class Events:
-    """Records changes of servers as events, where notifications are configured."""
+    """Records changes of servers as events, if notifications are configured."""
 
     def __init__(self, services: CellServices) -> None:
         self._notifier, self._api_db, self._cell_db = services.notifier, services.api_db, services.cell_db

@@ -2,7 +2,7 @@
 import datetime
 import re
 
-# unit@offset: the minute of the hour, hour of the day, day of the month, or month, at which periods begin
+# unit@offset; periods begin at this minute of the hour, hour of the day, day of the month, or month of the year
 PATTERN = re.compile(r'^(hour(@[0-5]?[0-9])?|day(@([01]?[0-9]|2[0-3]))?|month(@([1-9]|1[0-9]|2[0-8]))?'
                      r'|year(@([1-9]|1[0-2]))?)\Z')
 
@@ -10,9 +10,9 @@ PATTERN = re.compile(r'^(hour(@[0-5]?[0-9])?|day(@([01]?[0-9]|2[0-3]))?|month(@(
 def last_completed(period: str, before: datetime.datetime) -> tuple[datetime.datetime, datetime.datetime]:
     """Return (beginning, end) of the latest completed period.
 
-    :param period: as PATTERN has it, e.g. 'month', 'day@18'
+    :param period: text that matches PATTERN, e.g. 'month', 'day@18'
     :param before: naive UTC datetime
-    :raises ValueError, OverflowError: it lies before the first year
+    :raises ValueError, OverflowError: the period lies before year 1
     """
     unit, _, offset = period.partition('@')
     if unit in ('hour', 'day'):

@@ -1,4 +1,4 @@
-"""[DEFAULT]: what is reported about the use of servers."""
+"""[DEFAULT]: records of the usage of servers."""
 from oslo_config import cfg
 
 from nova.conf import audit_period

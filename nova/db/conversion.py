@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-BATCH = 500                  # rows with a renamed key that are read and written at once
+BATCH = 500                  # rows with a renamed key that one statement reads
 
 
 @dataclasses.dataclass(frozen=True)

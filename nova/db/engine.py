@@ -156,8 +156,8 @@ class Database:
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
-        """Provide a connection for SELECTs without locks. On SQLite all see one snapshot, on a server each sees its
-        own.
+        """Provide a connection for SELECTs without locks. On SQLite they see the same snapshot, on a server
+        each SELECT has a separate snapshot.
         """
         with self._connection('BEGIN', self._reading) as conn:
             yield conn

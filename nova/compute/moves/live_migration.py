@@ -1,6 +1,7 @@
 """Live migration on the source host and on the destination host.
 
-The conductor coordinates both: it holds the rows, and requests preparation, completion and rollback at the destination.
+The conductor coordinates both: it writes the database rows, and calls the destination for
+preparation, completion and rollback.
 """
 import functools
 import logging
@@ -33,7 +34,7 @@ REPORT_S = 1             # seconds between two progress reports; each one is a w
 
 
 class DestinationReport(typing.TypedDict):
-    """What a destination reports. ``connector``: properties of the host for volumes, None if it has no volumes."""
+    """Report of a destination. ``connector``: connector for volume services, None if it cannot attach volumes."""
 
     facts: virt.MigrationFacts
     connector: JsonObject | None
@@ -56,7 +57,7 @@ class LiveMigration:
     def check_live_migration_destination(self, ctx: context.RequestContext, instance: objects.Instance,
                                          block_migration: bool | None, disk_over_commit: bool,
                                          ) -> DestinationReport:
-        """Return the facts of this host.
+        """Check whether this host can receive the guest; return facts for the source.
 
         :raises MigrationPreCheckError: the host cannot take the server
         """
@@ -127,7 +128,7 @@ class LiveMigration:
 
     def check_live_migration_source(self, ctx: context.RequestContext, instance: objects.Instance,
                                     facts: virt.MigrationFacts) -> virt.MigrationFacts:
-        """Return the facts of source and destination.
+        """Check whether this host can send the guest; return the facts of destination and source.
 
         :raises MigrationPreCheckError: the server cannot leave
         """
@@ -139,7 +140,7 @@ class LiveMigration:
 
     def live_migrate_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
-        # Administrators move servers, so the order does not depend on projects.
+        # no fair scheduling between projects: administrators migrate servers
         begin = functools.partial(self._host.queue.submit, instance.uuid, self._live_migrate_in_turn, ctx, instance,
                                   migration, build=queue.MIGRATION, project_id=instance.uuid)
         if self._outgoing.take('', begin):
@@ -169,7 +170,7 @@ class LiveMigration:
                     ctx, server, {'host': migration.dest_compute, 'address': migration.dest_host}, facts,
                     _Throttle(lambda values: self._obey(server, self._report(ctx, migration, values))))
             except exception.InstanceChanged as error:
-                # deleted or given up: the destination must be informed too
+                # the server was deleted, or the migration given up: the conductor must clean up the destination
                 self._live_migration_failed(ctx, migration, error)
                 raise
             task.leaves = True
@@ -182,7 +183,7 @@ class LiveMigration:
                                                 deadline_s=host.conf.conductor.task_deadline)
 
     def _obey(self, server: objects.Instance, requests: dict[str, bool]) -> None:
-        """Carry out requests of users to abort or complete; their RPC messages may have been lost.
+        """Carry out stored requests to abort or complete the migration, because their RPC messages may have been lost.
 
         :param requests: current requests, as stored by the conductor
         :raises MigrationAborted:
@@ -194,7 +195,7 @@ class LiveMigration:
 
     def _left(self, ctx: context.RequestContext, server: objects.Instance, migration: objects.Migration,
               facts: virt.MigrationFacts) -> None:
-        """Complete the migration: the guest runs at the destination."""
+        """Complete the migration after the guest has started at the destination."""
         host = self._host
         try:
             host.driver_with(virt.LiveMigration).post_live_migration_at_source(ctx, server, server.network_info, facts)
@@ -259,7 +260,7 @@ class LiveMigration:
 
 
 class _Throttle:
-    """Throttled progress reports of the newest values: at most one in REPORT_S, and always the last one."""
+    """Throttles progress reports: at most one in REPORT_S seconds, but always one when no data remain."""
 
     def __init__(self, report: typing.Callable[[dict[str, typing.Any]], None]) -> None:
         self._report, self._next = report, 0.0

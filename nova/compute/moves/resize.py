@@ -1,8 +1,8 @@
 """Cold moves on the hosts: resize and migrate, with confirmation and revert.
 
 Each step is one message of a conductor. The step ends with a call to a conductor, which decides the next one
-(conductor/moves/cold.py). A repeated request, after a crash or a lost message, repeats the step. A step does
-nothing if the server has already completed it.
+(conductor/moves/cold.py). After a crash or a lost message the conductor repeats the
+request. A repeated request has no effect if the step is already complete.
 """
 import contextlib
 import logging
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Resize:
-    """Moves servers."""
+    """Runs the steps of cold moves."""
 
     def __init__(self, host: Host, volumes: volumes.Volumes, orphans: orphans.Orphans) -> None:
         self._host, self._volumes, self._orphans = host, volumes, orphans
@@ -169,7 +169,7 @@ class Resize:
         host.driver.destroy(ctx, instance, [])
         host.records.forget(instance.uuid)
 
-    # ---- parts of steps ----
+    # ---- helpers of the steps ----
 
     def _step(self, ctx: context.RequestContext, instance: objects.Instance, migration: objects.Migration,
               step: actions.Step, lives_on: str | None = None) -> contextlib.AbstractContextManager[tasks.Task]:

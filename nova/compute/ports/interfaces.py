@@ -58,7 +58,7 @@ class Interfaces:
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, port_id: str,
                    plugged: list[Vif]) -> None:
-        """Unplug the port and release it. If the guest holds the device, the server keeps the device and the port."""
+        """Unplug the port and release it. If the guest does not release the device, the server keeps both."""
         try:
             for vif in plugged:
                 self._host.driver_with(virt.Interfaces).detach_interface(ctx, server, vif)
@@ -74,7 +74,7 @@ class Interfaces:
 
     def abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str,
                           **_request: object) -> None:
-        """Roll back an attachment that a restart interrupted: its caller got an error."""
+        """Roll back an attachment that a restart interrupted, because its caller has received an error."""
         self._host.submit(instance, self._abandon_interface, ctx, instance, port_id)
 
     def _abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str) -> None:
@@ -123,7 +123,7 @@ class Interfaces:
             current.ends(network_info=host.set_up_networks(ctx, current.instance))
 
     def abandon_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance, network_id: str) -> None:
-        """Abandon an address request that a restart interrupted; update the server's addresses."""
+        """End an interrupted request for an address as failed, and read the server's addresses."""
         self._host.submit(instance, self._abandon_fixed_ip, ctx, instance)
 
     def _abandon_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

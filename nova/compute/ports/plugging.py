@@ -24,13 +24,12 @@ class Event(typing.TypedDict):
 
 
 class Waiter:
-    """Wait for the ports of one server. It collects reports from its creation, because they may arrive before the
-    wait.
+    """Waits until the ports of one server are plugged. Events count from its creation, because they may arrive early.
 
-    False or repeated reports are ignored. Only ``completed`` of plugging ends the wait for a port, and only ``failed``
-    of plugging fails it. An unplug report also comes for ports that were never plugged.
+    Only network-vif-plugged events count: the status ``completed`` ends the wait for a port, ``failed`` fails it.
+    Unplug events are ignored, because they also arrive for ports that were never plugged.
 
-    :param look: function that is called periodically; raises when the server is no longer wanted
+    :param look: function that is called periodically; it raises if the server is no longer wanted
     """
 
     def __init__(self, uuid: str, vifs: list[Vif], timeout: float, fatal: bool,
@@ -51,9 +50,9 @@ class Waiter:
             self._change.notify_all()
 
     def __call__(self) -> None:
-        """Wait; set the plugged VIFs active.
+        """Wait for all ports; set the plugged VIFs active.
 
-        :raises VifPluggingFailed: a port is not plugged in time, and [DEFAULT] vif_plugging_is_fatal
+        :raises VifPluggingFailed: a port is not plugged in time, and [DEFAULT] vif_plugging_is_fatal is set
         """
         deadline = time.monotonic() + self._timeout
         while True:
@@ -77,7 +76,7 @@ class Waiter:
 
 
 class Plugging:
-    """The waits of one host."""
+    """The waiters of one host."""
 
     def __init__(self) -> None:
         self._waiters: weakref.WeakSet[Waiter] = weakref.WeakSet()
@@ -85,7 +84,7 @@ class Plugging:
 
     def waiter(self, uuid: str, vifs: list[Vif], timeout: float, fatal: bool,
                look: typing.Callable[[], typing.Any]) -> Waiter | None:
-        """Return a wait for the inactive VIFs, or None if all are active."""
+        """Return a waiter for the inactive VIFs, or None if all VIFs are active."""
         missing = [vif for vif in vifs if not vif['active']]
         if not missing or not timeout:
             return None
@@ -95,7 +94,7 @@ class Plugging:
         return made
 
     def report(self, uuid: str, events: list[Event]) -> None:
-        """Pass reports on immediately: the server's queue is busy with the build that waits for them."""
+        """Pass events to the waiter, not to the server's queue: the waiting build occupies the queue."""
         with self._lock:
             waiters = [waiter for waiter in self._waiters if waiter.uuid == uuid]
         for waiter in waiters:

@@ -1,4 +1,4 @@
-"""Counters of servers and hosts: samples are added to the rings in the cell database. See ADR 0032."""
+"""Counters of servers and hosts: samples are added to ring buffers in the cell database. See ADR 0032."""
 import time
 
 from nova import exception
@@ -34,5 +34,5 @@ class CounterReports:
         self._cell_db.run(write)
 
     def expire_counters(self) -> int:
-        """Remove rings without an owner; return their number."""
+        """Remove the ring buffers of deleted servers and nodes; return their number."""
         return self._cell_db.run(counter_rings.delete_orphans)

@@ -45,7 +45,7 @@ class Enrolment:
             return self._renew_key(conn, signed_by, host, ident, key)
         known = message_keys.get(conn, ident)
         if known is not None and known['state'] == message_keys.RETIRED and message_keys.is_good(known):
-            # the host stopped before it had stored its new key: it generates another one
+            # the host stopped before it had stored its new key: RENEWING makes it generate another key
             return _answer(conn, message_keys.RENEWING)
         if known is not None and known['state'] == message_keys.REVOKED:
             raise exception.HostKeyRefused(host=host, reason=(

@@ -12,11 +12,11 @@ from nova.db.servers import instances
 from nova.objects.block_device import AttachedVolume
 from nova.utils import dump_json
 
-MAX_RECORD = 256 * 1024                  # characters of a server's record
+MAX_RECORD = 256 * 1024                  # maximum length of a server's record in characters
 
 
 class GuestDifferences(typing.TypedDict):
-    """Answer to a report. ``resolved``: uuids of servers to plug; ``open``: whether differences are left."""
+    """Answer to a report. ``resolved``: uuids of servers to plug; ``open``: whether differences remain."""
 
     resolved: list[str]
     open: bool
@@ -47,7 +47,7 @@ class GuestReports:
     def _follows(self, conn: Connection, host: str, report: guest_reports.Report) -> bool:
         """Update the row of a server from its guest if the row names this host; return whether it did.
 
-        A host decides about the state of the servers that run on it.
+        For the servers of a host, the report of the host is correct and the row is outdated.
         """
         if report['kind'] != differences.NEWER:
             return False

@@ -1,4 +1,4 @@
-"""Heartbeats without an answer: concurrent heartbeats are written in one statement."""
+"""Heartbeats: RPC casts of services. Concurrent heartbeats are written in one statement."""
 import collections.abc
 import logging
 import threading
@@ -78,7 +78,7 @@ class Heartbeats:
     def _write(self, beats: dict[Name, Beat]) -> None:
         try:
             self.write(beats)
-        except Exception as error:       # the next heartbeats come soon
+        except Exception as error:       # the services soon send new heartbeats
             LOG.warning('%d heartbeats were not written: %s', len(beats), error,
                         exc_info=not isinstance(error, exception.NovaException))
 
@@ -118,7 +118,7 @@ class Heartbeats:
             with utils.taken(self._silent) as silent:
                 if silent:
                     self._after_silence()
-        except Exception as error:                   # heartbeats do not wait for it
+        except Exception as error:                   # an error must not stop the heartbeats
             LOG.warning('Cannot resume work after the outage; the next heartbeat retries: %s', error)
 
     def _of(self, name: Name, beat: Beat) -> int | None:

@@ -14,11 +14,11 @@ from nova.db.services import task_log
 
 LOG = logging.getLogger(__name__)
 
-STALE = datetime.timedelta(hours=1)          # a running audit of this age is dead
+STALE = datetime.timedelta(hours=1)          # an audit that has not ended after this time has died
 
 
 class UsageAudit:
-    """Audits usage."""
+    """Records usage audits and publishes their notifications."""
 
     def __init__(self, services: CellServices) -> None:
         self._conf, self._cell_db, self._notifier = services.conf, services.cell_db, services.notifier

@@ -6,12 +6,12 @@ compute calls a method here, which commits one transaction and sends the next st
 
     resize_prep        pre-migrating    the destination is chosen and checks the guest   prep_resize
     resize_migrating   migrating        the source stops the guest and puts it aside     resize_instance
-    resize_migrated    post-migrating   the server's row has moved
+    resize_migrated    post-migrating   the server's row names the destination
     resize_finish                       the destination creates the guest                finish_resize
     None (RESIZED)     finished
     resize_confirming  confirming       the source removes its copy                      confirm_resize
-    resize_reverting   reverting        the destination removes it, the row goes back    revert_resize
-                                        the source restores the guest                    finish_revert_resize
+    resize_reverting   reverting        the destination removes the guest                revert_resize
+                                        the row returns, the source restores the guest   finish_revert_resize
 
 A resize of a running guest (``in_place`` in the move's arguments, hardware/growth.py) claims the difference on the
 server's own host. It has one step:
@@ -58,7 +58,7 @@ _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')
 
 
 def grows(migration: Row) -> bool:
-    """Return whether the guest is resized while it runs, on its host."""
+    """Return whether the move is a resize of a running guest on its host."""
     return bool(migration['arguments'].get('in_place'))
 
 
@@ -194,7 +194,7 @@ class ColdMoves:
     # ---- the server moves ----
 
     def move_sent(self, ctx: Context, migration_id: int, host: str, guest: JsonObject) -> None:
-        """Move the server to the destination after the source has put the guest aside."""
+        """Set the destination as the server's host. The source has stopped the guest and kept its files."""
         def write(conn: Connection) -> tuple[InstancesRow | None, MigrationsRow]:
             migration = server_migrations.get(conn, migration_id)
             if migration['claims_swapped'] and migration['status'] == 'post-migrating':
@@ -217,7 +217,7 @@ class ColdMoves:
 
     def move_finished(self, ctx: Context, migration_id: int, host: str, power_state: int,
                       network_info: list[Row]) -> None:
-        """Wait for the owner's confirmation: the destination has created the guest."""
+        """Set the server to RESIZED, after the destination has created the guest. The owner must then confirm."""
         migration = self._move(migration_id)
         if grows(migration):
             self._grown(ctx, migration, host, power_state)
@@ -225,7 +225,7 @@ class ColdMoves:
 
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
-            if migration['status'] in _SENT:                        # a repeated call, maybe after the owner's answer
+            if migration['status'] in _SENT:                        # a repeated call, perhaps after confirmation
                 return
             arguments = {name: value for name, value in migration['arguments'].items() if name != 'guest'}
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
@@ -238,7 +238,7 @@ class ColdMoves:
         self._cell_db.run(write)
 
     def _grown(self, ctx: Context, migration: MigrationsRow, host: str, power_state: int) -> None:
-        """End the move of a guest that has been resized while it runs."""
+        """End a resize of a running guest."""
         if migration['status'] in server_migrations.OVER:
             return                                              # a repeated call
         flavor = migration['new_flavor']
@@ -294,7 +294,7 @@ class ColdMoves:
         return confirmed
 
     def reverted_guest_removed(self, ctx: Context, migration_id: int, host: str) -> None:
-        """Return the server to its source after the destination has removed the guest."""
+        """Set the source as the server's host, after the destination has removed the guest."""
         if self._move(migration_id)['status'] == 'reverted':
             return                                              # a repeated call
         row, migration = self._cell_db.run(self._swap_back, migration_id, None)
@@ -317,7 +317,7 @@ class ColdMoves:
 
     def move_reverted(self, ctx: Context, migration_id: int, host: str, power_state: int,
                       network_info: list[Row]) -> None:
-        """End a move after the return of the guest to the source, by request or after a failure of the destination."""
+        """End a move after the source has restored the guest, for a revert or after a failure of the destination."""
         migration = self._move(migration_id)
         if migration['status'] != 'reverting':
             return
@@ -339,7 +339,7 @@ class ColdMoves:
     # ---- failures ----
 
     def move_failed(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: faults.Fault) -> None:
-        """Roll back after a failed step that its host has undone."""
+        """Roll back a move after a failed step. The host has already undone the step."""
         migration = self._move(migration_id)
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [migration['instance_uuid']]).get(migration['instance_uuid'])
@@ -377,8 +377,8 @@ class ColdMoves:
                   fault: faults.Fault) -> None:
         """End a move that needs no rollback, in one write.
 
-        A failed confirmation or revert can be requested again. A guest that its source cannot start again leaves the
-        server in ERROR; a hard reboot may help.
+        A failed confirmation or revert can be requested again. If the source cannot start the guest
+        again, the server is set to ERROR; a hard reboot may help.
         """
         task_state = row['task_state']
         over: str | None = 'error'
@@ -404,7 +404,7 @@ class ColdMoves:
         self._cell_db.run(write)
 
     def end_all(self, conn: Connection, uuid: str) -> set[str]:
-        """Release the resources that moves of a deleted server hold.
+        """Release the resources claimed by moves of a deleted server.
 
         :param conn: connection of the caller's transaction
         :returns: the other hosts that may have files of the server
@@ -441,7 +441,7 @@ class ColdMoves:
             self.move_confirmed(ctx, migration['id'], None)
             return
         if method == 'prep_resize' and not self._services.host_is_up(host):
-            # a broker would keep the message for a host that is down
+            # the broker would deliver the message when the host is up again
             self.move_refused(ctx, migration['id'], host, faults.fault(exception.HostUnavailable(host=host)))
             return
         try:
@@ -455,7 +455,7 @@ class ColdMoves:
     def _settle_quota(self, uuid: str, flavor: Row | None = None) -> None:
         """Set the quota usage of a server to this flavor, or to the maximum that its move may need.
 
-        The usage is written before the move ends: the next request can then make its own reservation.
+        Call it before the move ends: afterwards, another request may reserve quota for this server.
         """
         if flavor is not None:
             self._api_db.run(quotas.set_size, uuid, flavor['vcpus'], flavor['memory_mb'])

@@ -6,8 +6,8 @@
     done            the server runs; the old guest, if any, is removed when the old host is back
     completed       the old guest is removed
 
-Servers of a host that is up are not evacuated. The transaction that moves a server has the condition that its host is
-down, and a heartbeat waits for that transaction.
+Servers of a host that is up are not evacuated. The transaction that moves a server requires that its host is
+down, and heartbeats of the host wait for this transaction.
 """
 import logging
 import typing
@@ -46,7 +46,7 @@ class Evacuations:
         self._events, self._specs = events, specs
 
     def continue_evacuation(self, ctx: Context, instance_uuid: str) -> None:
-        """Continue an evacuation from its rows, also after a lost message. Failures are recorded in the rows."""
+        """Continue an evacuation from the state in the database rows. Failures are recorded in the rows."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             migration = live_migrations.open_of(conn, instance_uuid, server_migrations.EVACUATION) if row else None
@@ -139,7 +139,7 @@ class Evacuations:
         if source is None:
             return
         try:
-            # a host that was only reported down can remove its guests now
+            # if the old host runs although it was considered down, it can remove its guests now
             self._services.compute.remove_evacuated_guests(ctx, server=source)
         except exception.Unavailable:
             LOG.debug('Host %s is down; it removes evacuated guests when it is back.', source)

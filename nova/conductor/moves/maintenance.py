@@ -1,7 +1,7 @@
 """Maintenance of hosts: move a few servers at a time away, and back when the maintenance ends.
 
-The rows (db/moves/maintenance.py) hold the work; a periodic task of any conductor processes them. Another conductor
-takes over the work of a dead one after LEASE_S. The moves are ordinary moves.
+A periodic task of any conductor processes the rows of db/moves/maintenance.py. If a conductor dies, another conductor
+continues its work after LEASE_S. Servers are moved by ordinary cold and live migrations.
 """
 import datetime
 import logging
@@ -91,7 +91,7 @@ def plan(row: InstancesRow | None, entry: HostMaintenanceServersRow, host: str,
 
 
 class Maintenance:
-    """Maintains hosts."""
+    """Moves servers for maintenance of hosts."""
 
     def __init__(self, services: CellServices, moves: ColdMoves, live: LiveMigrations) -> None:
         self._services, self._conf, self._cell_db = services, services.conf, services.cell_db
@@ -158,7 +158,7 @@ class Maintenance:
             self._cell_db.run(server_migrations.begin_end, ctx, uuid, actions.ACTIONS['confirmResize'], 'confirming',
                               True)
         except exception.NovaException as error:
-            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # the owner answered first
+            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # the owner has decided
             return
         self._moves.continue_move(ctx, uuid)
 

@@ -23,7 +23,7 @@ from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 
-# Task states in which a build continues. A delete uses another one.
+# Task states of a server that is being built. A delete sets another task state.
 BUILDING_TASKS = (None, states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
 
 
@@ -44,7 +44,7 @@ class Builds:
                         tried: faults.Fault | None = None) -> None:
         """Place servers and send their builds.
 
-        :param tried: fault of earlier attempts, recorded first if no other host fits
+        :param tried: fault of earlier attempts; if no other host fits, the recorded fault begins with this fault
         """
         specs = self._specs.of(instance_uuids) if spec is None else {
             uuid: objects.RequestSpec(**{**spec.as_dict(), 'instance_uuid': uuid}) for uuid in instance_uuids}
@@ -70,10 +70,9 @@ class Builds:
                 self._send_build(ctx, specs[uuid], chosen[0])
 
     def _send_build(self, ctx: Context, spec: objects.RequestSpec, selection: objects.Selection) -> None:
-        """Send a build to its host and map the server to the cell of the host.
+        """Send a build to the selected host. From now on a conductor of the host's cell is responsible for the server.
 
-        The message has only the server's uuid; the compute service reads the rest when it begins. The conductor of that
-        cell is responsible for the server from now on.
+        The instance in the message is incomplete; the compute service reads the row when it begins the build.
         """
         services = self._services
         cell = services.cells.get(selection.cell_uuid)
@@ -126,8 +125,8 @@ class Builds:
     def replace_build(self, ctx: Context, row: Row) -> None:
         """Repeat a build on another host, because its host is down. The old host removes its files when it is back.
 
-        The server keeps its host if no other host fits, or if the host is up by now. It also keeps the host if its
-        guest may have volumes that cannot be detached. The host then builds the server when it is back.
+        The server keeps its host if no other host fits, or if the host is up again. It also keeps the host if the guest
+        may use volumes, which a host that is down cannot detach. The host then builds the server when it is back.
 
         :param row: the server's row
         """
@@ -136,7 +135,7 @@ class Builds:
         if not self._has_other_host(ctx, spec, row):
             LOG.info('Server %s waits for its host %s, which is down.', uuid, host)
             return
-        # first: from now on the old host gets no ports for the server (network/manager.py)
+        # before the release: afterwards the old host gets no ports for the server (network/manager.py)
         self._api_db.run(_note_failure, uuid, host, node)
         fault = faults.fault(exception.HostUnavailable(host=host),
                              'The host went down while the server was being built.')
@@ -163,9 +162,9 @@ class Builds:
         """Set a server that is being built to ERROR and release its host, claim and ports; return False if it was
         deleted.
 
-        :param waiting: act only while the server waits for a host. A repeated request finds no resources, because the
-            first one has claimed them
-        :param has_ports: a host may have allocated ports; hosts leave them to the next one
+        :param waiting: act only while the server waits for a host, because a repeated request may find no free host
+            after the first request has claimed it
+        :param has_ports: a host may have allocated ports: a failed build keeps them for the next host
         """
         fault = faults.stored(fault)
         spec = self._events.spec(uuid)
@@ -202,7 +201,7 @@ class Builds:
     def _release_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: faults.Fault,
                     tasks: collections.abc.Collection[str | None] = BUILDING_TASKS,
                     down_time: int | None = None) -> bool:
-        """Release the claim of a failed build and reset the server to wait for another host; return False if refused.
+        """Release the claim of a failed build and reset the server to wait for another host; or return False.
 
         :param tasks: allowed task states
         :param down_time: required downtime of the host in seconds; None: the host itself sent the request
@@ -226,7 +225,7 @@ class Builds:
                                    traceback=fault['details'])
         if change:
             change.states(left)
-            # a host that is down may not have begun the build
+            # report a failure only if the host had begun the build
             if down_time is None or row['task_state'] == states.SPAWNING:
                 change.failure('create', row, host, fault)
         return True

@@ -46,7 +46,7 @@ class Deletion:
         self._moves, self._keys = moves, keys
 
     def delete_instance(self, ctx: Context, instance_uuid: str) -> None:
-        """Delete a server in this conductor, or request it from the server's host if that is up.
+        """Request the deletion from the server's host if the host is up, otherwise delete the server here.
 
         A host that is down finds the guest when it is back, asks the conductor, and removes it.
         """
@@ -74,7 +74,7 @@ class Deletion:
             self.instance_destroyed(ctx, instance_uuid, row['host'])
 
     def _find(self, instance_uuid: str) -> tuple[InstancesRow | None, bool, bool]:
-        """Return (the row or None, whether the history has the server, whether its host is up)."""
+        """Return (row or None, whether the history contains the server, whether its host is up)."""
         with self._cell_db.reader() as conn:
             try:
                 row = instances.get(conn, instance_uuid)
@@ -98,7 +98,7 @@ class Deletion:
     def _deallocate(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
         """Release the addresses of a server.
 
-        If the server never had a host, the network service of any cell is used: the top-level conductor may have none.
+        If the server never had a host, the network service of any cell is used: the top-level cell may have none.
 
         :raises Unavailable:
         """
@@ -118,7 +118,7 @@ class Deletion:
     def instance_destroyed(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
         """See interface.py; does nothing if the row is gone already, or the server is on another host.
 
-        Resources outside of the cell's database are released before the row, which names them. Most servers have none.
+        Resources outside of the cell's database are released first, because the row names them.
         """
         more, other_hosts = True, set[str]()
 
@@ -195,9 +195,9 @@ class Deletion:
                 LOG.warning('Cannot delete the empty image %s of server %s: %s', image_id, uuid, error)
 
     def _remove_shelved_image(self, ctx: Context, row: InstancesRow) -> None:
-        """Delete the shelved image of a server before the row of the server, which names the image.
+        """Delete the shelved image of a server, before the row that names the image is deleted.
 
-        The call is repeated if its answer is lost.
+        A repeated call finds no image and succeeds.
         """
         image_id = row['system_metadata'].get(SHELVED_IMAGE)
         if image_id:
@@ -222,9 +222,9 @@ def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> 
 
 
 def _record_end_of_guest(change: Change, row: InstancesRow) -> None:
-    """Record the end of the guest if a host runs the deletion.
+    """Record the end of the guest if a host runs the deletion, otherwise the start of the deletion.
 
-    Otherwise there is no guest, or its host is down. No host has recorded the start of the deletion then.
+    Without a host, the start is not recorded before.
     """
     if change.on_host():
         change.record('shutdown', END, row, row['host'])

@@ -1,7 +1,7 @@
 """Keys of encrypted disks: one key for each server, from its first disk until the server is deleted.
 
 A key is a random passphrase. The database stores it encrypted (AES-256-GCM, bound to the server's id) with a key of the
-deployment, which is in a file on the conductors. A copy of the database alone cannot open a disk. Alternatively a Key
+deployment from a file on the conductors. A copy of the database alone cannot open a disk. Alternatively a Key
 Manager service stores the key, and the database stores its id. Hosts request the keys of their servers when they need
 them, and keep them in memory only.
 """
@@ -20,7 +20,7 @@ from nova.hardware import guest_options
 from nova.runtime import secret_encryption
 from nova.volume import key_manager
 
-BARBICAN = 'barbican'                    # in place of a key's name: the Key Manager service stores the key
+BARBICAN = 'barbican'                    # encryption_key_id of keys that the Key Manager service stores
 NO_ACCOUNT = '[barbican] names no account, which keys of disks need ([conductor] disk_key_backend)'
 
 
@@ -48,7 +48,7 @@ class DiskKeys:
         return self._barbican is not None and self._barbican.has_account
 
     def destroy_disk_key(self, ctx: Context, instance_uuid: str) -> None:
-        """Delete a server's keys outside of the database, before its row.
+        """Delete a server's key in the Key Manager service, before the row that names the key is deleted.
 
         :raises Unavailable: the Key Manager service does not answer
         """
@@ -114,9 +114,9 @@ class DiskKeys:
             raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
 
     def keep_volume_key(self, instance_uuid: str, volume_id: str, find: collections.abc.Callable[[], str]) -> None:
-        """Store the passphrase of an encrypted volume until the server loses the volume.
+        """Store the passphrase of an encrypted volume until the volume is detached.
 
-        Hosts need it after the token of the owner has expired.
+        Hosts need it later, when the token of the owner has expired.
 
         :param find: function that returns the passphrase; not called if it is stored already
         """

@@ -60,9 +60,9 @@ class ImageGrants:
 
     def images_of(self, ctx: Context | None, server: str, read: collections.abc.Iterable[str | None] = (),
                   write: collections.abc.Iterable[str | None] = ()) -> granted.BoundImages:
-        """Return images for the conductor itself, restricted to those of one server.
+        """Return an image client for the conductor, restricted to these images of a server.
 
-        :param ctx: context of the present request
+        :param ctx: context of the current request
         :param server: uuid of the server
         """
         text = self._images.grant(grants.make(server, None, self._conf.conductor.task_timeout, read, write))

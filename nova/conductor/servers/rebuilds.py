@@ -1,4 +1,4 @@
-"""Image check of rebuilds: the filters decide whether a new image may run on the server's host.
+"""Image check of rebuilds: the scheduler filters decide whether a new image may run on the server's host.
 
 A rebuild does not select a host. Without this check it would bypass every filter that checks images (CVE-2017-16239).
 """
@@ -22,7 +22,7 @@ class Rebuilds:
         self._services, self._specs, self._grants = services, specs, grants
 
     def check_rebuild(self, ctx: Context, instance_uuid: str) -> None:
-        """See interface.py. An image that passed is not checked again: the host may have deleted the old disks since.
+        """See interface.py. An image that has passed is not checked again: the host may have deleted the old disks.
 
         :raises NoValidHost: a filter refuses the image
         """
@@ -41,10 +41,9 @@ class Rebuilds:
         cell_db.run(instance_actions.set_arguments, instance_uuid, arguments)
 
     def image_kept(self, instance_uuid: str) -> ColumnValues:
-        """Return columns of a server after a refused rebuild: the server keeps its image.
+        """Restore the image in the request spec after a refused rebuild; return the columns of the previous image.
 
-        The columns are written when the task ends, not before. A host that repeats the check after a lost answer gets
-        the same answer about the same image.
+        The caller writes the columns when the task ends. Until then a repeated check gives the same result.
         """
         with self._services.cell_db.reader() as conn:
             arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}

@@ -29,7 +29,7 @@ class Shares:
         if address is None:
             raise exception.Conflict(f'Host {host} has not reported an address ([DEFAULT] my_ip) yet.')
         access = self._shares.allow(context.admin_context(ctx.request_id), share_id, address, mapping['protocol'])
-        return {**mapping, 'access': access}             # only the host stores it
+        return {**mapping, 'access': access}             # the conductor does not store it
 
     def share_attached(self, ctx: Context, instance_uuid: str, share_id: str, status: str) -> None:
         with self._cell_db.writer() as conn:
@@ -50,7 +50,7 @@ class Shares:
             self._cell_db.run(shares.delete, mapping['uuid'])
 
     def release_shares(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
-        """Release the shares of a server that ends."""
+        """Release the shares of a server that is being deleted."""
         with self._cell_db.reader() as conn:
             found = shares.by_instance(conn, instance_uuid)
         for mapping in found:

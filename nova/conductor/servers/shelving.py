@@ -35,7 +35,7 @@ class Shelving:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             here = instances.get(conn, instance_uuid)['host'] == host
-        if here:                                  # a repeated call: another host may have the volumes by now
+        if here:              # otherwise this is a repeated call, and another host may have the volumes
             self._volumes.disconnect_volumes(ctx, instance_uuid)
 
         def write(conn: Connection) -> None:
@@ -79,7 +79,7 @@ class Shelving:
             self._services.retry_soon(error, instance_uuid)
 
     def _leave_dead_host(self, row: InstancesRow) -> InstancesRow:
-        """Return the row of an unshelved server after its removal from the dead host.
+        """Release the dead host of a server that is being unshelved; return the new row.
 
         If the host is up after all, its task finds the row changed at the end, and the host removes the guest.
         """

@@ -1,4 +1,4 @@
-"""Deferred actions: shelved servers are offloaded, and soft-deleted ones are deleted, after a time."""
+"""Deferred actions: offload shelved servers and delete soft-deleted servers after a configured time."""
 import collections.abc
 import dataclasses
 import datetime
@@ -21,7 +21,7 @@ from nova.db.servers import tasks
 LOG = logging.getLogger(__name__)
 
 OFFLOAD = actions.ACTIONS['shelveOffload']
-# allowed only while no restore has begun; an owner's delete is allowed in any state
+# unlike an owner's delete, allowed only in SOFT_DELETED, so that a restored server is not deleted
 RECLAIM = dataclasses.replace(actions.ACTIONS['forceDelete'], conditions=actions.Conditions((states.SOFT_DELETED,)))
 
 
@@ -62,7 +62,7 @@ class DeferredActions:
             return instances.in_state(conn, vm_state, idle=True)
 
     def _begin(self, row: Row, action: actions.Action, go_on: collections.abc.Callable[[Context, Row], None]) -> bool:
-        """Begin an action as the system; return whether it began.
+        """Begin an action without a request of a user; return whether it has begun.
 
         :param go_on: function(context, row), called after the action has begun
         """

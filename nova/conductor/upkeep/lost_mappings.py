@@ -1,4 +1,4 @@
-"""Instance mappings without a server: an API died between its writes to two databases."""
+"""Instance mappings without a server: an API process died between its writes to two databases."""
 import datetime
 import logging
 
@@ -14,7 +14,7 @@ from nova.db.servers import mappings
 
 LOG = logging.getLogger(__name__)
 
-MAPPING_AGE_S = 120          # age from which a mapping without an instance row is lost
+MAPPING_AGE_S = 120          # a mapping of this age without an instance row is lost
 NEW_MAPPING_S = 1800         # younger mappings are checked every minute
 PAGE = 1000
 
@@ -34,9 +34,8 @@ class LostMappings:
         """Remove mappings to this cell and specs of servers that are deleted or have no instance row.
 
         Mappings younger than ``age_s`` are skipped, because the row may be written soon. Mappings of servers in
-        the history are always removed.
-        Mappings older than all services of this database are skipped too. They show that the configuration names the
-        wrong database.
+        the history are always removed. Mappings older than all services of the cell database are skipped, because the
+        configuration may name the wrong database.
 
         :param within_s: only mappings younger than this
         :returns: the number removed

@@ -79,7 +79,7 @@ def decide(row: InstancesRow | None, host_up: bool, old: bool) -> str:
 
 
 def decide_evacuation(row: InstancesRow | None, host_up: bool, old: bool) -> str:
-    """Return the step for an overdue evacuation: 'evacuate' in the task state of rebuilds, else as ``decide``."""
+    """Return the step for an overdue evacuation: 'evacuate' if it is being rebuilt, else the result of ``decide``."""
     if row is not None and row['task_state'] == states.REBUILDING:
         return 'evacuate'
     return decide(row, host_up, old)
@@ -95,7 +95,7 @@ def decide_background(row: InstancesRow | None, host_up: bool, old: bool) -> str
 
 
 class Reconciler:
-    """Takes up overdue tasks."""
+    """Continues overdue tasks."""
 
     def __init__(self, services: CellServices, sizes: QuotaCheck, specs: RequestSpecs, tasks: Tasks, builds: Builds,
                  deletion: Deletion, volumes: Volumes, shelving: Shelving, moves: cold.ColdMoves, live: LiveMigrations,
@@ -119,11 +119,11 @@ class Reconciler:
             'continue_evacuation': evacuations.continue_evacuation, 'unshelve_instance': shelving.unshelve_instance}
 
     def messages_lost(self) -> None:
-        """Mark waiting work as overdue. Three cases need this:
+        """Mark waiting actions as overdue, because their messages may be lost. There are three cases:
 
-        - new queue declarations: the messages in those queues, and in the queues of hosts, are lost
-        - a database was away, or services could not report: messages about writes of that moment were not sent
-        - start-up: a conductor that died may have had the messages
+        - queues were declared again: the messages in these queues, and in the queues of hosts, are lost
+        - a database was unavailable, or services could not report: committed writes may have sent no message
+        - start-up: a conductor may have died after it received messages
         """
         self._expedite(utils.utcnow() + datetime.timedelta(seconds=START_GRACE_S), untaken=True)
         self._sizes.doubt_sizes()
@@ -146,7 +146,7 @@ class Reconciler:
             self._cell_db.run(instance_actions.expedite_deletions, down, now)
 
     def reconcile(self, expedites: bool = True) -> int:
-        """Take up every overdue task; return the number of these tasks.
+        """Continue every overdue task; return the number of these tasks.
 
         :param expedites: whether deletions on hosts that are down count as overdue
         """
@@ -258,7 +258,7 @@ class Reconciler:
                                  {'task_state': row['task_state']}, fault, fault['details'])
 
     def _abandon(self, action: Row, row: Row) -> None:
-        """End an overdue move as if its present step had failed."""
+        """End an overdue move as if its current step had failed."""
         with self._cell_db.reader() as conn:
             moves = server_migrations.open_of(conn, row['uuid'])
         if not moves:
@@ -297,7 +297,7 @@ class Reconciler:
                                                      **arguments)
 
     def take_over(self) -> None:
-        """Take up the work of a dead process immediately, in a deployment with a single process."""
+        """Continue interrupted tasks immediately, in a deployment with a single process."""
         self._expedite(utils.utcnow() - datetime.timedelta(seconds=1))
         concurrency.spawn('take-over', self._take_up)
 
@@ -305,7 +305,7 @@ class Reconciler:
         try:
             expedites = True
             while self.reconcile(expedites):
-                expedites = False            # the taken tasks have new deadlines
+                expedites = False            # the continued tasks have new deadlines
         except Exception:
             LOG.exception('Cannot resume interrupted tasks now; the periodic task retries.')
 

@@ -1,4 +1,4 @@
-"""[fake]: the driver without guests, for tests and for trying things out."""
+"""[fake]: the driver without guests, for tests and demonstrations."""
 from oslo_config import cfg
 
 GROUP = 'fake'

@@ -44,8 +44,8 @@ DROPPED = 'audit:dropped'        # action of a record that summarizes refused re
 FOR_OWNER = 'ByOtherProject'     # reason of the record for the project that owns the server
 # columns that are empty in the owner's record, which shows only user, action, time and result
 _OF_CALLER = ('domain_id', 'roles', 'credential_id', 'service_user_id', 'remote_address')
-MAX_TEXT_LENGTH = 255                    # characters of a column
-MAX_BATCH_RECORDS = 100                       # records of one separate INSERT
+MAX_TEXT_LENGTH = 255                    # maximum number of characters of a column
+MAX_BATCH_RECORDS = 100                       # maximum number of records in one separate INSERT
 # rate and burst of records of refused requests, for one caller and for all callers of this process
 ONE_RATE, ONE_BURST = 2, 200
 ALL_RATE, ALL_BURST = 20, 2000
@@ -167,7 +167,7 @@ class Record:
             self.values['reason'] = type(error).__name__ if isinstance(error, exception.NovaException) else 'Unexpected'
 
     def join(self, conn: sa.Connection, database: engine.Database) -> None:
-        """Insert the record into this transaction, unless an earlier one contains it."""
+        """Insert the record into this transaction, unless an earlier transaction contains it."""
         if not self.written:
             db.insert(conn, self.rows())
             self.database = database

@@ -73,7 +73,7 @@ def page(conn: sa.Connection, filters: Mapping[str, Value], since: datetime.date
     """Return records as dicts, newest first.
 
     :param filters: {column: value}
-    :param since, until: times, the first inclusive
+    :param since, until: period of the records; ``since`` is inclusive
     :param after: (created_at, uuid) of the last record of the previous page
     """
     c = records.c

@@ -69,7 +69,7 @@ def groups_of_project(db: engine.Database, project_id: str) -> dict[str, str]:
 
 
 def known(db: engine.Database, project_id: str) -> Known:
-    """Return all VPC resources of a project at one moment."""
+    """Return all VPC resources of a project."""
     with db.reader() as conn:
         vpcs, gateways, tables = (_rows(conn, each, each.c.project_id == project_id) for each in (
             t.ec2_vpcs, t.ec2_internet_gateways, t.ec2_route_tables))

@@ -27,7 +27,7 @@ class Role(rows.IdentityRolesRow):
 class Actor(TypedDict):
     """A user or group with a role.
 
-    group_id   of the group through which a user has the role
+    group_id   id of the group through which a user has the role
     """
 
     actor: str
@@ -45,7 +45,7 @@ class Assignment(Actor):
     role_id: str
     role_name: str
 
-# kind of actor: table of its assignments, whose first column is the actor's id
+# {kind of actor: table of assignments}; the first column of each table is the actor's id
 ACTORS = {'user': tables.identity_assignments, 'group': tables.identity_group_assignments}
 
 
@@ -64,7 +64,7 @@ def _on(table: sa.Table, targets: Collection[Target]) -> sa.ColumnElement[bool]:
 
 def assign(conn: sa.Connection, actor_id: str, target_type: str, target_id: str, role_id: str,
            actor: str = 'user') -> None:
-    """Assign a role; repeating it has no effect."""
+    """Assign a role; idempotent."""
     engine.insert_ignore(conn, ACTORS[actor], {
         f'{actor}_id': actor_id, 'target_type': target_type, 'target_id': target_id, 'role_id': role_id})
 
@@ -84,9 +84,9 @@ def delete_of(conn: sa.Connection, **match: str) -> None:
 
 
 def assigned_role_ids(conn: sa.Connection, actor: str, actor_id: str, target: Target | None = None) -> set[str]:
-    """Return the ids of the roles that are assigned to a user or group itself.
+    """Return the ids of the roles that are assigned directly to a user or group.
 
-    :param target: None: all
+    :param target: one target, or None for all targets
     """
     table = ACTORS[actor]
     query = sa.select(table.c.role_id).where(_actor(actor) == actor_id).distinct()
@@ -96,7 +96,7 @@ def assigned_role_ids(conn: sa.Connection, actor: str, actor_id: str, target: Ta
 def held_role_ids(conn: sa.Connection, user_id: str, targets: Collection[Target] | None = None) -> set[str]:
     """Return the ids of the roles that a user has on targets, directly and as a member of groups.
 
-    :param targets: None: all
+    :param targets: some targets, or None for all targets
     """
     users, groups, members = ACTORS['user'], ACTORS['group'], tables.identity_memberships
     direct = sa.select(users.c.role_id).where(users.c.user_id == user_id)
@@ -142,7 +142,7 @@ def listed(conn: sa.Connection, actor: str, actor_ids: Collection[str] | None = 
 # ---- implied roles
 
 def roles(conn: sa.Connection) -> list[Role]:
-    """Return all roles, oldest first; ``implied`` has the ids that stored rules imply."""
+    """Return all roles, oldest first; ``implied`` contains the ids of the roles that stored rules imply."""
     table, rules = tables.identity_roles, tables.identity_implied_roles
     query = (sa.select(table, rules.c.implied_role_id).outerjoin(rules, rules.c.prior_role_id == table.c.id)
              .order_by(table.c.created_at, table.c.id))
@@ -156,7 +156,7 @@ def roles(conn: sa.Connection) -> list[Role]:
 
 
 def imply(conn: sa.Connection, prior_id: str, implied_id: str) -> None:
-    """Add an inference rule; repeating it has no effect."""
+    """Add an inference rule; idempotent."""
     engine.insert_ignore(conn, tables.identity_implied_roles, {
         'prior_role_id': prior_id, 'implied_role_id': implied_id})
 

@@ -115,7 +115,7 @@ def delete_domain(conn: sa.Connection, domain_id: str) -> bool:
 
 
 def revoke_tokens_of_domain(conn: sa.Connection, domain_id: str, now: datetime.datetime) -> None:
-    """Revoke the tokens that users of a domain have."""
+    """Revoke the tokens of all users of a domain."""
     users = tables.identity_users
     conn.execute(users.update().where(users.c.domain_id == domain_id).values(tokens_revoked_until=now))
 
@@ -132,13 +132,13 @@ def delete_project(conn: sa.Connection, project_id: str) -> bool:
                  .values(default_project_id=None))
     others = tables.identity_credentials
     conn.execute(others.delete().where(others.c.project_id == project_id, others.c.type == 'ec2'))
-    # the other credentials are for the login of their users, who keep them without the project
+    # keep other credentials without the project, because users need them to log in
     conn.execute(others.update().where(others.c.project_id == project_id).values(project_id=None))
     return delete(conn, 'project', project_id)
 
 
 def project_limits(conn: sa.Connection, project_id: str, registered_ids: Collection[str]) -> dict[str, int]:
-    """Return {id of a registered limit: limit} of a project, for those of the given ones that it has own limits for."""
+    """Return {id of a registered limit: limit of the project} for the registered limits that the project overrides."""
     table = tables.identity_limits
     return {row.registered_limit_id: row.resource_limit for row in conn.execute(
         sa.select(table.c.registered_limit_id, table.c.resource_limit).where(
@@ -146,7 +146,7 @@ def project_limits(conn: sa.Connection, project_id: str, registered_ids: Collect
 
 
 def set_project_limit(conn: sa.Connection, project_id: str, registered_id: str, limit: int) -> None:
-    """Store the limit of a project for a registered limit."""
+    """Set the limit by which a project overrides a registered limit."""
     table = tables.identity_limits
     mine = sa.and_(table.c.project_id == project_id, table.c.registered_limit_id == registered_id)
     if not conn.execute(table.update().where(mine).values(resource_limit=limit)).rowcount:
@@ -160,12 +160,12 @@ def delete_project_limit(conn: sa.Connection, project_id: str, registered_id: st
 
 
 def project_endpoints(conn: sa.Connection, **match: str) -> list[IdentityProjectEndpointsRow]:
-    """Return what projects have of endpoints and endpoint groups, whose columns equal ``match``."""
+    """Return the rows that associate endpoints and endpoint groups with projects, with columns equal to ``match``."""
     return statements.rows(conn, tables.identity_project_endpoints, (), **match)
 
 
 def add_project_endpoint(conn: sa.Connection, project_id: str, kind: str, target_id: str) -> None:
-    """Give a project an endpoint or endpoint group; repeating it has no effect."""
+    """Associate an endpoint or endpoint group with a project; idempotent."""
     engine.insert_ignore(conn, tables.identity_project_endpoints, {
         'project_id': project_id, 'kind': kind, 'target_id': target_id})
 
@@ -190,7 +190,7 @@ def remember_password(conn: sa.Connection, user_id: str, password_hash: str, kee
 
 
 def delete_user(conn: sa.Connection, user_id: str) -> bool:
-    """Remove a user with all that belongs to it; return False if the user does not exist."""
+    """Remove a user with all dependent rows; return False if the user does not exist."""
     assignments.delete_of(conn, user_id=user_id)
     for table in (tables.identity_memberships, tables.identity_passwords, tables.identity_application_credentials,
                   tables.identity_credentials, tables.identity_access_rules):
@@ -252,7 +252,7 @@ def replace_blob(conn: sa.Connection, credential_id: str, old: str, new: str) ->
 
 
 def below(conn: sa.Connection, project_ids: Collection[str]) -> list[IdentityProjectsRow]:
-    """Return the projects below these, nearest first."""
+    """Return the descendants of these projects, nearest first."""
     table = tables.identity_projects
     found: list[IdentityProjectsRow] = []
     level = sorted(project_ids)
@@ -265,7 +265,7 @@ def below(conn: sa.Connection, project_ids: Collection[str]) -> list[IdentityPro
 
 
 def above(conn: sa.Connection, project: IdentityProjectsRow) -> list[IdentityProjectsRow]:
-    """Return the parent of a project, its parent, and so on."""
+    """Return the ancestors of a project, nearest first."""
     found: list[IdentityProjectsRow] = []
     parent_id = project['parent_id']
     while parent_id is not None:
@@ -318,7 +318,7 @@ def revocations(conn: sa.Connection, since: datetime.datetime | None, most: int)
 
 
 def use_trust(conn: sa.Connection, trust_id: str) -> bool:
-    """Count a token of a trust with a limited number of uses; return False if none is left."""
+    """Count one use of a trust with a limited number of uses; return False if no use remains."""
     table = tables.identity_trusts
     left = sa.and_(table.c.id == trust_id, table.c.remaining_uses > 0)
     return bool(conn.execute(table.update().where(left).values(remaining_uses=table.c.remaining_uses - 1)).rowcount)
@@ -335,9 +335,9 @@ def revoked(conn: sa.Connection, audit_id: str) -> bool:
 
 
 def ended_tokens(conn: sa.Connection, used: Mapping[str, tuple[str, datetime.datetime]]) -> set[str]:
-    """Return the audit ids of those tokens that were valid at a recorded time and have been revoked since.
+    """Return the audit ids of the tokens in ``used`` that have been revoked meanwhile.
 
-    :param used: audit id: (id of the user, time when the token was valid)
+    :param used: {audit id: (id of the user, last time when the token was known to be valid)}
     """
     table, users = tables.identity_revoked_tokens, tables.identity_users
     ended = set(conn.execute(sa.select(table.c.audit_id).where(table.c.audit_id.in_(sorted(used)))).scalars())

@@ -43,7 +43,7 @@ class Search(Protocol):
 def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, str], tags: list[str]) -> bool:
     """Insert an image; return False if its id, or the first part of the id, is or was in use.
 
-    The EC2 API names images by the first part of ids that users may choose; a collision would start another image.
+    The EC2 API finds an image by the first part of its id. After a collision of ids it would start the wrong image.
     """
     image_id = values['id']
     for table in (t.images, t.image_tombstones):
@@ -201,7 +201,7 @@ def used(conn: sa.Connection, owner: str) -> tuple[int, int, int]:
 
 
 def staged(conn: sa.Connection, owner: str) -> int:
-    """Return the bytes of a project that wait for their import."""
+    """Return the number of bytes that a project has staged for imports."""
     return int(conn.execute(sa.select(sa.func.coalesce(sa.func.sum(t.images.c.size), 0)).where(
         t.images.c.owner == owner, t.images.c.status == 'uploading')).scalar_one())
 
@@ -237,7 +237,7 @@ def delete_member(conn: sa.Connection, image_id: str, member: str) -> bool:
         t.image_members.c.image_id == image_id, t.image_members.c.member == member)).rowcount > 0
 
 
-# ---- parts of the listing ----------------------------------------------------
+# ---- helpers of page() -------------------------------------------------------
 
 def _sizes(conn: sa.Connection, idents: list[str]) -> list[int]:
     """Return the number of characters in the properties and tags of each image, in the order of ``idents``."""
@@ -294,7 +294,7 @@ def _conditions(search: Search) -> Iterator[sa.ColumnElement[bool]]:
 
 
 def _visible(search: Search, project_id: nova_context.Projects | str) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield the conditions of visibility for the caller and the requested visibility."""
+    """Yield conditions: the image has the requested visibility, and the caller may see it."""
     c, m = t.images.c, t.image_members.c
     if search.visibility not in (None, 'all'):
         yield c.visibility == search.visibility

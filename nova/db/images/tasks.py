@@ -53,7 +53,7 @@ def page(conn: sa.Connection, owner: str | None, match: Mapping[str, str], limit
 
 
 def end_interrupted(conn: sa.Connection, message: str) -> None:
-    """End the unfinished tasks: those of images with data succeeded, the others failed with this message."""
+    """End unfinished tasks: with success if the image has data, otherwise with failure and this message."""
     stored = sa.exists().where(t.images.c.id == _C.image_id, t.images.c.data_id.is_not(None))
     for condition, values in ((stored, {'status': 'success'}), (sa.true(), {'status': 'failure', 'message': message})):
         conn.execute(sa.update(_TASKS).where(_UNFINISHED, condition).values(**values, updated_at=utils.utcnow()))

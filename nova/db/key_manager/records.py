@@ -1,6 +1,6 @@
 """Rows of the embedded key manager: secrets, containers, consumers, access control lists and orders.
 
-A row that has expired is missing to all readers. The next write of its project deletes it.
+Queries do not return expired rows. The next write of the project deletes them.
 """
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     RowT = TypeVar('RowT')
     Listed = KeySecretsRow | KeyContainersRow      # a row with an access control list
 
-MAX_CONSUMERS = 1000                     # of one secret or container: an answer has all of them
+MAX_CONSUMERS = 1000                     # of one secret or container, because a response contains all of them
 OPERATORS: dict[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le}
-# resource: its table, which has the usage; the key in ``quotas`` begins with QUOTA
+# {resource: table with the counted rows}; the resource in ``quotas`` has the prefix QUOTA
 COUNTED: dict[str, sa.Table] = {'secrets': t.key_secrets, 'containers': t.key_containers, 'orders': t.key_orders,
                                 'consumers': t.key_consumers}
 QUOTA = 'key_manager_'
@@ -87,7 +87,7 @@ def page(conn: sa.Connection, table: Table[RowT], project_id: str | None, compar
 # ---- quotas
 
 def own_limits(conn: sa.Connection, project_id: str) -> dict[str, int]:
-    """Return {resource: limit} of the limits that a project has of its own; -1 is unlimited."""
+    """Return {resource: limit} of the limits that are set for a project; -1 is unlimited."""
     found = quotas.own_limits(conn, project_id, [QUOTA + name for name in COUNTED])
     return {name.removeprefix(QUOTA): limit for name, limit in found.items()}
 
@@ -99,7 +99,7 @@ def set_limits(conn: sa.Connection, project_id: str, limits: Mapping[str, int]) 
 
 
 def projects_with_limits(conn: sa.Connection, limit: int, offset: int) -> tuple[list[str], int]:
-    """Return (a page of the ids of the projects that have limits of their own, number of all)."""
+    """Return (one page of the ids of projects for which limits are set, total number of these projects)."""
     names = [QUOTA + name for name in COUNTED]
     found = sa.select(t_api.quotas.c.project_id).where(t_api.quotas.c.resource.in_(names)).distinct()
     total = conn.execute(sa.select(sa.func.count()).select_from(found.subquery())).scalar_one()
@@ -107,9 +107,9 @@ def projects_with_limits(conn: sa.Connection, limit: int, offset: int) -> tuple[
 
 
 def use(conn: sa.Connection, project_id: str, default: int, wanted: Mapping[str, int]) -> None:
-    """Check that new rows are within the limits of a project, until this transaction ends.
+    """Check that new rows are within the limits of a project. The quota stays locked until the transaction ends.
 
-    :param default: limit of each resource without an own one; -1 is unlimited
+    :param default: limit of a resource for which the project has no limit; -1 is unlimited
     :param wanted: {key of COUNTED: number of new rows}
     :raises QuotaExceeded: a limit is exceeded
     """
@@ -142,20 +142,20 @@ def secrets(conn: sa.Connection, project_id: str) -> int:
 
 
 def existing(conn: sa.Connection, project_id: str, idents: Collection[str]) -> set[str]:
-    """Return those of some ids that are secrets of a project."""
+    """Return the ids in ``idents`` that are secrets of a project."""
     table = t.key_secrets
     return set(conn.scalars(sa.select(table.c.id).where(
         table.c.id.in_(idents), table.c.project_id == project_id, _is_current(table))))
 
 
 def delete_secrets(conn: sa.Connection, idents: Collection[str]) -> None:
-    """Delete secrets with everything that belongs to them; containers lose them."""
+    """Delete secrets with their dependent rows, and remove them from containers."""
     _delete(conn, t.key_secrets, idents)
     conn.execute(sa.delete(t.key_container_secrets).where(t.key_container_secrets.c.secret_id.in_(idents)))
 
 
 def delete_container(conn: sa.Connection, ident: str) -> None:
-    """Delete a container; its secrets stay."""
+    """Delete a container; its secrets are kept."""
     _delete(conn, t.key_containers, [ident])
     statements.delete(conn, t.key_container_secrets, container_id=ident)
 
@@ -165,7 +165,7 @@ def delete_order(conn: sa.Connection, ident: str) -> None:
 
 
 def _delete(conn: sa.Connection, table: sa.Table, idents: Collection[str]) -> None:
-    # first the rows, which those that add to them lock: then what was just added is deleted, too
+    # delete these rows first: a transaction that adds dependent rows locks them, so none is added later
     conn.execute(sa.delete(table).where(table.c.id.in_(idents)))
     for other in (t.key_acl_users, t.key_consumers):
         conn.execute(sa.delete(other).where(other.c.target_id.in_(idents)))
@@ -182,7 +182,7 @@ def _delete_expired(conn: sa.Connection, project_id: str) -> None:
 # ---- containers
 
 def secrets_of(conn: sa.Connection, container_ids: Collection[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return {container: [(name, secret)]} in the order of the names; an empty name is none."""
+    """Return {container: [(name, secret)]} in the order of the names; an empty string means no name."""
     table = t.key_container_secrets
     found: dict[str, list[tuple[str, str]]] = {ident: [] for ident in container_ids}
     for row in conn.execute(sa.select(table.c.container_id, table.c.name, table.c.secret_id).join(
@@ -253,9 +253,9 @@ def add_consumer(conn: sa.Connection, table: Table[Any], row: Listed, document: 
                  default: int) -> bool:
     """Register a consumer; idempotent. Return False if the secret or container does not exist any more.
 
-    :param table: of the row
+    :param table: table of ``row``
     :param default: see ``use``
-    :raises QuotaExceeded: the project, or the secret or container, has too many
+    :raises QuotaExceeded: the project, or the secret or container, has too many consumers
     """
     key = {'target_id': row['id'], 'digest': digest(document)}
     quotas.lock(conn, row['project_id'])
@@ -273,5 +273,5 @@ def add_consumer(conn: sa.Connection, table: Table[Any], row: Listed, document: 
 
 
 def remove_consumer(conn: sa.Connection, target_id: str, document: Mapping[str, str]) -> bool:
-    """Remove a consumer; return whether there was one."""
+    """Remove a consumer; return whether it existed."""
     return bool(statements.delete(conn, t.key_consumers, target_id=target_id, digest=digest(document)))

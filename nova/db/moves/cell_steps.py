@@ -175,7 +175,7 @@ def _delete(conn: sa.Connection, found: dict[str, Snapshot]) -> None:
 
 
 def expedite(conn: sa.Connection, uuid: str) -> None:
-    """Make the next run of a reconciler build or delete a server, because no RPC message was sent in this cell."""
+    """Mark actions as overdue, so that the reconciler builds or deletes the server: no RPC message was sent here."""
     now = utils.utcnow()
     waiting = sa.select(t.instances.c.uuid).where(
         t.instances.c.uuid == uuid, t.instances.c.task_state.in_((states.SCHEDULING, *_DELETES)))
@@ -192,7 +192,7 @@ def forget(conn: sa.Connection, uuids: list[str]) -> None:
 # ---- the old cell ----------------------------------------------------------------
 
 def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> dict[str, Snapshot]:
-    """Mark those servers as outgoing that wait for a host and are not marked yet; return {uuid: Snapshot}."""
+    """Mark the servers that wait for a host and are not yet marked as outgoing; return {uuid: Snapshot}."""
     c = t.instances.c
     marked = list(conn.execute(sa.select(c.uuid).where(
         c.uuid.in_(uuids), c.vm_state == states.BUILDING, c.task_state == states.SCHEDULING, c.host.is_(None),

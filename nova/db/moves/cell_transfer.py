@@ -25,7 +25,7 @@ ROUNDS = 20                  # maximum number of repetitions of copying concurre
 class Transfer:
     """One attempt to transfer waiting servers from their cell to the cells of their hosts.
 
-    :param source: the servers' present cell, a db.cells.Cell
+    :param source: the servers' current cell, a db.cells.Cell
     """
 
     def __init__(self, api_db: Database, cells: db_cells.Cells, source: db_cells.Cell) -> None:
@@ -62,7 +62,7 @@ class Transfer:
             uuid: (self._snapshots[uuid], place) for uuid, place in places.items()})
 
     def has_arrived(self, uuids: dict[str, list[Selection]] | list[str], dest: db_cells.Cell) -> None:
-        """Record the commit of that transaction."""
+        """Record that the transaction of ``arrive`` was committed."""
         self.arrived.update(dict.fromkeys(uuids, dest))
 
     def give_up(self, uuids: list[str] | None = None) -> None:
@@ -99,7 +99,7 @@ class Transfer:
             now.update(cell_steps.snapshots(conn, changed) if changed else {})
         waiting = {uuid: snapshot for uuid, snapshot in now.items()
                    if snapshot.waiting and snapshot.row['cell_move'] == cell_steps.OUTGOING}
-        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # for example deleted ones
+        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # for example deleted servers
         base = {uuid: self._snapshots[uuid].plain() for uuid in waiting}
         for uuid in waiting.keys() & set(changed):
             dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # before the copy is visible

@@ -59,7 +59,7 @@ def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: Instances
            **values: object) -> MigrationsRow:
     """Create a move of a server, given its instances row; return the migrations row, which holds no share yet.
 
-    :param new_flavor: flavor after the move, or None for the present flavor
+    :param new_flavor: flavor after the move, or None for the current flavor
     :param arguments: data needed to continue the move
     :param values: other columns
     """
@@ -198,7 +198,7 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
     """Move the server: write the other host and flavor into its row, and let the move hold the row's former share.
 
     :param migration: row of the move
-    :param forward: True for the destination and the new flavor, False for the way back
+    :param forward: True for the destination and the new flavor, False for the return to the source
     :param expect: {column: allowed values} of the instances row
     :param values: other columns of the instances row
     :param status, arguments: new values of the move, or None to leave them unchanged
