@@ -71,7 +71,7 @@ def _has_items(column: sa.Column[Any], items: dict[str, str]) -> sa.ColumnElemen
 
 OPERATORS: dict[str, Callable[[sa.Column[Any], Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'neq': operator.ne, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
-    'has': _has_items}
+    'in': lambda column, values: column.in_(values), 'has': _has_items}
 Comparisons = Sequence[tuple[str, str, Any]]             # (column, key of OPERATORS, value)
 NEWEST = (('created_at', 'desc'), ('id', 'desc'))        # default order of lists
 

@@ -190,7 +190,9 @@ def test_a_volume_that_is_read_only(cloud, user):
 def test_volume_filters_and_snapshot_metadata_work(cloud, user):
     ident = volume(user, 2, name='two')
     for query, found in (('size=2', True), ('size=1', False), ('bootable=true', False), ('bootable=false', True),
-                         ('multiattach=false', True)):
+                         ('multiattach=false', True), ("bootable=['0']&status=['available']", True),
+                         ("bootable=['1']", False), ("status=['error', 'available']", True), ("status=['error']", False),
+                         ("size=['1', '2']", True)):
         rows = ask(user, 'GET', f'/volumes/detail?name=two&{query}', code=200)['volumes']
         assert bool(rows) == found, query
     ask(user, 'GET', '/volumes?size=many', code=400)
@@ -343,7 +345,7 @@ def test_misspelt_boolean_is_refused(user, path, body):
 
 
 def test_invalid_query_flags_return_400(user):
-    for query in ('all_tenants=mine', 'with_count=ye', 'bootable=perhaps'):
+    for query in ('all_tenants=mine', 'with_count=ye', 'bootable=perhaps', "bootable=['perhaps']", "bootable=['1'"):
         ask(user, 'GET', f'/volumes?{query}', code=400)
     assert ask(user, 'GET', '/volumes?with_count=true&bootable=0', code=200)['count'] >= 0
 

@@ -43,7 +43,7 @@ PAGED = ('limit', 'marker', 'offset')
 COMPARED_TIMES = 60                      # microversion with filters by time
 TIME_OPERATORS = ('gt', 'gte', 'lt', 'lte', 'eq', 'neq')
 MAX_TIMES = 8                            # maximum number of conditions in a filter by time
-MAX_ITEMS = 4096                         # maximum number of characters in a metadata filter
+MAX_ITEMS = 4096                         # maximum number of characters in a filter with a dictionary or a list
 MAX_NAMES = 3                           # maximum number of names in an error message
 _NUMBERS = ('limit', 'offset')
 
@@ -128,8 +128,10 @@ def page(request: VolumeRequest, direction: str = 'desc') -> JsonObject:
                 compare += _items(text)
             elif kind is datetime.datetime:
                 compare += _times(name, text)
+            elif len(texts := _alternatives(text)) > 1:
+                compare.append((column, 'in', [_value(kind, {name: each}, name) for each in texts]))
             else:
-                equal[column] = _value(kind, query, name)
+                equal[column] = _value(kind, {name: texts[0]}, name)
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
     sort = _sort(query, shown.sort_keys, 'created_at', direction)
     with request.store.db.reader() as conn:
@@ -158,6 +160,15 @@ def _items(text: str) -> list[tuple[str, str, object]]:
     if not isinstance(items, dict) or not all(isinstance(each, str) for pair in items.items() for each in pair):
         raise exception.BadRequest(f'metadata must be {{"key": "value", ...}} of at most {MAX_ITEMS} characters.')
     return [('metadata', 'has', items)] if items else []
+
+
+def _alternatives(text: str) -> list[str]:
+    """Return the values of a filter, of which a row must have one: Horizon sends ``status=['available']``."""
+    try:
+        found = ast.literal_eval(text) if text.startswith("['") and len(text) <= MAX_ITEMS else None
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        found = None
+    return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else [text]
 
 
 def _times(name: str, text: str) -> list[tuple[str, str, object]]:
