@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Projects(enum.Enum):
-    """Special values of query parameters that otherwise are the id of one project."""
+    """Special values of parameters that otherwise contain the id of one project."""
 
     ALL = 'all projects'
     NONE = 'no project'

@@ -30,7 +30,7 @@ class BackgroundAction(tasks.Undo):
 
     instance   the server when the action began
     values     columns to set when the action succeeds
-    error      reason of a refusal, or None
+    error      error message with which the action ends, or None
     insists    True: a failed action stays open and is repeated until its rollback is complete
     """
 

@@ -1,4 +1,4 @@
-"""Report the counters of all guests and nodes of this host in one message a period. See ADR 0032."""
+"""Report the counters of all guests and nodes of this host in one message per period. See ADR 0032."""
 import contextlib
 import functools
 import logging

@@ -37,7 +37,7 @@ class Host:
     queue         task queue: one task at a time for each server
     power_states  {server uuid: power state} that the conductor has stored
     records       local records of the guests
-    plugging      waits for ports that the Networking service plugs
+    plugging      waiters for ports that the Networking service must plug
     stopping      event that is set when the service stops
     """
 

@@ -37,7 +37,7 @@ from nova.virt import traits
 LOG = logging.getLogger(__name__)
 
 REPORT_INTERVAL_S = 600         # seconds between two reports of unchanged nodes
-THIS = '$COMPUTE_NODE'       # identification of the nodes of the host that reads the file
+THIS = '$COMPUTE_NODE'       # stands for the nodes of the host that reads the file
 
 
 class Inventory:

@@ -26,7 +26,7 @@ Function = typing.Callable[..., object]
 
 MIGRATION = 'live-migration'
 COPIES, COPIES_AT_ONCE = 'copies', 4       # type and limit of volume copies; a task of the server waits for them
-POLL_INTERVAL_S = 1      # seconds between two checks whether the awaited task was given up
+POLL_INTERVAL_S = 1      # seconds between two checks whether the queue has dropped an awaited task
 
 
 @dataclasses.dataclass(frozen=True)

@@ -92,7 +92,7 @@ def interrupted(server: objects.Instance) -> actions.Restart | None:
 class Recovery:
     """Resumes tasks that a restart interrupted.
 
-    :param methods: {method name: callable(ctx, instance, **arguments)} for each restart of an action
+    :param methods: {method name: callable(ctx, instance, **arguments)} of the methods that resume actions
     """
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]],

@@ -71,7 +71,7 @@ class Undo:
         return self._kept
 
     def unwind(self) -> bool:
-        """Undo all; return whether all of it could be undone."""
+        """Call all undo functions; return False if one failed or ``keep`` was called."""
         undone = not self._kept
         while self._undo:
             function = self._undo.pop()
@@ -133,7 +133,7 @@ class Task(Undo):
         self._holds = (task_state,)
 
     def gauge(self) -> 'Gauge':
-        """Return the progress of the current task."""
+        """Return a Gauge that reports the progress of the task."""
         return Gauge(self)
 
     def show(self, percent: int) -> None:

@@ -1,4 +1,4 @@
-"""Volumes and shares on this host: builds and moves of servers, later attachments and changes."""
+"""Volumes and shares on this host: for builds and moves of servers, and for later attachments."""
 import collections.abc
 import contextlib
 import functools

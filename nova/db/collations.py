@@ -46,7 +46,7 @@ def unify(conn: sa.Connection, tables: Collection[str]) -> None:
 
 @contextlib.contextmanager
 def stated(conn: sa.Connection, tables: Collection[str]) -> Iterator[None]:
-    """Give tables that are created in the block the collation of the others, because migrations name no collation."""
+    """Create tables in the block with the collation of the existing tables, because migrations name no collation."""
     collation = common(found(conn, tables).values())
 
     def state(table: sa.Table, connection: sa.Connection, **_options: object) -> None:

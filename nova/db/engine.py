@@ -156,8 +156,8 @@ class Database:
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
-        """Provide a connection for SELECTs without locks. On SQLite they see the same snapshot, on a server
-        each SELECT has a separate snapshot.
+        """Provide a connection for SELECTs without locks. On SQLite all SELECTs see one snapshot, on a server each
+        SELECT sees a newer one.
         """
         with self._connection('BEGIN', self._reading) as conn:
             yield conn

@@ -1,7 +1,7 @@
 """Live migration on the source host and on the destination host.
 
-The conductor coordinates both: it writes the database rows, and calls the destination for
-preparation, completion and rollback.
+The conductor coordinates both: it writes the database rows, and calls the destination for preparation, completion and
+rollback.
 """
 import functools
 import logging
@@ -34,7 +34,7 @@ REPORT_S = 1             # seconds between two progress reports; each one is a w
 
 
 class DestinationReport(typing.TypedDict):
-    """Report of a destination. ``connector``: connector for volume services, None if it cannot attach volumes."""
+    """Report of a destination. ``connector``: connector for volume services, None without volume support."""
 
     facts: virt.MigrationFacts
     connector: JsonObject | None

@@ -1,8 +1,8 @@
 """Cold moves on the hosts: resize and migrate, with confirmation and revert.
 
 Each step is one message of a conductor. The step ends with a call to a conductor, which decides the next one
-(conductor/moves/cold.py). After a crash or a lost message the conductor repeats the
-request. A repeated request has no effect if the step is already complete.
+(conductor/moves/cold.py). After a crash or a lost message the conductor repeats the request. A repeated request has
+no effect if the step is already complete.
 """
 import contextlib
 import logging
@@ -193,7 +193,7 @@ class Resize:
         return networks
 
     def recover(self) -> None:
-        """At start-up: continue the moves of this host, and restore guests that were put aside without a move."""
+        """At start-up: continue the moves of this host, and restore stopped guests that belong to no move."""
         host = self._host
         ctx = context.admin_context()
         resize = host.driver.get_feature(virt.Resize)

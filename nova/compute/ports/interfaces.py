@@ -58,7 +58,7 @@ class Interfaces:
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, port_id: str,
                    plugged: list[Vif]) -> None:
-        """Unplug the port and release it. If the guest does not release the device, the server keeps both."""
+        """Unplug the port and release it. If the guest keeps a PCI device, the server keeps device and port."""
         try:
             for vif in plugged:
                 self._host.driver_with(virt.Interfaces).detach_interface(ctx, server, vif)

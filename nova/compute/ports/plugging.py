@@ -24,7 +24,7 @@ class Event(typing.TypedDict):
 
 
 class Waiter:
-    """Waits until the ports of one server are plugged. Events count from its creation, because they may arrive early.
+    """Waits until the ports of one server are plugged. Events since its creation count, because they may arrive early.
 
     Only network-vif-plugged events count: the status ``completed`` ends the wait for a port, ``failed`` fails it.
     Unplug events are ignored, because they also arrive for ports that were never plugged.

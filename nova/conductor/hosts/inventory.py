@@ -1,4 +1,4 @@
-"""Inventory reports of hosts and their guests, and reads of their servers."""
+"""Inventory reports of hosts, and queries for the servers of a host."""
 import collections.abc
 import functools
 import typing

@@ -1,11 +1,11 @@
 """Cold moves: resize and migrate, from the request to the confirmation.
 
 The move's row and the server's task state hold the progress. ``continue_move`` sends the next step for every caller:
-the API, a restarted host or the reconciler. Computes run the steps (compute/moves/resize.py). At the end of a step, the
-compute calls a method here, which commits one transaction and sends the next step.
+the API, a restarted host or the reconciler. Compute services run the steps (compute/moves/resize.py). At the end of a
+step, the compute service calls a method here, which commits one transaction and sends the next step.
 
     resize_prep        pre-migrating    the destination is chosen and checks the guest   prep_resize
-    resize_migrating   migrating        the source stops the guest and puts it aside     resize_instance
+    resize_migrating   migrating        the source stops the guest, keeps its files      resize_instance
     resize_migrated    post-migrating   the server's row names the destination
     resize_finish                       the destination creates the guest                finish_resize
     None (RESIZED)     finished
@@ -339,7 +339,7 @@ class ColdMoves:
     # ---- failures ----
 
     def move_failed(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: faults.Fault) -> None:
-        """Roll back a move after a failed step. The host has already undone the step."""
+        """Roll back a move after a failed step, which its host has undone or never finished."""
         migration = self._move(migration_id)
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [migration['instance_uuid']]).get(migration['instance_uuid'])

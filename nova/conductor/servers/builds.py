@@ -201,7 +201,7 @@ class Builds:
     def _release_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: faults.Fault,
                     tasks: collections.abc.Collection[str | None] = BUILDING_TASKS,
                     down_time: int | None = None) -> bool:
-        """Release the claim of a failed build and reset the server to wait for another host; or return False.
+        """Release the claim of a failed build and reset the server to wait for another host; return whether it did.
 
         :param tasks: allowed task states
         :param down_time: required downtime of the host in seconds; None: the host itself sent the request

@@ -224,7 +224,7 @@ def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> 
 def _record_end_of_guest(change: Change, row: InstancesRow) -> None:
     """Record the end of the guest if a host runs the deletion, otherwise the start of the deletion.
 
-    Without a host, the start is not recorded before.
+    If no host runs the deletion, its start has not been recorded yet.
     """
     if change.on_host():
         change.record('shutdown', END, row, row['host'])

@@ -1,7 +1,7 @@
 """Keys of encrypted disks: one key for each server, from its first disk until the server is deleted.
 
 A key is a random passphrase. The database stores it encrypted (AES-256-GCM, bound to the server's id) with a key of the
-deployment from a file on the conductors. A copy of the database alone cannot open a disk. Alternatively a Key
+deployment from a file on the conductors. A copy of the database is not sufficient to open a disk. Alternatively a Key
 Manager service stores the key, and the database stores its id. Hosts request the keys of their servers when they need
 them, and keep them in memory only.
 """

@@ -1,4 +1,4 @@
-"""Image grants: the images of a server that a compute task may use, with the rights of the request's user.
+"""Image grants: the conductor decides which images of a server a compute task may read and write.
 
 Each start of a task makes a new grant, so a task that is repeated hours later or on another host has a valid one.
 """

@@ -58,5 +58,5 @@ class Shares:
 
 
 def _address(conn: engine.Connection, host: str) -> str | None:
-    """Return the address from which a host mounts shares, or None if it has reported none."""
+    """Return the address from which a host mounts shares, or None if it has reported no address."""
     return next((node['host_ip'] for node in compute_nodes.by_host(conn, host) if node['host_ip']), None)

@@ -27,7 +27,7 @@ class Synchronization:
     def follow_zones(self) -> dict[str, str]:
         """Correct the zones of hosts that differ from the aggregates; return {host: zone} of the changed hosts.
 
-        A difference is left when the API died between its two writes, or when the default zone was renamed.
+        A difference remains if the API died between its two writes, or if the default zone was renamed.
         """
         with self._api_db.reader() as conn:
             wanted, listed = aggregates.zones(conn), aggregates.described(conn)
@@ -65,7 +65,7 @@ class Synchronization:
         return lost
 
     def resend_image_caching(self) -> int:
-        """Repeat requests to hosts that did not answer, and drop those older than the deadline.
+        """Repeat image caching requests to hosts that did not answer; drop requests older than the deadline.
 
         :returns: the number of images that were requested again
         """

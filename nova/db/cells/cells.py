@@ -327,7 +327,7 @@ class Cells:
     def _registered(self) -> CellsRow:
         """Return the row of the home cell, created if necessary.
 
-        If this process's database account may only read, like nova-network's on a host, another daemon must create the
+        If the database account of this process may only read (nova-network on a host), another daemon must create the
         row within REGISTERED_S.
         """
         try:

@@ -2,7 +2,7 @@
 
 Rows are those of db/moves/migrations.py. The ``arguments`` of a live migration's row:
     host, block_migration, disk_over_commit, force    the request
-    facts, connector       facts of the hosts, the destination's volume connector
+    facts, connector       facts that the hosts report, the destination's volume connector
     volumes                {block device uuid: {'attachment_id', 'connection_info'}} created for the destination
     abort, complete        True: it was requested
 The ``arguments`` of an evacuation's row: host, force, on_shared_storage, leave_stopped, interrupted (destination of an

@@ -110,7 +110,7 @@ def forget(conn: sa.Connection, host: str) -> None:
 
 
 def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
-    """Remove the rows of returned and failed servers; ``add_servers`` adds rows for servers on the host again."""
+    """Prepare a new drain: servers that are still away count as moved, and rows of the others are removed."""
     mine, now = servers.c.maintenance_id == maintenance_id, utils.utcnow()
     conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
         (WAITING, FAILED))).values(direction=AWAY, state=MOVED, reason=None, updated_at=now))
