@@ -10,6 +10,7 @@ import base64
 from collections.abc import Callable
 import datetime
 import functools
+import logging
 import os
 import re
 from typing import Any
@@ -27,6 +28,8 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from nova import exception
 from nova.context import RequestContext
 from nova.objects.image import Image
+
+LOG = logging.getLogger(__name__)
 
 Fetch = Callable[[Any, str], bytes]
 SIGNATURE = 'img_signature'
@@ -130,8 +133,17 @@ class _Refused(Exception):
 def _check_trusted(find: Callable[[str], x509.Certificate], certificate: x509.Certificate, ident: str,
                    trusted: list[str]) -> None:
     """Check that a certificate of ``trusted`` is the signer's certificate or has issued the signer's certificate."""
-    if ident not in trusted and not any(_issued(find(each), certificate) for each in trusted):
+    if ident not in trusted and not any(_trusts(find, each, certificate) for each in trusted):
         raise _Refused(f'no trusted certificate has signed its certificate {ident}')
+
+
+def _trusts(find: Callable[[str], x509.Certificate], ident: str, certificate: x509.Certificate) -> bool:
+    """Return whether a trusted certificate has issued a certificate. An unusable one is skipped, as in Nova."""
+    try:
+        return _issued(find(ident), certificate)
+    except _Refused as error:
+        LOG.warning('Skipping the trusted certificate %s: %s', ident, error)
+        return False
 
 
 def _loaded(content: bytes) -> x509.Certificate:

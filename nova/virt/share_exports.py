@@ -58,14 +58,14 @@ def mount(location: str, directory: str) -> list[str]:
     return ['mount', '-t', 'nfs', '-o', OPTIONS + ',retry=0', '--', location, directory]
 
 
-def serve(location: str, user: str, key_file: str, directory: str) -> list[str]:
+def serve(location: str, user: Json, key_file: str, directory: str) -> list[str]:
     """Return the command that mounts a CephFS share and serves it in the foreground.
 
     The command ignores the host's Ceph configuration and logs to its output. The key is in a file, not in arguments.
     :raises ValueError: see check()
     """
     monitors, path = _parts(CEPHFS, location)
-    if not _USER.match(user):
+    if not isinstance(user, str) or not _USER.match(user):
         raise ValueError('The CephFS share has no Ceph user.')
     return [CEPH_FUSE, '-f', '--no-mon-config', '--conf', '/dev/null', '--log-file', '', '--admin-socket', '',
             '-m', monitors, '--id', user, '--keyfile', key_file, '-r', path, '-o', OPTIONS, directory]

@@ -79,7 +79,8 @@ def test_without_a_signature_nothing_is_verified(verify):
     verify({'id': 'x', 'properties': {}})
 
 
-@pytest.mark.parametrize('trusted', [['ec'], ['authority'], ['stranger', 'authority']])
+@pytest.mark.parametrize('trusted', [['ec'], ['authority'], ['stranger', 'authority'],
+                                     ['missing', 'old', '../ec', 'authority']])
 def test_signature_of_a_trusted_certificate_is_accepted(keys, verify, trusted):
     verify(image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=trusted))
 
@@ -97,6 +98,8 @@ FORGED = {
     'expired': (lambda keys: image(keys.ec, 'old', 'ECC_SECP384R1'), 'not valid at this time'),
     'half signed': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', img_signature=''), 'it lacks img_signature'),
     'not trusted': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=['stranger']), 'no trusted certificate'),
+    'trusted by nobody known': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=['missing', 'old']),
+                                'no trusted certificate'),
     'issued by no authority': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=['no-authority']),
                                'no trusted certificate'),
     'unsigned, and trust is asked for': (lambda keys: {'id': 'x', 'properties': {}, 'trusted_certs': ['ec']},

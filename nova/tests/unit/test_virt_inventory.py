@@ -41,8 +41,12 @@ def test_percents_are_those_since_the_last_look():
     assert values(found)['cpu.user.percent'] == 90.0 and values(found)['cpu.iowait.percent'] == 10.0
     assert values(found)['cpu.percent'] == 90.0 and values(found)['cpu.frequency'] == 1800
     assert {each['timestamp'] for each in found} == {'t2'}
+    # the kernel may take back waits for I/O
+    third = {'user': 200, 'kernel': 60, 'idle': 930, 'iowait': 5, 'frequency': 1800}
+    found = values(monitor.metrics(third, 't3'))
+    assert (found['cpu.percent'], found['cpu.idle.percent'], found['cpu.iowait.percent']) == (20.0, 80.0, 0.0)
     # a host that was started again counts from its start
-    assert values(monitor.metrics(first, 't3'))['cpu.percent'] == 15.0
+    assert values(monitor.metrics(first, 't4'))['cpu.percent'] == 15.0
 
 
 def test_unchanged_metrics_keep_their_timestamp():

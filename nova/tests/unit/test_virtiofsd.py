@@ -1,20 +1,24 @@
 """nova-virtiofsd, as far as it goes without root: which directory it serves, and what it mounts there."""
+import contextlib
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import types
 import uuid
 from xml.etree import ElementTree as etree
 
 import pytest
 
+from nova import states
 from nova.tests.support import waiting
 from nova.tests.support import libvirt_xml as guests
 from nova.virt import share_exports
 from nova.virt import virtiofsd
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.features import shares
 
 SHARE, KEY = str(uuid.uuid4()), 'QUJD' * 10
 
@@ -166,3 +170,29 @@ def test_the_domain_has_the_share_and_memory_that_virtiofsd_reads():
     assert root.find('./memoryBacking/source').get('type') == 'memfd'
     assert root.find('./memoryBacking/access').get('mode') == 'shared'
     assert xml.Guest.from_dict(guest.to_record()).shares == guest.shares
+
+
+@pytest.mark.parametrize('user', [None, 7, ''])
+def test_a_share_of_cephfs_without_its_user_is_refused_with_the_reason(directory, monkeypatch, capsys, user):
+    (directory.parent / (directory.name + '.json')).write_text(json.dumps(
+        {'protocol': 'CEPHFS', 'export_location': '192.0.2.1:6789:/x', 'user': user}))
+    monkeypatch.setattr(virtiofsd, 'server', lambda: '/bin/true')
+    monkeypatch.setattr(virtiofsd, '_leave_mounts', lambda: None)
+    assert virtiofsd.main(['--shared-dir', str(directory)]) == 1
+    assert capsys.readouterr().err == 'nova-virtiofsd: The CephFS share has no Ceph user.\n'
+
+
+@pytest.mark.parametrize('crashed', [False, True])
+def test_directory_of_an_attached_share_can_be_passed_by_virtiofsd(tmp_path, monkeypatch, crashed):
+    """A crash between the creation of the directory and the change of its mode left it closed."""
+    path = tmp_path / f'share-{SHARE}'
+    if crashed:
+        path.mkdir(mode=0o700)
+    guests = types.SimpleNamespace(
+        storage=types.SimpleNamespace(path=lambda uuid, name: str(tmp_path / name), save=lambda guest: None),
+        hypervisor=types.SimpleNamespace(power_state=lambda uuid: states.SHUTDOWN),
+        operation=lambda uuid: contextlib.nullcontext(), record=lambda uuid: types.SimpleNamespace(shares=[]))
+    monkeypatch.setattr(virtiofsd, 'server', lambda: '/bin/true')
+    shares.Shares(guests, '/bin/true').attach_share(None, types.SimpleNamespace(uuid='u'), {
+        'share_id': SHARE, 'protocol': 'NFS', 'export_location': 'host:/a', 'tag': 't', 'access': None})
+    assert path.stat().st_mode & 0o777 == shares.DIRECTORY_MODE

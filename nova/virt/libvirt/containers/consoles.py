@@ -6,7 +6,6 @@ is full after a few kilobytes, and the container blocks. So this service polls a
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable
 
 import libvirt
@@ -31,14 +30,13 @@ class Consoles:
 
     def __init__(self, hypervisor: hosts.Host, path: Callable[[str], str]) -> None:
         self._hypervisor, self._path = hypervisor, path
-        self._streams: dict[str, libvirt.virStream] = {}
         self._wanted: set[str] = set()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        self._stopped.clear()
-        concurrency.spawn('container-consoles', self._go_round)
+        self._stopped = threading.Event()        # one for each thread: the former one may not have ended yet
+        concurrency.spawn('container-consoles', self._go_round, self._stopped)
 
     def stop(self) -> None:
         self._stopped.set()
@@ -52,15 +50,17 @@ class Consoles:
         with self._lock:
             self._wanted.discard(uuid)
 
-    def _go_round(self) -> None:
-        while not self._stopped.is_set():
+    def _go_round(self, stopped: threading.Event) -> None:
+        streams: dict[str, libvirt.virStream] = {}
+        while not stopped.wait(POLL_INTERVAL_S):
             with self._lock:
                 wanted = set(self._wanted)
-            if wanted or self._streams:
+            if wanted or streams:
                 with contextlib.suppress(exception.VirtError, OSError):
-                    for uuid, data in self._hypervisor.run('read consoles', _read, self._streams, wanted).items():
+                    for uuid, data in self._hypervisor.run('read consoles', _read, streams, wanted).items():
                         self._write(uuid, data)
-            time.sleep(POLL_INTERVAL_S)
+        for stream in streams.values():
+            _close(stream)
 
     def _write(self, uuid: str, data: bytes) -> None:
         path = self._path(uuid)
