@@ -199,7 +199,7 @@ class Store:
                         return Listing(rows, prefixes, last)
                     if cut >= 0:
                         common = row.key[:cut + len(delimiter)]
-                        at = last = common + db.LAST
+                        at, last = common + db.LAST, common + db.LAST[0]         # ``last`` is a client's marker
                         if last > after:
                             prefixes.append(common)
                         some = 1

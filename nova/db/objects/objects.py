@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.objects import tables as t
 
-LAST = chr(0x10ffff)                     # upper bound of keys with a prefix: prefix + LAST
+# Upper bound of keys with a prefix: prefix + LAST. Keys have at most 1024 bytes (objectstore.store.MAX_KEY).
+LAST = chr(0x10ffff) * 256
 _LISTED = [t.objects.c[name] for name in ('key', 'size', 'etag', 'modified_at')]
 
 

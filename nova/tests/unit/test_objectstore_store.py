@@ -64,6 +64,18 @@ def test_all_pages_together_are_all_that_is_there(store, most):
     assert walk(store, '/', most, 'c/') == (['c/1'], ['c/d/'])
 
 
+@pytest.mark.parametrize('most', (1, 2, 3, 100))
+def test_keys_with_the_last_character_are_listed_once(store, most):
+    last = chr(0x10ffff)
+    names = ['a', f'b/{last}', f'b/{last}1', f'b/{last}{last}', f'c{last}', f'c{last}x', last, f'{last}1', 256 * last]
+    fill(store, *names)
+    names.sort()
+    assert walk(store, '', most) == (names, [])
+    assert walk(store, '', most, 'b/') == ([f'b/{last}', f'b/{last}1', f'b/{last}{last}'], [])
+    assert walk(store, '', most, f'c{last}') == ([f'c{last}', f'c{last}x'], [])
+    assert walk(store, '/', most) == ([each for each in names if '/' not in each], ['b/'])
+
+
 def slowly(arrived, go_on):
     yield b'a'
     arrived.set()
