@@ -17,6 +17,7 @@ from nova.json_types import Encodable
 from nova.json_types import JsonDocument
 from nova.web import faults
 from nova.web import json_types
+from nova.web import static
 from nova.web import versions
 from nova.web.request import BaseRequest
 from nova.web.request import Response
@@ -417,9 +418,8 @@ def response(req: BaseRequest, body: bytes, tag: str, *vary: str) -> Response:
     """
     headers = [('ETag', tag), ('Cache-Control', f'public, max-age={MAX_AGE_S}'),
                ('Vary', ', '.join(('Accept-Encoding', *vary)))]
-    known = {each.strip() for each in req.header('If-None-Match').split(',')}
-    if known & {tag, '*'}:
+    if static.matches(req.header('If-None-Match'), tag):
         return Response(b'', 304, headers)
-    if 'gzip' in req.header('Accept-Encoding'):
+    if static.takes_gzip(req.header('Accept-Encoding')):
         return Response(body, headers=[*headers, ('Content-Encoding', 'gzip')])
     return Response(gzip.decompress(body), headers=headers)

@@ -63,7 +63,7 @@ def answer(environ: WSGIEnvironment, start_response: StartResponse, file: File, 
     :param headers: headers of every response
     """
     headers = [*headers, ('Cache-Control', cache), ('ETag', file.tag), ('Vary', 'Accept-Encoding')]
-    if _matches(environ.get('HTTP_IF_NONE_MATCH', ''), file.tag):
+    if matches(environ.get('HTTP_IF_NONE_MATCH', ''), file.tag):
         start_response('304 Not Modified', headers)
         return []
     body = file.body
@@ -83,6 +83,7 @@ def takes_gzip(accept: str) -> bool:
     return False
 
 
-def _matches(header: str, tag: str) -> bool:
+def matches(header: str, tag: str) -> bool:
+    """Return True if an If-None-Match header (RFC 9110, 13.1.2) has a weak entity tag."""
     wanted = [item.strip() for item in header[:4000].split(',')]
     return '*' in wanted or tag in wanted or tag.removeprefix('W/') in wanted

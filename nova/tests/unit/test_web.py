@@ -1,5 +1,7 @@
 """nova.web by itself: paths to rows, the walk of a request, versions, JSON types of fields."""
+import gzip
 import io
+import types
 
 import pytest
 
@@ -7,6 +9,7 @@ from nova import exception
 from nova.web import application
 from nova.web import faults
 from nova.web import mapper as mappers
+from nova.web import openapi
 from nova.web import pipeline
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -104,3 +107,17 @@ def test_types_of_fields_are_described_by_version():
     assert table.described(1) == {'id': 'string required'}
     assert table.described(3) == {'id': 'string required', 'links': 'array', 'links[]': 'object'}
     assert table.described(5).keys() == {'id', 'links', 'links[]', 'links[].rel'}
+
+
+@pytest.mark.parametrize('headers, code, encoded', [
+    ({}, None, False), ({'Accept-Encoding': 'gzip'}, None, True), ({'Accept-Encoding': 'br, GZIP;q=0.5'}, None, True),
+    ({'Accept-Encoding': 'gzip;q=0'}, None, False), ({'Accept-Encoding': 'gzipped'}, None, False),
+    ({'If-None-Match': 'W/"{}"'}, 304, False), ({'If-None-Match': '"other", "{}"'}, 304, False),
+    ({'If-None-Match': '*'}, 304, False), ({'If-None-Match': 'W/"other"'}, None, False)])
+def test_openapi_document_follows_the_headers_of_the_request(headers, code, encoded):
+    body, tag = openapi.encoded({'openapi': '3.1.0'})
+    name = tag.removeprefix('W/').strip('"')
+    sent = {key: value.replace('{}', name) for key, value in headers.items()}
+    answer = openapi.response(types.SimpleNamespace(header=lambda key: sent.get(key, '')), body, tag)
+    assert (answer.status, ('Content-Encoding', 'gzip') in answer.headers) == (code, encoded)
+    assert answer.body == (b'' if code == 304 else body if encoded else gzip.decompress(body))
