@@ -56,7 +56,7 @@ class Rule:
 def paths(conf: cfg.ConfigOpts | None, service: Service = policies.COMPUTE) -> list[str]:
     """Return the paths of the policy files, in order.
 
-    :raises InvalidInput: the configured main file does not exist
+    :raises InvalidInput: the configured main file does not exist, or a directory cannot be read
     """
     if conf is None:
         return []
@@ -68,7 +68,11 @@ def paths(conf: cfg.ConfigOpts | None, service: Service = policies.COMPUTE) -> l
     for directory in conf.oslo_policy.policy_dirs if service is policies.COMPUTE else ():
         directory = conf.find_file(directory)
         if directory:
-            found += [os.path.join(directory, each) for each in sorted(os.listdir(directory))
+            try:
+                names = sorted(os.listdir(directory))
+            except OSError as error:
+                raise exception.InvalidInput(f'Cannot read the policy directory {directory}: {error}.') from None
+            found += [os.path.join(directory, each) for each in names
                       if each.endswith(SUFFIXES) and not each.startswith('.')]
     return found
 
@@ -79,7 +83,7 @@ def signature(conf: cfg.ConfigOpts | None, service: Service = policies.COMPUTE) 
     for path in paths(conf, service):
         try:
             stat = os.stat(path)
-        except FileNotFoundError:
+        except OSError:                  # ``rules`` refuses an unreadable file
             continue
         found.append((path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return found

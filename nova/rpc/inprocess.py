@@ -189,8 +189,7 @@ class Driver(messaging_hooks.BaseDriver):
         deadline = time.monotonic() + timeout if wait_for_reply and timeout is not None else None
         incoming = Incoming(orjson.dumps([ctxt, message]), reply, deadline)
         if target.fanout:
-            for queue in self._broker.fanout(exchange, target.topic):
-                queue.put(incoming.copy())
+            self._put_all(self._broker.fanout(exchange, target.topic), incoming)
         else:
             self._broker.queue(exchange, target.topic, target.server).put(incoming)
         if reply is None:
@@ -201,6 +200,21 @@ class Driver(messaging_hooks.BaseDriver):
             raise messaging_hooks.deserialize_exception(reply.failure, self._exceptions)
         result: Json = orjson.loads(reply.result)
         return result
+
+    @staticmethod
+    def _put_all(queues: list[_Queue], incoming: Incoming) -> None:
+        """Give each queue a copy of the message.
+
+        :raises MessageDeliveryFailure: a queue was full; the others have the message
+        """
+        full = None
+        for queue in queues:
+            try:
+                queue.put(incoming.copy())
+            except oslo_messaging.MessageDeliveryFailure as error:
+                full = error
+        if full is not None:
+            raise full
 
     def send_notification(self, target: oslo_messaging.Target, ctxt: JsonObject, message: JsonObject, version: float,
                           retry: int | None = None) -> None:

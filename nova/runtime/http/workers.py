@@ -271,8 +271,8 @@ class _Worker:
             LOG.info('Worker %s of %s is process %s', self.number, self._binary, process.pid)
             self._sign = time.monotonic()
             self._listen(ours, process)
+        code = self._ended_code = process.wait()     # without the lock: it may live on, and ``ended`` kills it
         with self._lock:
-            code = self._ended_code = process.wait()
             self._process = None
         if not self._stopping.is_set():
             LOG.error('Worker %s of %s ended with %s', self.number, self._binary,

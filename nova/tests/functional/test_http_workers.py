@@ -224,6 +224,28 @@ def test_a_worker_that_hangs_is_killed(tmp_path):
         assert pool.stop(20)
 
 
+HANGS = """
+import json, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.close(json.loads(os.environ['NOVA_WORKER'])['first'])
+open(sys.argv[1], 'w').close()
+time.sleep(60)
+"""
+
+
+def test_a_worker_that_closes_its_socket_and_lives_on_is_killed_at_the_end(tmp_path):
+    closed = tmp_path / 'closed'
+    worker = workers._Worker('nova-api', 1, [sys.executable, '-c', HANGS, str(closed)], 60,
+                             server.listening_socket('127.0.0.1', 0))
+    worker.start()
+    waiting.wait_for(closed.exists, 20, 'the end of its socket')
+    time.sleep(0.2)                          # the thread of the worker waits for the end of the process
+    process, begun = worker._process, time.monotonic()
+    worker.terminate()
+    assert not worker.ended(time.monotonic() + 0.5)
+    assert time.monotonic() - begun < 20 and process.returncode == -signal.SIGKILL
+
+
 def test_reason_of_a_failed_worker_start_is_logged(tmp_path):
     daemon = Daemon(tmp_path)
     (tmp_path / 'broken').touch()

@@ -293,3 +293,15 @@ def test_answers_are_remembered_for_one_value_of_each_attribute_of_the_caller(de
         setattr(caller, attribute, value)
         found.append(rules.allows(caller, LIST, {}))
     assert found == [True, False, True, False]
+
+
+def test_unreadable_policy_directory_is_refused(tmp_path):
+    (tmp_path / 'policy.d').write_text('')           # root may read any directory, but no file is one
+    with pytest.raises(exception.InvalidInput, match=f'Cannot read the policy directory {tmp_path}/policy.d: .*Not a'):
+        policy.Policy(nova_conf.new(files=[], oslo_policy__policy_dirs=[str(tmp_path / 'policy.d')]))
+
+
+def test_unreadable_policy_file_is_refused(deployment):
+    (deployment.path / 'policy.d' / '10.yaml').symlink_to('10.yaml')
+    with pytest.raises(exception.InvalidInput, match='Cannot read the policy file .*10.yaml'):
+        deployment.rules()

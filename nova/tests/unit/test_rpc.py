@@ -359,3 +359,19 @@ def test_user_data_is_never_read_as_a_serializer_tag(written):
         found = serializer.from_primitive(serializer.to_primitive(sent, manifest))
         assert found['plain'] == written and found['at'] == NOW and found['b'] == b'x'
         assert found['instance'].metadata == written and found['instance'].vm_state == 'active'
+
+
+def test_full_queue_of_a_stopped_server_does_not_keep_a_fanout_from_others(monkeypatch):
+    monkeypatch.setattr(inprocess, 'QUEUE_LIMIT', 1)
+    conf = nova_conf.new(files=[])
+    driver = inprocess.Driver(conf, oslo_messaging.TransportURL.parse(conf, 'nova-inprocess:///full'), 'nova')
+    received = []
+    driver.listen(oslo_messaging.Target(topic='t', server='stopped'), 1, None)
+    target = oslo_messaging.Target(topic='t', fanout=True)
+    driver._broker.queue('nova', 't', 'stopped')
+    driver.send(target, {}, {'method': 'first'})
+    driver.listen(oslo_messaging.Target(topic='t', server='serves'), 1, None).start(
+        lambda incoming: received.extend(each.message['method'] for each in incoming))
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure):
+        driver.send(target, {}, {'method': 'second'})
+    assert received == ['second']
