@@ -103,3 +103,28 @@ def test_console_ports_of_the_fake_driver_are_outside_of_used_ranges():
     ports = sorted(guest_operations.CONSOLE_PORTS.values())
     assert all(one + guest_operations.PORTS <= following
                for one, following in zip(ports, [*ports[1:], servers.PORTS.start], strict=True))
+
+
+def test_failures_of_volume_copies_are_those_of_their_operation(tmp_path):
+    made = make(tmp_path)
+    copies, instance = made.features[driver.VolumeCopies], spawn(made)
+    made.machine.failures['create_volume_snapshot'] = exception.VirtError(operation='x', reason='y')
+    copies.copy_volume(None, instance, 'v', {'new_file': 'f'})
+    assert made.machine.guests[instance.uuid]['copies'] == [['v', 'f', False]]
+    made.machine.failures['copy_volume'] = exception.VirtError(operation='x', reason='y')
+    with pytest.raises(exception.VirtError):
+        copies.copy_volume(None, instance, 'v', {'new_file': 'g'})
+
+
+def test_power_of_a_host_reports_only_guests_whose_state_has_changed(tmp_path):
+    made, events = make(tmp_path), []
+    runs, off = spawn(made), spawn(made)
+    made.machine.set_state(off, states.SHUTDOWN)
+    made.watch(lambda uuid, state: events.append((uuid, state)))
+    control = made.features[driver.HostControl]
+    control.host_power_action('shutdown')
+    assert events == [(runs.uuid, states.SHUTDOWN)]
+    control.host_power_action('startup')
+    assert events[1:] == [(runs.uuid, states.RUNNING)]
+    control.host_power_action('reboot')
+    assert len(events) == 2

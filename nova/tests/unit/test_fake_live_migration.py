@@ -128,3 +128,13 @@ def test_clouds_of_one_process_do_not_reach_each_other(rig, tmp_path):
     other.destination.pre_live_migration(None, rig.instance, [], [], facts)
     with pytest.raises(exception.VirtError):
         rig.migrate(facts)
+
+
+@pytest.mark.parametrize('topology', ['{"cells": []}', None])
+def test_guest_has_the_topology_of_its_destination_also_after_post_copy(rig, topology):
+    facts = {**rig.source.check_source(rig.instance, {}), 'numa_topology': topology}
+    rig.destination.pre_live_migration(None, rig.instance, [{'id': 'port'}], [], facts)
+    rig.here.machine.guests[rig.instance.uuid].update({'ahead': 'host2', 'numa_topology': 'of host1'})
+    rig.source.await_live_migration(rig.instance, rig.reports.append)
+    guest = rig.there.machine.guests[rig.instance.uuid]
+    assert rig.where() == ['host2'] and (guest['numa_topology'], guest['networks']) == (topology, ['port'])

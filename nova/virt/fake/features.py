@@ -143,6 +143,7 @@ class HostControl(machine.Feature):
 
     def host_power_action(self, action: str) -> str:
         with self.machine.lock:
+            before = self.machine.power_states()
             if action in ('reboot', 'shutdown'):
                 for guest in self.machine.guests.values():
                     if guest['power_state'] == states.RUNNING:
@@ -154,7 +155,8 @@ class HostControl(machine.Feature):
             self.machine.save()
             found = self.machine.power_states()
         for uuid, power_state in found.items():
-            self.machine.on_event(uuid, power_state)
+            if power_state != before[uuid]:
+                self.machine.on_event(uuid, power_state)
         return _WORDS[action]
 
     def set_host_maintenance(self, enabled: bool) -> None:

@@ -60,7 +60,8 @@ class LiveMigration:
     def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Vif],
                            block_devices: list[BlockDevice], facts: driver.MigrationFacts) -> driver.MigrationFacts:
         with self.machine.operation('pre_live_migration'), self.machine.lock:
-            self.machine.expected[instance.uuid] = [vif['id'] for vif in network_info]
+            self.machine.expected[instance.uuid] = {
+                'networks': [vif['id'] for vif in network_info], 'numa_topology': facts.get('numa_topology')}
             return facts
 
     def live_migrate(self, context: RequestContext, instance: Instance, destination: driver.Destination,
@@ -74,11 +75,11 @@ class LiveMigration:
                     raise exception.MigrationAborted(instance_id=instance.uuid)
             progress(job.progress())
             self.machine.fail('live_migrate')
-            self._send(instance.uuid, (self._wire[0], destination['host'] or ''), facts.get('numa_topology'))
+            self._send(instance.uuid, (self._wire[0], destination['host'] or ''))
         finally:
             self.jobs.pop(instance.uuid, None)
 
-    def _send(self, uuid: str, wire: tuple[str | int, str], topology: str | None) -> None:
+    def _send(self, uuid: str, wire: tuple[str | int, str]) -> None:
         """Move the guest in one step, so that exactly one host has it at any time."""
         other = _REACHABLE.get(wire)
         if other is None or _REACHABLE.get(self._wire) is not self:
@@ -88,8 +89,7 @@ class LiveMigration:
             if uuid not in other.machine.expected:
                 raise exception.VirtError(operation='migrate the guest', reason='the host does not expect it')
             guest = self.machine.guests.pop(uuid)
-            other.machine.guests[uuid] = {**guest, 'networks': other.machine.expected.pop(uuid),
-                                          'numa_topology': topology}
+            other.machine.guests[uuid] = {**guest, **other.machine.expected.pop(uuid)}
             self.machine.save()
             other.machine.save()
 
@@ -101,7 +101,7 @@ class LiveMigration:
         while ahead:
             progress(job.progress())
             try:
-                self._send(instance.uuid, (self._wire[0], ahead), None)
+                self._send(instance.uuid, (self._wire[0], ahead))
                 return
             except exception.VirtError:
                 time.sleep(STEP_S)

@@ -66,7 +66,7 @@ class Machine:
     incoming   uuids of guests with an incomplete cold migration to this host
     foreign_guests  {uuid: power state} of guests of another program
     tpms       {uuid: content of the TPM} of guests during a rebuild
-    expected   {uuid: [port id]} of guests for which this host is the destination of a live migration
+    expected   {uuid: ports and topology here} of guests for which this host is the destination of a live migration
     on_event       called with (uuid, power state) when a guest changes state without a request
     shares_disks   whether the host shares the disks of its guests with the other hosts
     maintenance    whether the host refuses new guests
@@ -83,7 +83,7 @@ class Machine:
         self.kept: dict[str, Guest] = {}
         self.incoming: set[str] = set()
         self.foreign_guests: dict[str, int] = {}
-        self.expected: dict[str, list[str]] = {}
+        self.expected: dict[str, Guest] = {}
         self.tpms: dict[str, str] = {}
         self._samples: dict[str, int] = {}           # {uuid or HOST: number of samples until now}
         self._run = str(time.monotonic_ns())

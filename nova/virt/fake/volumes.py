@@ -70,7 +70,7 @@ class VolumeSnapshots(Feature):
     def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
                     begun: Callable[[], None] | None = None) -> None:
         """Record the copy, but write no data, because volumes of simulated guests have no data."""
-        with self.machine.change('create_volume_snapshot'):
+        with self.machine.change('copy_volume'):
             guest = self.machine.guest(instance)
             guest.setdefault('copies', []).append([volume_id, create_info['new_file'], bool(guest.get('rests'))])
         if begun is not None:
