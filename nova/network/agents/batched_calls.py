@@ -18,14 +18,14 @@ class _Call(batching.Item, Generic[_Order, _Result]):
 
     def __init__(self, order: _Order) -> None:
         super().__init__()
-        self.order = order
+        self.order, self.finished = order, False
 
 
 class BatchedCalls(Generic[_Order, _Result]):
     """Runs a function with the orders (arguments) of all waiting callers. A caller waits only for a run in progress.
 
-    If the function raises a NovaException, each order is retried separately, so that other callers get results. All
-    callers of a run get other errors, such as a database outage.
+    If the function raises a NovaException, each order is retried separately, so that other callers get results. Another
+    error, such as a database outage, ends the run: all callers without a result get it.
 
     :param function: (orders) -> [result of each order]. It must be atomic, and may be called again
     :param name: order -> key; a run contains each key at most once
@@ -51,9 +51,10 @@ class BatchedCalls(Generic[_Order, _Result]):
         for run in self._runs(calls):
             try:
                 self._run(run)
-            except Exception as error:           # the error concerns this run only
+            except Exception as error:           # the error concerns the rest of this run only
                 for call in run:
-                    call.error = error
+                    if not call.finished:
+                        call.error = error
 
     def _runs(self, calls: list[_Call[_Order, _Result]]) -> list[list[_Call[_Order, _Result]]]:
         """Split calls into runs without duplicate keys."""
@@ -71,10 +72,10 @@ class BatchedCalls(Generic[_Order, _Result]):
             results = self._function([call.order for call in calls])
         except exception.NovaException as error:
             if len(calls) == 1:
-                calls[0].error = error
+                calls[0].error, calls[0].finished = error, True
                 return
             for call in calls:
                 self._run([call])
             return
         for call, result in zip(calls, results, strict=True):
-            call.result = result
+            call.result, call.finished = result, True

@@ -69,6 +69,20 @@ def test_an_error_of_the_database_is_of_all_and_the_next_run_goes_on():
     assert len(runs.seen) == 2 and runs.call('lane', 1) == 10
 
 
+def test_an_error_of_a_separate_retry_keeps_the_results_before_it():
+    class Outage(Runs):
+        def run(self, orders):
+            if orders == [3]:
+                self.seen.append(orders)
+                raise OSError('away')
+            return super().run(orders)
+    runs = Outage(wrong=[2])
+    found = dict(runs.together([1, 2, 3, 4]))
+    assert found[0] == 0 and found[1] == 10 and isinstance(found[2], exception.NoMoreFixedIps)
+    assert isinstance(found[3], OSError) and isinstance(found[4], OSError)
+    assert runs.seen == [[0], [1, 2, 3, 4], [1], [2], [3]]
+
+
 def test_two_messages_about_one_server_are_in_two_runs():
     runs = Runs()
     assert sorted(runs.together([1, 1, 2])) == [(0, 0), (1, 10), (1, 10), (2, 20)]
