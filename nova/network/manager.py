@@ -114,7 +114,13 @@ class NetworkManager:
     def _plumb_once(self) -> None:
         look = self._check_host.is_set()
         self._check_host.clear()
-        for kind in self.driver.refresh(self.load) if look else drivers.follow(self.driver, self.load):
+        try:
+            repaired = self.driver.refresh(self.load) if look else drivers.follow(self.driver, self.load)
+        except BaseException:
+            if look:
+                self._check_host.set()
+            raise
+        for kind in repaired:
             metrics.NETWORK_REPAIRS.labels(kind).inc()
         self._plumbed = self._loaded        # set last: the next report repeats a failed run
 
@@ -239,8 +245,7 @@ class NetworkManager:
     def unbind_ports(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
         """Unbind the ports of a server that left ``host`` and is on no host. The ports stay allocated."""
         self.api_db.run(ports.leave, instance_uuid, host)
-        if host == self.host:
-            self._refresh()
+        self._refresh_for(host)
 
     def refresh_ports(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Apply changed ports, groups or rules to this host, and notify agents.

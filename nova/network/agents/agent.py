@@ -124,6 +124,8 @@ class NetworkAgent:
             self._follow(whole, look)
         except BaseException:
             self._revision = []             # the next report repeats a failed run
+            if look:
+                self._check_host.set()
             raise
 
     def _follow(self, whole: bool, look: bool) -> None:

@@ -225,6 +225,24 @@ def test_a_driver_that_need_not_look_is_let_follow(fleet):
     assert len(followed) == 2 and len(fleet.driver.states) == begun + 1
 
 
+def test_the_retry_of_a_failed_check_checks_the_whole_host(fleet, monkeypatch):
+    followed = []
+    fleet.begin()
+    fleet.driver.follow = lambda load: followed.append(load()) or []
+    begun = len(fleet.driver.states)
+
+    def away(*args, **arguments):
+        raise exception.ServiceUnavailable(service='network')
+    with monkeypatch.context() as patch:
+        patch.setattr(fleet.agent._services, 'host_state', away, raising=False)
+        with pytest.raises(exception.ServiceUnavailable):
+            fleet.agent.sync()
+    fleet.agent.report()
+    assert len(fleet.driver.states) == begun + 1 and followed == []
+    fleet.agent.apply_host_state(context.admin_context())
+    assert len(fleet.driver.states) == begun + 1 and len(followed) == 1
+
+
 @pytest.mark.parametrize('known', [{}, {'revision': 7}, {'revision': [0, 0], 'members': [1]}, {'members': []}])
 def test_host_state_accepts_any_applied_state(fleet, known):
     fleet.rig.allocate()

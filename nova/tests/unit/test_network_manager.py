@@ -437,6 +437,44 @@ def _ports(rig, host):
         return [port.id for port in host_load.load(conn, host, network_info.devname).ports]
 
 
+def test_the_retry_of_a_failed_check_checks_the_whole_host(rig):
+    class Driver:
+        def __init__(self):
+            self.seen, self.error = [], exception.NetworkPlumbingError(reason='no room')
+
+        def refresh(self, load):
+            self.seen.append('refresh')
+            if self.error:
+                raise self.error
+            load()
+            return []
+
+        def follow(self, load):
+            self.seen.append('follow')
+            load()
+            return []
+    rig.manager.driver = driver = Driver()
+    with pytest.raises(exception.NetworkPlumbingError):
+        rig.manager.sync()
+    driver.error = None
+    rig.manager.report()
+    rig.allocate()
+    assert driver.seen == ['refresh', 'refresh', 'follow']
+
+
+def test_unbound_ports_are_reported_to_other_hosts(rig):
+    told = []
+
+    class Services:
+        def refresh_ports(self, ctx, port_ids):
+            told.append(port_ids)
+    instance = make_instance()
+    rig.allocate(instance, host='host2')
+    rig.manager._others, rig.manager.gateways.others = Services(), True
+    rig.manager.unbind_ports(rig.context, instance_uuid=instance.uuid, host='host2')
+    assert told == [[]]
+
+
 def test_subports_of_a_trunk_follow_their_parent(rig):
     """Through binding, migration, shelving and release; a subport's address belongs to the parent's server."""
     parent, subport = rig.add_port(rig.network_id), rig.add_port(rig.network_id)
