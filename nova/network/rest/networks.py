@@ -21,6 +21,7 @@ from nova.db.networks import guarantees as db_guarantees
 from nova.db.networks import networks as db
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db_routers
+from nova.db.projects import quotas as db_quotas
 from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network import managers
@@ -129,12 +130,15 @@ def _check_port_security(row: Mapping[str, Any], wanted: bool | None) -> None:
 
 
 def _check_default(conn: Connection, row: Mapping[str, Any], wanted: bool) -> None:
-    """Check that there is at most one default external network.
+    """Check that there is at most one default external network. Other requests for one wait for the transaction.
 
     :raises DefaultExternalNetworkExists:
     """
+    if not wanted:
+        return
+    db_quotas.lock(conn, 'default external network:')
     for other in db.page(conn, t.networks, t.networks.c.external & t.networks.c.is_default, [('id', 'asc')], None,
-                         None) if wanted else ():
+                         None):
         if other['id'] != row['id']:
             raise faults.DefaultExternalNetworkExists(net_id=other['id'])
 
@@ -175,7 +179,7 @@ def update_network(conn: Connection, deps: Deps, context: RequestContext, row: N
     if values.get('router:external') not in (None, row['external']):
         stored.update(_outside(conn, row, values['router:external']))
     if values.get('is_default') not in (None, row['is_default']):
-        if not {**row, **stored}['external']:
+        if not {**NETWORKS.locked(conn, row['id']), **stored}['external']:
             raise exception.InvalidInput(reason='is_default can be set only on external networks.')
         _check_default(conn, row, values['is_default'])
         stored['is_default'] = values['is_default']

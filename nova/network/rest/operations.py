@@ -170,7 +170,7 @@ def update(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument:
         row = calls.get_visible(conn, req.context, resource, id)
         if not resource.unchangeable:
             calls.authorize(conn, req.context, resource, f'update_{resource.name}', row)
-        _check_revision(req, row)
+        _check_revision(conn, resource, req, row)
         before, shown = resource.documents(conn, req.context, [row])[0], _shown(conn, resource, row)
         given = resource.different(before, req.body)
         values = resource.parse(given, 'update')
@@ -194,7 +194,7 @@ def update(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument:
 def delete(resource: Resource[R], req: NetworkRequest, id: str) -> None:
     def drop(conn: Connection) -> list[str]:
         row = calls.get_changeable(conn, req.context, resource, id, f'delete_{resource.name}')
-        _check_revision(req, row)
+        _check_revision(conn, resource, req, row)
         showing = _showing(conn, {_shown(conn, resource, row)})
         calls.delete(conn, req.deps, req.context, resource, row)
         return showing
@@ -242,11 +242,11 @@ _VERBS = {'GET': 'get', 'POST': 'create', 'PUT': 'update', 'DELETE': 'delete'}
 
 
 def _tagged(conn: Connection, resource: Resource[R], req: NetworkRequest, ident: str) -> R:
-    """Return a row, and check that the caller may read or change the row's tags."""
+    """Return a row, locked for a change, and check that the caller may read or change the row's tags."""
     row = calls.get_visible(conn, req.context, resource, ident)
     view = row if req.method != 'GET' else resource.documents(conn, req.context, [row])[0]    # the view has ``shared``
     calls.authorize(conn, req.context, resource, rule_of_tags(resource, _VERBS[req.method]), view)
-    return row
+    return row if req.method == 'GET' else resource.locked(conn, row['id'])
 
 
 def tags(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument | None:
@@ -276,16 +276,17 @@ def tag(resource: Resource[R], req: NetworkRequest, id: str, tag: str) -> None:
     req.deps.api_db.run(work)
 
 
-def _check_revision(req: NetworkRequest, row: Stored) -> None:
-    """Check the revision in If-Match: revision_number=N."""
+def _check_revision(conn: Connection, resource: Resource[R], req: NetworkRequest, row: Stored) -> None:
+    """Check the revision in If-Match: revision_number=N. Other changes of the row wait for the transaction."""
     given = req.header('If-Match', None)
     if given is None:
         return
     name, _, number = given.partition('=')
     if name.strip() != 'revision_number' or not re.fullmatch('[0-9]{1,18}', number.strip()):
         raise exception.BadRequest('If-Match must be revision_number=N.')
-    if int(number.strip()) != row['revision']:
-        raise faults.RevisionNumberConstraintFailed(expected=number.strip(), current=row['revision'])
+    current = resource.locked(conn, row['id'])['revision']
+    if int(number.strip()) != current:
+        raise faults.RevisionNumberConstraintFailed(expected=number.strip(), current=current)
 
 
 def _shown(conn: Connection, resource: Resource[R], row: R) -> _Shown:

@@ -7,6 +7,7 @@ import types
 import uuid
 
 import pytest
+import requests
 import sqlalchemy as sa
 
 from nova import conf as nova_conf
@@ -20,6 +21,7 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import revisions
 from nova.db.networks import security_groups
+from nova.db.networks import tags
 from nova.db.services import message_keys
 from nova.db.tables import api as api_tables
 from nova.db.tables import network as t
@@ -28,6 +30,7 @@ from nova.network import fake
 from nova.network import manager
 from nova.network import setup
 from nova.network.operators import networks as operators
+from nova.network.rest import networks as rest_networks
 from nova.tests import long_runs
 from nova.tests.integration import servers
 from nova.tests.support import network_api as test_network_api
@@ -288,6 +291,56 @@ def test_a_limited_account_does_all_that_a_network_service_does(face):
     with face.db.reader() as conn:
         assert not conn.execute(sa.select(t.ports.c.id).where(t.ports.c.device_owner.like('compute:%'))).all()
         assert not conn.execute(sa.select(t.port_forwardings.c.id)).all()
+
+
+def test_concurrent_changes_of_tags_keep_both(face):
+    path = f"networks/{face('demo', 'POST', 'networks', {'network': {}}).json()['network']['id']}"
+    ident = path.partition('/')[2]
+    with face.db.writer() as conn:
+        networks.lock(conn, t.networks, ident)
+        thread, answers = _later(face, 'demo', 'PUT', f'{path}/tags/b')
+        tags.replace(conn, ident, ['a'])
+    thread.join(10)
+    assert answers[0].status_code == 201 and face('demo', 'GET', f'{path}/tags').json() == {'tags': ['a', 'b']}
+    with face.db.writer() as conn:
+        networks.lock(conn, t.networks, ident)
+        thread, answers = _later(face, 'demo', 'PUT', f'{path}/tags', {'tags': ['b', 'c']})
+        tags.replace(conn, ident, ['c'])
+    thread.join(10)
+    assert answers[0].status_code == 200 and face('demo', 'GET', f'{path}/tags').json() == {'tags': ['b', 'c']}
+
+
+def test_concurrent_requests_make_one_default_external_network(face):
+    first, second = (face('admin', 'POST', 'networks', {'network': {'router:external': True}}).json()['network']['id']
+                     for _ in range(2))
+    for method, path, body in (('PUT', f'networks/{second}', {'network': {'is_default': True}}),
+                               ('POST', 'networks', {'network': {'router:external': True, 'is_default': True}})):
+        with face.db.writer() as conn:
+            rest_networks._check_default(conn, {'id': first}, True)
+            thread, answers = _later(face, 'admin', method, path, body)
+            networks.update(conn, t.networks, first, {'is_default': True})
+        thread.join(10)
+        assert answers[0].status_code == 409, answers[0].text
+        face.db.run(networks.update, t.networks, first, {'is_default': False})
+
+
+def test_concurrent_updates_of_one_revision_are_done_once(face):
+    network = face('demo', 'POST', 'networks', {'network': {}}).json()['network']
+    path, headers = f"{face.url}/v2.0/networks/{network['id']}", {
+        'X-Auth-Token': 'demo', 'If-Match': f"revision_number={network['revision_number']}"}
+
+    def later(method, body):
+        return requests.request(method, path, json=body, headers=headers, timeout=30)
+    for method, body in (('PUT', {'network': {'name': 'second'}}), ('DELETE', None)):
+        with face.db.writer() as conn:
+            networks.lock(conn, t.networks, network['id'])
+            thread, answers = _later(later, method, body)
+            networks.update(conn, t.networks, network['id'], {'name': 'first'})
+        thread.join(10)
+        assert answers[0].status_code == 412, answers[0].text
+        changed = face('demo', 'GET', f"networks/{network['id']}").json()['network']
+        assert changed['name'] == 'first'
+        headers['If-Match'] = f"revision_number={changed['revision_number']}"
 
 
 def test_a_limited_account_waits_for_the_first_cell(face, monkeypatch, caplog):
