@@ -178,8 +178,8 @@ def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False,
 
 
 def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gateways: bool = False,
-               anywhere: bool = True) -> tuple[SubnetsRow, None]:
-    """Return the subnet of a requested address, and the row of the address if it was released earlier.
+               anywhere: bool = True) -> tuple[SubnetsRow, bool]:
+    """Return the subnet of a requested address, and whether the address has a row because it was released earlier.
 
     :raises InvalidInput: a guest of the network cannot use the address
     :raises FixedIpInUse:
@@ -189,7 +189,7 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
     known = networks.numbers(conn, subnet['id'], number, number, 1)
     if known and known[0].port_id is not None:
         raise exception.FixedIpInUse(address=address)
-    return subnet, known[0] if known else None
+    return subnet, bool(known)
 
 
 class AddressAllocator:
@@ -223,9 +223,9 @@ class AddressAllocator:
                 if mac and uses_slaac(candidates[0]) and not request.get('ip_address'):
                     request = {**request, 'ip_address': ranges.from_mac(candidates[0]['cidr'], mac)}
             if request.get('ip_address'):
-                subnet, known = check_free(self._conn, candidates, request['ip_address'], gateways,
+                subnet, rests = check_free(self._conn, candidates, request['ip_address'], gateways,
                                            anywhere or not named)
-                number, rests = number_of(ipaddress.ip_address(request['ip_address'])), known is not None
+                number = number_of(ipaddress.ip_address(request['ip_address']))
                 if (subnet['id'], number) in self._chosen:
                     raise exception.FixedIpInUse(address=request['ip_address'])
             elif not candidates:

@@ -1,5 +1,5 @@
 """Address ranges: free ranges, coverage, and EUI-64 addresses."""
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 import ipaddress
 
 Cidr = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -28,7 +28,7 @@ def covers(prefixes: Iterable[Cidr], wanted: Cidr) -> bool:
                for each in prefixes)
 
 
-def find_free(prefixes: Sequence[Cidr], taken: Iterable[Cidr], prefixlen: int) -> Cidr | None:
+def find_free(prefixes: Sequence[Cidr], taken: Collection[Cidr], prefixlen: int) -> Cidr | None:
     """Find a free range of this length in the prefixes, or return None.
 
     The smallest prefixes are tried first, to keep the large ones whole. Gaps are computed, not searched, so the cost is

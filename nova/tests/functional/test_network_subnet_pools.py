@@ -43,6 +43,7 @@ def test_a_free_piece_is_the_first_that_meets_nothing():
     small, great = ipaddress.ip_network('10.1.0.0/24'), ipaddress.ip_network('10.2.0.0/16')
     assert str(ranges.find_free([great, small], [], 26)) == '10.1.0.0/26'
     assert str(ranges.find_free([great, small], [], 23)) == '10.2.0.0/23'
+    assert str(ranges.find_free([great, small], [small, *great.subnets(new_prefix=17)][:2], 26)) == '10.2.128.0/26'
     assert ranges.find_free([great, small], [], 8) is None
 
 

@@ -14,6 +14,7 @@ from nova.db.networks import security_groups
 from nova.db.networks import trunks
 from nova.db.tables import network as t
 from nova.network import interface
+from nova.network import ipam
 from nova.network import manager
 from nova.network import setup
 from nova.network.host import load as host_load
@@ -157,6 +158,21 @@ def test_requested_fixed_ip_is_allocated_once(rig):
     for bad in ('10.45.0.1', '10.44.0.0', '10.44.0.255', 'x', '::1'):
         with pytest.raises(exception.NetworkRequestInvalid):
             rig.allocate(requested=[{'network_id': rig.network_id, 'fixed_ip': bad}])
+
+
+def test_check_free_returns_whether_the_address_was_released(rig):
+    request, instance = [{'network_id': rig.network_id, 'fixed_ip': '10.44.0.77'}], make_instance()
+
+    def released():
+        with rig.db.reader() as conn:
+            subnet, = networks.many(conn, t.subnets, [rig.network_id], 'network_id')
+            assert ipam.check_free(conn, [subnet], '10.44.0.77')[0] == subnet
+            return ipam.check_free(conn, [subnet], '10.44.0.77')[1]
+    assert released() is False
+    rig.allocate(instance, request)
+    rig.deallocate(instance)
+    assert released() is True
+    assert address(rig.allocate(requested=request)[0]) == '10.44.0.77'
 
 
 def test_failed_request_leaves_nothing(rig):
