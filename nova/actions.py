@@ -1,4 +1,4 @@
-"""Table of actions on servers. Each row defines an action. Its parts are dataclasses, one for each kind of use.
+"""Table of actions on servers: each row is an Action, made of dataclasses for conditions, results, calls and events.
 
 A new action usually needs a row here, a driver method, a method of the compute service and an API route.
 
@@ -23,9 +23,9 @@ from nova.states import SOFT_DELETED
 from nova.states import STOPPED
 from nova.states import SUSPENDED
 
-TPM, UEFI = 'a TPM', 'UEFI variables'    # in Requirements.loses
-ANY = None               # in Conditions.vm_states and task_states: no condition
-IDLE = (None,)           # in Conditions.task_states: nothing else may be running
+TPM, UEFI = 'a TPM', 'UEFI variables'    # values of Requirements.loses
+ANY = None               # as Conditions.vm_states or task_states: no condition
+IDLE = (None,)           # as Conditions.task_states: no other task may run
 
 VmStates: typing.TypeAlias = tuple[str, ...] | None
 TaskStates: typing.TypeAlias = tuple[str | None, ...] | None
@@ -36,7 +36,7 @@ class Restart:
     """Recovery of an interrupted action when the compute service starts.
 
     method     method of the compute's RPC interface
-    arguments  {name: default value} of the arguments to pass; the action's record overrides the values
+    arguments  {name: default value} of the method's arguments; the action record may have other values
     repeats    whether to repeat the action; otherwise it is abandoned and its changes are rolled back
     """
 
@@ -63,10 +63,10 @@ class Conditions:
     task_states         task states in which the action is allowed, or ANY; IDLE: no other task may run
     locked              whether the action is refused to non-administrators while the server is locked
     host                whether the server must have a host
-    claims_devices      whether it claims the devices of the server's ports on another host. If so, it is refused while
-                        such a port is being attached or detached
+    claims_devices      whether the action claims devices on another host for the server's ports. It is then refused
+                        while such a port is being attached or detached
     one_at_a_time       whether a background action is refused while the same action of the server is open
-    refused_with_shares reason why servers with shares are refused, as the end of an error message
+    refused_with_shares end of the error message for servers with shares, or '' if they are allowed
     """
 
     vm_states: VmStates
@@ -89,7 +89,7 @@ class Requirements:
 
     capability            name of the required driver feature, or None
     loses                 devices whose state the action would lose (TPM, UEFI); servers with such a device are refused
-    refused_if_encrypted  reason why servers with encrypted local disks are refused, as the end of an error message
+    refused_if_encrypted  end of the error message for servers with encrypted local disks, or '' if they are allowed
     """
 
     capability: str | None = None
@@ -99,7 +99,7 @@ class Requirements:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """States that a task sets on its host.
+    """States of a server that its host sets when it runs a task.
 
     after          vm state on success, or None to leave it unchanged
     on_failure     vm state when the task fails, or None to leave it unchanged
@@ -118,7 +118,7 @@ class Frame(Outcome):
     """States before, during and after a task on a host, for compute/tasks.py. A task is an action or a step of one.
 
     task_event  name of the event in the action's record
-    taken_in    task states in which a host may begin the task; a None among them stands for no task state
+    taken_in    task states in which a host may begin the task; None: no task state
     """
 
     task_event: str
@@ -131,8 +131,7 @@ class Calls:
 
     method     method of the compute's RPC interface, or None if the action does not begin with a call to a compute
                service
-    restart    recovery of an interrupted action at the start of a compute service, or None if the reconciler recovers
-               it
+    restart    recovery of an interrupted action at the start of a compute service, or None: the reconciler does it
     conductor  method(instance uuid) of the conductor's RPC interface that continues the action, if the server may have
                no host
     task_name  name of the task, if it differs from ``method``
@@ -152,11 +151,11 @@ class Calls:
 
 @dataclasses.dataclass(frozen=True)
 class Events:
-    """Notifications of an action (nova/notify/events.py, without ``instance.``).
+    """Notifications of an action: event types of nova/notify/events.py, without the prefix ``instance.``.
 
-    notification     event type: NAME.start and NAME.end are sent around the task
+    notification     event type; the task begins with NAME.start and ends with NAME.end
     on_request       event type that is sent when the API accepts the action
-    no_event_reason  reason why the action has no event of its own
+    no_event_reason  reason why the action has no separate event type
     """
 
     notification: str | None = None
@@ -173,8 +172,8 @@ class Action:
     tasks       all task states that the action passes through, in order; the first one is set when it begins. Empty if
                 the action sets no task state
     event       name of the instance action record
-    background  whether the action sets no task state, so that several actions can wait for one server. Its record is
-                open until the action ends
+    background  whether the action sets no task state, so that several actions can wait for one server. The action
+                record is open until the action ends
     """
 
     name: str
@@ -207,7 +206,7 @@ class Action:
 
     @property
     def needs_host(self) -> bool:
-        """Whether the action requires a server with a host. A deletion does not."""
+        """Whether the action requires that the server has a host. Deletions do not require it."""
         return self.conditions.host or self.calls.method is not None and self.outcome.after != DELETED
 
 
@@ -216,10 +215,10 @@ class Step:
     """A step of a move on one of the move's two hosts. The conductor records the end of the step.
 
     method        method of the compute's RPC interface
-    end           column of the move that names the host
+    end           column of the move's row with the host that runs the step
     tasks         task states in which the host may begin the step
     started       task state that the host sets when it begins, or None to leave it unchanged
-    notification  event type: NAME.start and NAME.end are sent around the step
+    notification  event type; the step begins with NAME.start and ends with NAME.end
     task_name     name of the step's task, if it differs from ``method``
     """
 
@@ -252,7 +251,7 @@ MOVE_STEPS = (PREPARE, SEND, FINISH, CONFIRM, REVERT, TAKE_BACK, GROW)
 # source (``claims_swapped`` of the move is false), the step is TAKE_BACK instead of REVERT
 STEP_OF_TASK = {task: step for step in reversed(MOVE_STEPS) for task in reversed(step.tasks)}
 
-# Two tasks have one event name: sending the guest on the source, and finishing on the destination.
+# The source sends the guest and the destination finishes the migration: both tasks have this event name.
 LIVE_MIGRATION = Step('live_migrate_instance', SOURCE, (states.MIGRATING,), task_name='live_migration')
 
 # ---- rows ---------------------------------------------------------------------
@@ -304,7 +303,7 @@ ROWS = (
            (states.REBUILDING, states.REBUILD_BLOCK_DEVICE_MAPPING, states.REBUILD_SPAWNING),
            Outcome(ACTIVE, on_failure=ERROR, started=states.REBUILDING, keeps_stopped=True),
            Calls('rebuild_instance', repeat('rebuild_instance', preserve_ephemeral=False)), Events('rebuild')),
-    # the new host runs a rebuild; after a restart of that host the conductor continues it
+    # the new host rebuilds the server; if that host restarts, the conductor continues the evacuation
     Action('evacuate', _RULE + 'os-evacuate',
            Conditions((ACTIVE, STOPPED, ERROR), task_states=ANY, locked=False, host=True,
                       refused_with_shares=_OTHER_HOST), (states.REBUILDING,), Outcome(ACTIVE, keeps_stopped=True),
@@ -440,7 +439,7 @@ def _first(pairs: typing.Iterable[tuple[str, Action]]) -> dict[str, Action]:
 
 # task state -> the action that a server in this state waits for; actions that share a task state have the same methods
 OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
-# name in an action's record -> the action; except softDelete, all actions with one name have the same notification
+# name in an action record -> the action; actions with one name have the same notification, except softDelete
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
 # record names of background actions, which may run during the main action of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)
@@ -452,5 +451,5 @@ NOTIFICATION_OF_TASK = {
     **{row.frame.task_event: row.events.notification for row in (BUILD, *ROWS)
        if row.events.notification and row.tasks and row.frame.task_event},
     **{step.frame.task_event: step.notification for step in MOVE_STEPS if step.notification}}
-# name of an action -> why it has no notification of its own
+# name of an action -> why it has no separate event type
 NO_EVENT_REASONS = {action.name: action.events.no_event_reason for action in ROWS if action.events.no_event_reason}

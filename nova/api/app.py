@@ -41,10 +41,10 @@ __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'fact
 
 _JSON_TYPES = ('application/json', '')
 _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # format of project IDs in Keystone
-_PREFIXES = {'v2.1': False, 'v2': True}          # first segment of the path: relaxed validation?
+_PREFIXES = {'v2.1': False, 'v2': True}          # first segment of the path: is validation relaxed?
 FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
-OPENAPI = 'openapi.json'              # at the root and below each version
-WAITING_SHARE = 4                     # one in this many HTTP threads may wait for the end of a task
+OPENAPI = 'openapi.json'              # path of the document at the root and below each version
+WAITING_SHARE = 4                     # a quarter of the HTTP threads may wait for the end of a task
 GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.groups.groups
 
 
@@ -90,14 +90,14 @@ class ComputeApi(application.Api[Request]):
         self._waits = prefer_wait.PreferWait(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
 
     def path(self, environ: WSGIEnvironment) -> str:
-        return decoded_path(environ)                 # BadRequest instead of NotFound if it is not text
+        return decoded_path(environ)                 # raises BadRequest if the path is not text
 
     def request(self, environ: WSGIEnvironment) -> Request:
         req = Request(environ, self.services)
         if req.context is not None:
             if self.services.notifier.on:
                 req.context.observer = self.services.notifier
-            if req.of_ec2:                           # a separate nova-api-ec2 has this role in its token
+            if req.of_ec2:                           # the token of a separate nova-api-ec2 has this role
                 req.context.service_roles = ['service']
         return req
 
@@ -164,7 +164,7 @@ class ComputeApi(application.Api[Request]):
             req.version = versions.negotiate(req.environ)
 
     def set_retry_path(self, req: Request) -> bool:
-        """Retry without the suffix .json: an ID may end with it, or it selects the format."""
+        """Retry an unknown path without the suffix .json, which selects the format unless it belongs to an ID."""
         if req.method != 'GET' or not req.path.endswith('.json'):
             return False
         req.path = req.path[:-5]

@@ -1,7 +1,7 @@
 """Limit on servers waiting to be built: requests beyond it get 503 with Retry-After.
 
 The backlog must stay shorter than the time after which the reconciler repeats a build that it believes lost. One
-project may use three quarters of the limit. The excess of a project does not count against other projects.
+project may use three quarters of the limit. Servers above this share do not count against other projects.
 """
 import collections
 import logging
@@ -31,7 +31,7 @@ class BuildAdmission:
         self._limit, self._clock = limit, clock
         self._lock = threading.Lock()
         self._share = max(1, limit - limit // 4)             # limit of one project
-        # Servers by project: found by the last count, and accepted since.
+        # Servers by project: waiting at the last count, and accepted since that count.
         self._waiting: collections.Counter[str] = collections.Counter()
         self._accepted: collections.Counter[str] = collections.Counter()
         self._counted_at: float | None = None
@@ -50,7 +50,7 @@ class BuildAdmission:
         with self._lock:
             count = not self._counting and self._stale(project_id)
             self._counting |= count
-        if count:                    # other threads use the last count, because a cell may respond slowly
+        if count:                    # one thread counts; others use the last count, because a cell may be slow
             try:
                 self._count(cells)
             finally:
@@ -72,7 +72,7 @@ class BuildAdmission:
             return queues.Size((self._waiting + self._accepted).total(), 0)
 
     def _excess(self, project_id: str) -> int:
-        """Return the number of servers above the limit, of all projects or of this one; negative: free places."""
+        """Return how many servers exceed the limit of all projects or of this project; negative: free places."""
         waiting = self._waiting + self._accepted
         counted = sum(min(number, self._share) for number in waiting.values())
         return max(counted - self._limit, waiting[project_id] - self._share)
@@ -96,7 +96,7 @@ class BuildAdmission:
                 fewer = (self._waiting + before).total() - waiting.total()
                 self._rate = max(0.0, fewer) / (now - self._counted_at)
             self._waiting, self._counted_at = waiting, now
-            self._accepted -= before                         # also drops projects without servers
+            self._accepted -= before                         # also removes projects without servers
 
     def _building(self, cell: db_cells.Cell) -> dict[str, int]:
         with cell.db.reader() as conn:

@@ -24,7 +24,7 @@ def ask(req: api_request.Request,
 
 def ask_cells(req: api_request.Request,
               function: Callable[[db_cells.Cell], Any]) -> Answers:
-    """Like ``ask``, but with ``function(cell)``."""
+    """Like ``ask``, but call ``function(cell)`` instead of ``function(conn)``."""
     return _answered(req, *req.services.cells.scatter(function))
 
 

@@ -39,7 +39,7 @@ OWNER = 'rule:admin_or_owner'
 _ALIAS = re.compile(r'[a-z]([a-z0-9~-]*[a-z0-9])?')
 _CODES = (400, 401, 403, 404, 409)
 
-# operation -> (method, path, action) of its routes, and the key of the body that the hook gets
+# operation -> (method, path, action) of its route, and the key of the body: the hook gets the value of this key
 SERVER_HOOKS = {
     'create': ('POST', '/servers', None, 'server'),
     'update': ('PUT', '/servers/{id}', None, 'server'),
@@ -53,7 +53,7 @@ _METHODS = {
     'update': ('PUT', True, True), 'delete': ('DELETE', True, False),
 }
 Handler = collections.abc.Callable[..., typing.Any]
-_described: dict[tuple[str, str], list['_Version']] = {}     # (module, name) of a method: its versions
+_described: dict[tuple[str, str], list['_Version']] = {}     # (module, name) of a method -> its versions
 
 
 # ---- interface of plugins ----------------------------------------------------------
@@ -84,7 +84,7 @@ def api_version(minimum: str, maximum: str | None = None) -> collections.abc.Cal
 
 
 def expects(**facts: typing.Any) -> collections.abc.Callable[[Handler], Handler]:
-    """Decorate a method with body, query, status, errors and policy as in Route. Use it below ``api_version``."""
+    """Set body, query, status, errors and policy of a method, as in Route. Use it below ``api_version``."""
     def decorate(function: Handler) -> Handler:
         function.nova_facts = facts              # type: ignore[attr-defined]
         return function
@@ -159,7 +159,7 @@ class V3APIExtensionBase:
 class Plugins:
     """The plugins of a deployment.
 
-    rows         their Route rows
+    rows         Route rows of all plugins
     extensions   {alias: V3APIExtensionBase}
     rules        {rule: check}
 

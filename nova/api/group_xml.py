@@ -1,7 +1,7 @@
 """XML support for /v3.0: a WSGI filter that converts XML requests to JSON and JSON responses to XML.
 
 The filter also supports the first design of the groups API: ``/v1.0`` in a path, and the method UPDATE for PUT. It
-precedes the authentication, so that a 401 has the client's format too.
+runs before the authentication, so that 401 responses have the client's format.
 
     <group name="db" tenant_id="…">
         <policies><policy>anti-affinity</policy></policies>
@@ -37,7 +37,7 @@ from nova.web import paste_registry
 from nova.web import pipeline
 
 JSON, XML = 'application/json', 'application/xml'
-_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first design: its version, and its method for PUT
+_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first design: version in the path, and method for PUT
 _XML_TYPES = (XML, 'text/xml')
 MAX_DEPTH = 8
 MAX_ELEMENTS = 4096
@@ -46,7 +46,7 @@ _TEXTS = {'policies': 'policy', 'members': 'member'}
 _METADATA, _META = 'metadata', 'meta'
 _OBJECTS = {'groups': 'group'}
 _Element = tuple[str, dict[str, str], list[Any], list[str]]     # name, attributes, children, texts
-_NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')  # not even as a character reference
+_NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')  # XML forbids these
 
 
 def factory(global_conf: dict[str, str], **local: str) -> Callable[[WSGIApplication], Filter]:

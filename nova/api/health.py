@@ -4,8 +4,9 @@
     paste.filter_factory = nova.api.health:factory
     disable_by_file_path = /etc/nova/healthcheck_disable
 
-It returns 503 while the file exists, so that operators can drain a node, and while the process shuts down. It does
-not query the database: a database failure must not take all API nodes out of service. /readyz of [monitoring] does.
+It returns 503 while the process shuts down, or while the configured file exists, so that operators can drain a node.
+It does not query the database: a database failure must not take all API nodes out of service. /readyz of [monitoring]
+queries the database.
 """
 import functools
 import os
@@ -34,7 +35,7 @@ class HealthCheck:
         self._disabled_by = disabled_by
 
     def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes] | None:
-        """Answer /healthcheck; a filter of web.pipeline."""
+        """Answer requests for /healthcheck. This is a filter of web.pipeline."""
         if environ.get('PATH_INFO') != PATH:
             return None
         return wsgi.read_only(environ, start_response, functools.partial(self._state, environ))

@@ -1,12 +1,12 @@
 """Idempotency-Key: a repeated create request gets the response of the first attempt.
 
 The key is a secret of the client. The database stores hashes of the key and the request. The response may contain a
-password or private key, so it is encrypted with a key derived from the client's. Refusals are not stored. For a
-response longer than ``MAX_ANSWER`` only the fact that it was sent is stored.
+password or private key, so it is encrypted with a key derived from the Idempotency-Key. Refusals are not stored. For
+a response longer than ``MAX_ANSWER`` only the fact that it was sent is stored.
 
 If a process fails between its first write and its response, the row has no response. After the row has expired, a
 request with the same key repeats the work. ``IdempotentRequest.uuid`` then returns the UUIDs of the first attempt, so
-that existing servers are found (see server_create).
+that existing servers are found (see nova/api/servers/create.py).
 """
 import logging
 from collections.abc import Callable
@@ -30,7 +30,7 @@ HEADER = 'HTTP_IDEMPOTENCY_KEY'
 KEYS = attempts.IDEMPOTENCY_KEYS
 MAX_KEY = 255
 MAX_ANSWER = 256 * 1024          # bytes; longer responses are not stored
-OF_USERS = ('/os-keypairs', '/os-certificates')     # private keys are not shown to other users of the project
+OF_USERS = ('/os-keypairs', '/os-certificates')     # paths of private keys, which other users must not see
 
 
 def wanted(environ: WSGIEnvironment, row: Route) -> bool:
@@ -87,7 +87,7 @@ def _keep(req: api_request.Request, attempt: IdempotentRequest, answer: Response
     try:
         req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.attempted_at, sealed)
     except Exception:
-        # The request has succeeded: a repeated one finds its result (see the module).
+        # The request has succeeded: a repeated request finds its result (see the module's docstring).
         LOG.exception('Cannot store the response of request %s for its Idempotency-Key.', req.request_id)
 
 

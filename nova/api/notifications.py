@@ -1,4 +1,4 @@
-"""Notifications that the API publishes after its commit. Failures do not affect the operation.
+"""Notifications that the API publishes after a commit. A failure to publish does not affect the operation.
 
 Notifications of tasks are published by tasks.begin and the conductor; see conductor/events.py.
 """

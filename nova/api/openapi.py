@@ -48,7 +48,7 @@ class ComputeDescriber(openapi.Describer):
         return super().errors_of(row) | ({409} if idempotency.applies(row) else set())
 
     def meaning(self, row: Route) -> str:
-        """Return a one-sentence description of a row: that of its policy rule, or the handler's docstring."""
+        """Describe a route in one sentence: the description of its policy rule, else its handler's docstring."""
         found = next((_MEANINGS[rule] for rule in (row.policy, *row.checks) if rule in _MEANINGS), None)
         documented = (row.handler.__doc__ or '').strip().split('\n')[0] if hasattr(row.handler, '__name__') else ''
         return found or documented or f'{row.method} {row.path}'

@@ -17,7 +17,7 @@ BY_ID = operator.itemgetter('id')
 def limit(req: Request, name: str = 'limit') -> int:
     """Return the page size: the requested limit, at most [api] max_limit.
 
-    ``limit=0`` is an empty page.
+    ``limit=0`` requests an empty page.
     """
     maximum = req.services.conf.api.max_limit
     wanted = req.query.one(name)
@@ -57,8 +57,8 @@ def add_links(body: dict[str, Any], req: Request, collection: str, key: str, las
               marker_of: Callable[[Any], str | int] | None = None) -> JsonDocument:
     """Add ``<key>_links`` to the body of a list that has another page.
 
-    :param marker_of: returns the marker of an item; given for items that callers can extend. Pages then end at
-        sizes.PAGE bytes.
+    :param marker_of: returns the marker of an item; pass it if users control the size of items. Pages then have at
+        most sizes.PAGE bytes.
     """
     if marker_of is not None and (kept := sizes.fitting(body[key])) < len(body[key]):
         body[key] = body[key][:kept]

@@ -1,7 +1,7 @@
 """Prefer: wait=SECONDS (RFC 7240): delay a response until the end of the task that the request started.
 
-The response is the usual one. It is sent when the server has no task, or at the timeout, and saves the client from
-polling. One thread in each process polls for all waiting clients with one statement for each cell.
+The content of the response is unchanged. It is sent when the server has no task or the timeout expires, so that the
+client need not poll. One thread in each process polls for all waiting clients with one statement for each cell.
 """
 import dataclasses
 import logging
@@ -22,7 +22,7 @@ from nova.web.request import Response
 LOG = logging.getLogger(__name__)
 
 MAX_WAIT_S = 30                      # shorter than the usual timeout of proxies
-POLL_INTERVAL_S, LATER_POLL_INTERVAL_S = 0.025, 0.25         # in the first second of the newest wait, and later
+POLL_INTERVAL_S, LATER_POLL_INTERVAL_S = 0.025, 0.25         # first second after a new wait, and later
 ERROR_POLL_INTERVAL_S = 2                        # polling interval after an error
 _WAIT = preferences.preference('wait', r'(\d{1,9})')
 # (method, path, status code) of operations that start a task
@@ -46,7 +46,7 @@ class _Wait:
 class PreferWait:
     """Waiting requests of one process.
 
-    :param most: maximum number; each occupies a thread of the HTTP server. One project may use half of them
+    :param most: maximum number of waits; each occupies a thread of the HTTP server. One project may use half of them
     """
 
     def __init__(self, cells: db_cells.Cells, most: int) -> None:

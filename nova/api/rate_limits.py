@@ -33,7 +33,7 @@ _OF_SAMPLE = ('POST * .* 120 MINUTE', 'POST */servers ^/servers 120 MINUTE', 'PU
               'GET *changes-since* .*changes-since.* 120 MINUTE', 'DELETE * .* 120 MINUTE',
               'GET */os-fping* ^/os-fping 12 MINUTE')
 PRUNE_S = 600                 # seconds between two deletions of expired rows
-EXEMPT_ROLE = 'service'       # services send requests for all projects
+EXEMPT_ROLE = 'service'       # role of services, which send requests for all projects
 
 
 # a limit in the response of GET /limits
@@ -49,7 +49,7 @@ class LimitsOfUri(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """One line of the option; ``uri`` is shown to users, ``regex`` is matched."""
+    """One line of the option. ``uri`` is shown to users, and ``regex`` is matched against paths."""
 
     verb: str
     uri: str
@@ -138,7 +138,7 @@ class RateLimits:
         verb, query = environ['REQUEST_METHOD'], environ.get('QUERY_STRING')
         text = '/' + '/'.join(path) + (f'?{urllib.parse.unquote_plus(query)}' if query else '')
         limits = self.matching('GET' if verb == 'HEAD' else verb, text)
-        if not limits or context.is_admin or EXEMPT_ROLE in context.roles:     # administrators, the cloud's services
+        if not limits or context.is_admin or EXEMPT_ROLE in context.roles:     # administrators and services are exempt
             return
         now, owner = int(self._clock() * MICRO), _owner(context)
         known = self._used_up.get((owner, limits), 0)
@@ -150,7 +150,7 @@ class RateLimits:
                         retry_after=max(1, math.ceil((free_at - now) / MICRO)))
 
     def _take(self, owner: str, limits: tuple[Limit, ...], now: int) -> int | None:
-        """Take a token from each limit. Return None, or the time of the next token in microseconds of the epoch."""
+        """Take a token from each limit. If a limit has none, return the time of its next token (epoch microseconds)."""
         steps = {limit.name: (limit.step, limit.window) for limit in limits}
         try:
             return self._db.run(rows.take, owner, steps, now)

@@ -38,8 +38,8 @@ _PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # needs no quoting
 class Request(request.BaseRequest):
     """Argument of the handlers of the compute API.
 
-    version   1 under /v2
-    relaxed   True under /v2
+    version   minor version; 1 under /v2
+    relaxed   whether validation is relaxed; True under /v2
     segments  path segments below version and project
     context   the caller; None for a public route
     record    nova.db.audit.log.Record of a routed request that writes, else None
@@ -81,7 +81,7 @@ class Request(request.BaseRequest):
         return self.version >= versions.SINCE[behaviour]
 
     def new_uuid(self) -> str:
-        """Return a UUID for a new resource; a repeated request with an Idempotency-Key gets the same ones."""
+        """Return a UUID for a new resource; repetitions of a request with an Idempotency-Key get the same UUIDs."""
         return self.attempt.uuid() if self.attempt is not None else str(uuid.uuid4())
 
     @property
@@ -103,7 +103,7 @@ class Request(request.BaseRequest):
     def allows(self, rule: str, target: Target | None = None) -> bool:
         """Return True if the caller passes a rule; cached for each rule and target.
 
-        :param target: {'project_id', 'user_id'} of the resource; default: the caller's
+        :param target: {'project_id', 'user_id'} of the resource; default: the caller's own resources
         """
         key = (rule, target and (target.get('project_id'), target.get('user_id')))
         found = self._allowed.get(key)
@@ -127,7 +127,7 @@ class Request(request.BaseRequest):
             counted: bool = False) -> tuple[int, typing.Any]:
         """Call another operation of this API for the same caller; return (code, JSON document or None).
 
-        It never waits for the end of a task.
+        The call never waits for the end of a task, because the header Prefer is removed.
 
         :param path: path below the version
         :param caller: context that replaces the caller; the calling code must document why this is allowed

@@ -27,13 +27,13 @@ if typing.TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Services:
-    """Dependencies of the handlers; ``req.services``.
+    """Dependencies of the handlers, which get them as ``req.services``.
 
     conf       the configuration
     api_db     nova.db.engine.Database of the API database
     cells      nova.db.cells.cells.Cells: .default, .get(uuid), .all() of Cell(uuid, name, db)
     policy     nova.policy.Policy of the compute API
-    all_rules  of the compute API and of the APIs that this deployment provides itself
+    all_rules  policies of the compute API and of the other APIs that this deployment provides
     conductor, compute, network, scheduler, cert   RPC clients: client.method(ctx, server=None, **arguments)
     images     nova.image.api facade: show, list, create, update, delete
     networks   nova.network.api facade
@@ -41,7 +41,7 @@ class Services:
     bare_metal  virt.ironic.client.Client; None if there is no Bare Metal service
     notifier   publisher of the API's notifications
 
-    The Application sets the others:
+    The Application sets these fields:
 
     application   the Application, for operations that call other operations
     rates      limits on requests of projects
@@ -77,7 +77,7 @@ class Services:
 
     @functools.cached_property
     def pci_aliases(self) -> dict[str, pci_spec.Alias]:
-        """{name: virt.hardware.pci_spec.Alias} of [pci] alias.
+        """{name: nova.hardware.pci_spec.Alias} of [pci] alias.
 
         :raises InvalidInput: an alias is malformed
         """

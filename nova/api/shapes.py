@@ -29,7 +29,7 @@ def _objects(words: str, **keys: str) -> Shape:
 
 
 def _optional_since(version: int, words: str) -> Shape:
-    """Return a value that responses of earlier versions always have."""
+    """Return the shape of a value that is required before a version and optional since then."""
     return Shape(('', f'{words} required', 1, version - 1), ('', words, version))
 
 

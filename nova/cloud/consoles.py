@@ -19,14 +19,14 @@ from nova.identity.embedded import token_service
 from nova.runtime import host_identity
 from nova.runtime import wsgi
 
-INSTANCES = 'instances'                 # as in nova.virt.libvirt.local_disks.storage
-# Paths below /console of the all-in-one: kind of proxy, and the end of its URL.
+INSTANCES = 'instances'                 # same value as in nova.virt.libvirt.local_disks.storage
+# path below /console of the all-in-one -> (kind of proxy, last part of its URL)
 PLACES = {'novnc': ('vnc', 'vnc_auto.html'), 'spice': ('spice', 'spice_auto.html'), 'serial': ('serial', '')}
 
 
 def held(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
          local: Iterable[str]) -> sessions.Sessions:
-    """Return the console sessions of a process, not started.
+    """Return the console sessions of a process without starting them.
 
     :param local: names of the compute hosts of this machine
     """
@@ -50,7 +50,7 @@ def held(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
 
 
 def _void(conn: engine.Connection, rows: list[ConsoleAuthTokensRow]) -> set[str]:
-    """Return token_hash of the rows with a void user token, or one that has lost the roles that it had."""
+    """Return token_hash of the rows with a user token that is invalid or has lost a role."""
     good: dict[str, bool] = {}
     for text in {row['user_claims'] for row in rows if row['user_claims']}:
         claims, roles = tokens.of_text(text)
@@ -67,7 +67,7 @@ def _void(conn: engine.Connection, rows: list[ConsoleAuthTokensRow]) -> set[str]
 def announce(conf: cfg.ConfigOpts, url: str) -> None:
     """Set the console URLs of an all-in-one, unless the operator has configured others.
 
-    :param url: of the all-in-one
+    :param url: URL of the all-in-one
     """
     for place, (kind, page) in PLACES.items():
         group, option = app.PAGES[kind][2]

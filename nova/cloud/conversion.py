@@ -58,7 +58,7 @@ def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Datab
             state_backup.check_stopped(conf, db, hosts)
         copies = _copy(conf, api_db, cells, [db for db, _branch in due])
         stored_files.convert(conf)
-        # the default cell and the API database last: a repeated call checks only these two
+        # the default cell and the API database come last, because a repeated call checks only these two
         for db, branch in reversed(due):
             conversion.convert(db, branch)
     return copies
@@ -66,7 +66,7 @@ def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Datab
 
 def _copy(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
           due: list[engine.Database]) -> list[str]:
-    """Copy the databases that are due; return the paths of the files."""
+    """Copy the databases that need a conversion; return the paths of the copies."""
     stamp = f'{utils.utcnow():%Y%m%dT%H%M%S}'
     if all(db.sqlite for db in due):
         copies = {f'{db.url.database}{COPY}{stamp}': db for db in due}
@@ -85,7 +85,7 @@ def _copy(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
 def convert_if_due(conf: cfg.ConfigOpts, branch: str | None = None) -> list[str]:
     """Convert the configured deployment, see ``convert``, under the lock of the state directory.
 
-    :param branch: convert only if the configured database of this branch is due; None: if any is
+    :param branch: convert only if the configured database of this branch has the old schema; None: any branch
     """
     api_db, cell_db = assembly.open_databases(conf)
     configured = {'api': api_db, 'cell': cell_db}

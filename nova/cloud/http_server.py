@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nova.cloud.assembly import Application
     from nova.runtime.http.server import Server
 
-# Request classes; the first match counts, and other requests belong to the compute API.
+# Request classes: the first match counts. Requests without a match belong to the compute API.
 FACES = [
     priorities.RequestClass(rb'(GET|HEAD) /healthcheck(\?|$)', 'health'),
     priorities.RequestClass(rb'POST /identity/v3/auth/tokens', 'login'),
@@ -31,10 +31,10 @@ FACES = [
 
 def server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
            tls: ssl.SSLContext | None = None, listener: socket.socket | None = None) -> Server:
-    """Return the HTTP server of nova-api and of the all-in-one, not started.
+    """Return the HTTP server of nova-api and of the all-in-one without starting it.
 
-    :param tls: of its connections; None: plain HTTP
-    :param listener: the socket of a worker; None: create one as [http] says
+    :param tls: context of the connections; None: plain HTTP
+    :param listener: the socket of a worker; None: create a socket for the options of [http]
     """
     from nova.runtime import access_log
     from nova.runtime import wsgi

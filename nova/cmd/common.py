@@ -21,7 +21,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     """Run a daemon until a signal stops it; return its exit code.
 
     :param parts: function(conf) -> parts of service.Process
-    :param arguments: command line; None: this process's
+    :param arguments: command line; None: the command line of this process
     :param split: function(conf), called before any thread and any log; it forks the privileged process. Its result is
         the second argument of ``parts``
     :param workers: the daemon may have several processes; parts(conf, worker) returns the parts of each. worker is a
@@ -64,7 +64,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
 
 
 def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[service.Part]]) -> service.Process:
-    """Return the only process of a daemon, the first one of several, or a worker."""
+    """Return this process of a daemon: the only process, the first of several processes, or a worker."""
     from nova.runtime import monitoring
     from nova.runtime import service
     from nova.runtime.http import workers

@@ -22,7 +22,7 @@ from nova.runtime import privileges
 if typing.TYPE_CHECKING:
     from oslo_config import cfg
 
-# Files of each daemon in the state path. Their owner becomes the user, even if root has created them.
+# Files of each daemon in the state path. The user becomes their owner, even if root has created them.
 DAEMON_FILES = {
     'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'CA', 'disk-keys', 'password-keys',
                  'objects', 'images', 'fake', 'backups', 'restored', 'disk-space', 'guest-records', '*.sqlite',
@@ -30,10 +30,10 @@ DAEMON_FILES = {
     'nova-compute': ('services', 'disk-space', 'guest-records'),
     'nova-network': ('services',),
 }
-# Names that mark a root-owned directory as the daemon's, so that its owner may be changed.
+# A state path of root with these names belongs to the daemon, so that its owner may be changed.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
 INSTANCES = 'instances'                  # directory of the guests, for daemons with a hypervisor
-STATE_MODE = 0o711                       # QEMU runs as a separate user and traverses it to the disks
+STATE_MODE = 0o711                       # QEMU runs as a separate user and reaches the disks through it
 # groups of libvirt's socket, of /dev/kvm, and of the sockets of guests' serial ports
 GUEST_GROUPS = ('libvirt', 'kvm', 'libvirt-qemu')
 FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
@@ -54,7 +54,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
         print(f'{binary} stays root: {reason} Otherwise it would run as the user {user.pw_name}. '
               'See doc/source/admin/privileges.rst.', file=sys.stderr, flush=True)
         return None
-    conf.set_override('state_path', str(state))          # the default differs for an ordinary user
+    conf.set_override('state_path', str(state))          # an ordinary user has another default
     _give_state(conf, binary, state, user)
     log = _log_file(conf, binary)
     if log:
@@ -66,7 +66,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
 
 
 def _why_root(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.struct_passwd) -> str:
-    """Return the reason why the user could not do the daemon's work, or ''."""
+    """Return the reason why the daemon cannot run as the user, or ''."""
     if not _is_ours(state, binary, user):
         return f'{state} contains files that do not belong to this cloud.'
     guests = runs_guests(conf, binary)
@@ -110,9 +110,9 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
 
 
 def become(conf: cfg.ConfigOpts, binary: str, user: pwd.struct_passwd, ports: typing.Iterable[int | None]) -> None:
-    """Become that user permanently.
+    """Become the user permanently.
 
-    :param ports: listening ports; for low ones the daemon keeps NET_BIND_SERVICE
+    :param ports: listening ports; the daemon keeps NET_BIND_SERVICE if a port is privileged
     """
     with open(FIRST_ORDINARY_PORT) as file:
         first = int(file.read())
@@ -127,13 +127,13 @@ def runs_guests(conf: cfg.ConfigOpts, binary: str) -> bool:
 
 
 def guest_helper(conf: cfg.ConfigOpts, user: pwd.struct_passwd) -> privileges.Helper:
-    """Return the privileged part of a daemon with real guests, not forked yet."""
+    """Return the privileged helper of a daemon with real guests, without forking it."""
     from nova.virt.libvirt.local_disks import storage
     from nova.virt.libvirt.privileged import remote
     return remote.helper(conf, storage.instances_directory(conf.state_path), user.pw_uid)
 
 
-# ---- obstacles: a sentence, or '' --------------------------------------------------------
+# ---- checks: return an error message or '' --------------------------------------------------------
 
 def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
     """Return whether the state path is new, belongs to the user, or was used by the daemon as root."""
@@ -145,7 +145,7 @@ def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
 
 
 def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
-    """Return an error if the guests' directory is a link that the user may have created: its target stays unchanged."""
+    """Return an error if the guests' directory is a link to a directory of others, which must not get a new owner."""
     if instances.is_symlink() and instances.exists() and instances.stat().st_uid != user.pw_uid:
         return f'{instances} is a link to a directory that does not belong to that user.'
     return ''
@@ -166,7 +166,7 @@ def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iter
               guests: bool) -> str:
     """Return the first operation that the user cannot do; called in a process of that user.
 
-    :param read: paths of files, and of directories that it traverses
+    :param read: paths of files to read, and of directories to traverse
     """
     for path in read:
         if not os.access(path, os.X_OK if os.path.isdir(path) else os.R_OK):
@@ -187,7 +187,7 @@ def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iter
 
 
 def _named_files(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
-    """Return the files of the configuration, and those that it names: keys, certificates, pipelines."""
+    """Return the configuration files, and the files that options name: keys, certificates, pipelines."""
     from nova import policies
     found = [pathlib.Path(name) for name in (
         *(conf.config_file or ()), *filter(None, map(conf.find_file, (

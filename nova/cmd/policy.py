@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nova.web.routes import Route
 
 MAY, MAY_NOT = 0, 1
-# Operations with these path prefixes are open to all unless their route has a rule. Other rules concern fields.
+# Operations with these path prefixes are open to all unless their route has a rule. The handler's rules concern fields.
 OPEN = ('/flavors', '/images')
 # routes of the APIs other than compute
 ROUTES = {'identity': 'nova.identity.rest.handlers:ROUTES', 'image': 'nova.image.rest.handlers:ROUTES',
@@ -116,7 +116,7 @@ def _caller(rules: Policy, given: argparse.Namespace) -> RequestContext:
 
 
 def _implied(names: list[str]) -> list[str]:
-    """Return roles and those of the default roles that they imply, as the identity service puts into a token."""
+    """Return roles and the default roles that they imply, as in tokens of the identity service."""
     from nova.identity.embedded.effective_roles import LADDER
 
     highest = min((LADDER.index(name) for name in names if name in LADDER), default=len(LADDER))
@@ -124,9 +124,9 @@ def _implied(names: list[str]) -> list[str]:
 
 
 def _of_token(path: str) -> dict[str, Any]:
-    """Return the caller that a token's document describes.
+    """Return the caller that the JSON document of a token describes.
 
-    :raises InvalidInput: it is malformed
+    :raises InvalidInput: the document is malformed
     """
 
     try:
@@ -147,7 +147,7 @@ def _of_token(path: str) -> dict[str, Any]:
 def _rules_of(rules: Policy, api: str) -> tuple[str, list[str], list[str]]:
     """Return (sentence about the operation or '', [deciding rule], [additional rules of its handler]).
 
-    :raises InvalidInput: it is neither a rule nor an operation
+    :raises InvalidInput: ``api`` is neither a rule nor an operation
     """
 
     if rules.knows(api):
@@ -163,14 +163,14 @@ def _rules_of(rules: Policy, api: str) -> tuple[str, list[str], list[str]]:
     main = list(dict.fromkeys(row.policy for row in rows if row.policy))
     checked = [rule for rule in dict.fromkeys(rule for row in rows for rule in row.checks) if rule not in main]
     if not main and (name != 'compute' or not rows[0].path.startswith(OPEN)):
-        main = checked[:1]         # the handler checks it for the resource that it has found
+        main = checked[:1]         # the handler checks this rule after it has found the resource
     if not main:
         return 'No rule protects it: every caller with a token may do it.', [], checked
     return '', main, [rule for rule in checked if rule not in main]
 
 
 def _needs_project(rules: Policy, api: str) -> bool:
-    """Return whether a token without a project is refused by the result of ``_rules_of``."""
+    """Return whether the operation, or all operations of the rule, refuse tokens without a project."""
     name = rules.service.name
     if name == 'identity':
         return False                   # the rules say which scopes they accept
@@ -192,7 +192,7 @@ def _routes(service: str) -> Iterable[Route]:
 
 
 def documented(service: Service) -> Service:
-    """Return an API whose rules have their operations: those of the row, or of the routes that check the rule."""
+    """Return an API with the operations of each rule: the declared operations, or the routes that check the rule."""
     if all(rule.operations for rule in service.rules):
         return service
     checked: dict[str, dict[tuple[str, str], None]] = {}
@@ -206,13 +206,13 @@ def documented(service: Service) -> Service:
 def _rows(service: str, method: str, path: str, action: str) -> list[Route]:
     """Return the routes of an operation.
 
-    :raises InvalidInput: there is no such operation; the sentence names similar ones
+    :raises InvalidInput: there is no such operation; the message lists similar operations
     """
     segments = [segment for segment in path.split('/') if segment]
     if segments and segments[0] in PREFIXES.get(service, ()):
         segments.pop(0)
     at_path = [row for row in _routes(service) if row.api and _matches(row, segments)]
-    # a path of fixed segments wins over one with parts
+    # paths with more fixed segments take precedence over paths with parameters
     best = max((_fixed(row) for row in at_path), default=0)
     at_path = [row for row in at_path if _fixed(row) == best]
     rows = [row for row in at_path if row.method == method]

@@ -1,11 +1,11 @@
 """nova-rootwrap CONFIG COMMAND [WORD...]: compatibility with commands of older deployments, as root through sudo.
 
-No command is run. Each command maps to a step of the privileged part of nova-compute, which checks its arguments. Other
-commands are refused, see nova/virt/libvirt/privileged/rootwrap.py. nova-compute itself runs the privileged part as
-a process and does not use this program.
+COMMAND is not run. Instead, the privileged part of nova-compute checks the arguments and performs the same operation.
+Unknown commands are refused, see nova/virt/libvirt/privileged/rootwrap.py. nova-compute does not use this program: it
+runs the privileged part as a process.
 
-Exit codes are those of rootwrap: 0; 1: the step failed; 96: unknown here; 97: the configuration is wrong; 98: no
-command; 99: refused.
+Exit codes are those of rootwrap: 0; 1: the operation failed; 96: unknown command; 97: the configuration is wrong; 98:
+no command; 99: refused.
 """
 import base64
 import configparser
@@ -23,7 +23,7 @@ from nova import version
 FAILED, UNKNOWN, BAD_CONFIG, NO_COMMAND, REFUSED = 1, 96, 97, 98, 99
 KIND = 'CommandFilter'
 CONSOLE = 'guest.console'
-MAKES = {'qemu_img.create': 'path', 'qemu_img.convert': 'target'}        # step: the argument that names a new file
+MAKES = {'qemu_img.create': 'path', 'qemu_img.convert': 'target'}   # operation -> argument with the path of a new file
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,9 +81,9 @@ def _check(path: pathlib.Path) -> None:
 
 
 def _run(words: Sequence[str], files: list[str] | None) -> int:
-    """Run the step of a command with the rights of the privileged part.
+    """Run the operation of a command with the rights of the privileged part.
 
-    :param files: of the configuration of nova-compute; None: the usual ones
+    :param files: configuration files of nova-compute; None: the default files
     """
     from nova import conf as nova_conf
     from nova.runtime import privileges

@@ -21,7 +21,7 @@ def escaped(text: str, keep: str = '') -> str:
     Control characters control the terminal. Marks of bidirectional text, characters without width, and line and
     paragraph separators change the order or the look of other characters.
 
-    :param keep: characters that stay
+    :param keep: characters that are not escaped
     """
     if text.isprintable():
         return text
@@ -34,7 +34,7 @@ def _escape(number: int) -> str:
 
 
 class _Escaping:
-    """A text stream that escapes its output; ends of lines and tabs, which commands print themselves, stay."""
+    """Text stream that escapes its output, except line ends and tabs, which commands print."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -75,10 +75,10 @@ _output: contextvars.ContextVar[_Output | None] = contextvars.ContextVar('output
 
 @contextlib.contextmanager
 def formatted(name: str) -> Iterator[None]:
-    """Print what a command prints in one of FORMATS.
+    """Print the output of a command in one of FORMATS.
 
     Programs read the standard output of ``json`` and ``value``. It has the rows of the command's table, or its
-    document, while sentences go to standard error. If there is neither table nor document, it has the sentences.
+    document, while sentences go to standard error. Without a table or document, standard output has the sentences.
     """
     if name == 'table':
         yield
@@ -130,7 +130,7 @@ def _cell(value: object) -> str:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Iterable[object]], empty: str | None = None) -> None:
-    """Print a table of texts; None is shown as a dash. In other formats the keys are made of the header: ``in_use``.
+    """Print a table of texts; None is shown as a dash. Other formats have keys derived from the header: ``in_use``.
 
     :param empty: sentence for people in place of a table without rows
     """
@@ -161,7 +161,7 @@ def print_framed(header: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
 
 
 def _noted(header: Sequence[str], rows: Iterable[Iterable[object]]) -> bool:
-    """Keep the rows of a table for another format than text; return whether there is one."""
+    """Keep the rows of a table for formats other than text; return False if the format is text."""
     output = _output.get()
     if output is None:
         return False

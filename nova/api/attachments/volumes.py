@@ -120,7 +120,7 @@ def _begin(conn: engine.Connection, req: api_request.Request, server_id: str, ac
            arguments: dict[str, Any], change: Callable[[engine.Connection], Any]) -> tuple[InstancesRow, Any]:
     """Begin the action and run ``change(conn)`` under the server's lock; return (row, result of change).
 
-    Without a host the action is complete, so its record is closed.
+    If the server has no host, this completes the action, so the action record is closed.
     """
     instances.lock(conn, server_id)
     current = instances.get(conn, server_id)
@@ -189,7 +189,7 @@ def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
     if device['device_name'] in taken:
         raise exception.DevicePathInUse(path=device['device_name'])
     wanted, taken = device['device_name'] if honoured else None, taken | {root}
-    if not honoured and row['config_drive']:             # the config drive needs a disk name
+    if not honoured and row['config_drive']:             # keep the first free name for the config drive
         taken |= {server_devices.next_name(taken, root)}
     device = {**device, 'device_name': wanted or server_devices.next_name(taken, root)}
     block_devices.insert(conn, row['uuid'], [device])
@@ -243,8 +243,8 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
                          lambda conn: _still(conn, server_id, id))
     if row['host']:
         try:
-            # After the record. In the reverse order, a request that fails in between would leave the volume
-            # 'detaching'.
+            # Store the action record first. In the reverse order, a request that fails in between would leave the
+            # volume 'detaching'.
             req.services.volumes.begin_detaching(req.context, id)
         except Exception:
             cell.db.run(_forget, req, server_id)

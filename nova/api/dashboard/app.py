@@ -22,8 +22,8 @@ from nova.web import static
 ROOT = '/dashboard'
 STATIC = pathlib.Path(__file__).parent / 'static'
 PAGE, CONFIG, TEXTS, VERSIONED = 'index.html', 'config.json', 'texts.json', 'v/'
-WEBSSO = ROOT + '/websso'                     # where a page of Keystone posts the token of a federated login
-MAX_FORM = 16384                              # bytes of that form
+WEBSSO = ROOT + '/websso'                     # Keystone's page posts the token of a federated login here
+MAX_FORM = 16384                              # bytes of the form with the token
 MAX_LOGINS = 8                                # buttons of federated logins
 _TOKEN = re.compile(r'[\w.=-]{1,8192}', re.ASCII)
 _LOGIN = re.compile(r'(?:(\w[\w.-]{0,63})/)?(\w[\w.-]{0,63})', re.ASCII)
@@ -35,7 +35,7 @@ Headers = list[tuple[str, str]]
 def policy(connect: list[str]) -> str:
     """Return the Content-Security-Policy: scripts, styles, images and frames of this origin only, nothing inline.
 
-    A frame holds the console of a server. No other page may embed the dashboard.
+    Frames show consoles of servers. Other pages may not embed the dashboard.
 
     :param connect: additional origins of APIs
     """
@@ -102,8 +102,8 @@ class Dashboard:
     """WSGI filter that serves the dashboard.
 
     :param identity: URL of the Identity API with /v3; None: /identity/v3 at the page's address
-    :param base: catalog URL that the page replaces by its own address, where browsers reach these APIs;
-     None: the catalog's URLs belong to other hosts
+    :param base: URL in the catalog that the page replaces by its own address, because browsers reach the APIs there;
+     None: browsers use the URLs of the catalog
     :param connect: origins of further APIs
     :param websso: {PROTOCOL or IDENTITY_PROVIDER/PROTOCOL: text of the button} of federated logins
     :raises InvalidInput: ``websso`` is malformed, or needs an external Keystone
@@ -127,7 +127,7 @@ class Dashboard:
              'websso': logins}))
 
     def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes] | None:
-        """Answer requests below /dashboard, and send browsers there from the root; a filter of web.pipeline."""
+        """Answer requests below /dashboard, and redirect browsers from the root to it; a filter of web.pipeline."""
         path = environ.get('PATH_INFO') or ''
         if path in ('', '/') and _prefers_page(environ):
             where = urllib.parse.quote(environ.get('SCRIPT_NAME', '') + ROOT + '/')
@@ -148,10 +148,10 @@ class Dashboard:
         return static.answer(environ, start_response, file, cache, self._headers)
 
     def _take_token(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        """Answer the form that Keystone's page posts with the dashboard's page, which has the token in an element.
+        """Handle the form that Keystone's page posts: return the dashboard's page with the token in an element.
 
-        Other sites may not post here: they could log a browser in as another user. The dashboard sets no cookie, so
-        SameSite does not apply. The page refuses a token if its tab has not begun a login.
+        Other sites may not post here: they could log a browser in as another user. SameSite cannot prevent this,
+        because the dashboard sets no cookie. The page refuses the token if the browser tab has not begun a login.
         """
         if environ['REQUEST_METHOD'] != 'POST':
             return self._say(start_response, 405, 'Only POST is allowed.', [('Allow', 'POST')])

@@ -26,7 +26,7 @@ def texts_of(files: static.Files) -> list[str]:
 
 
 def catalog(language: str, files: static.Files) -> JsonDocument:
-    """Return {'language': its name, 'texts': {text: translation}} of the translated texts."""
+    """Return {'language': code of the language, 'texts': {text: translation}}, without untranslated texts."""
     found = {text: i18n.translate(text, language) for text in texts_of(files)}
     return {'language': language.replace('_', '-'),
             'texts': {text: translated for text, translated in found.items() if translated != text}}

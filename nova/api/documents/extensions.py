@@ -8,8 +8,8 @@ from nova.json_types import JsonDocument
 from nova.web.params import Query
 from nova.web.routes import Route
 
-# Extensions of version 2.1 whose name is their alias in camel case. Removed ones are listed, too: old clients look for
-# them.
+# Extensions of version 2.1 whose name is their alias in camel case. Removed extensions are listed because old clients
+# look for them.
 _ALIASES = '''
     os-admin-actions os-admin-password os-agents os-aggregates os-assisted-volume-snapshots os-attach-interfaces
     os-availability-zone os-block-device-mapping os-block-device-mapping-v2-boot os-cell-capacities os-cells

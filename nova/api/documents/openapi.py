@@ -24,9 +24,9 @@ def _document(minor: int) -> tuple[bytes, str]:
 def show(req: api_request.Request) -> Response:
     """Return the OpenAPI document of a microversion.
 
-    Default: the version of the request below a version path, the newest version at the root.
+    Default: below a version path the version of the request, at the root the newest version.
     """
-    wanted = req.query.one('microversion', None if req.segments else 'latest')     # empty at the root
+    wanted = req.query.one('microversion', None if req.segments else 'latest')     # no segments: root
     body, tag = _document(req.version if wanted is None else versions.parse(wanted))
     return web_openapi.response(req, body, tag, versions.VARY)
 

@@ -1,6 +1,6 @@
 """Removed operations of the compute API: they return 410 at every microversion.
 
-Optional parts of the product serve some of them if [api] nova_network_resources is set. A part is a module of the entry
+Optional packages serve some of them if [api] nova_network_resources is set. An optional part is a module in the entry
 point group ``nova.removed_operations``. Its function ``serve(req, path, name, **parts)`` runs an operation.
 """
 import functools
@@ -20,13 +20,13 @@ from nova.web.routes import Route
 WHY = 'The compute service no longer has this kind of resource.'
 PARTS = 'nova.removed_operations'
 _OPTION = '[api] nova_network_resources'
-NETWORK = 'nova_network'         # part with the operations of nova-network
+NETWORK = 'nova_network'         # entry point of the operations of nova-network
 LAST = 35                        # last microversion of most operations of nova-network
-_BODY = Object(closed=False)     # the part validates the body; without it the operation returns 410
+_BODY = Object(closed=False)     # the optional part validates the body; without the part, the operation returns 410
 
 
 class Part(Protocol):
-    """Module of an optional part."""
+    """Interface of the module of an optional part."""
 
     def serve(self, req: api_request.Request, path: str, name: str, **parts: str) -> Response | Content: ...
 
@@ -35,10 +35,10 @@ class Served(NamedTuple):
     """One operation that an optional part serves.
 
     part   name of the entry point
-    rule   policy rule; None: the handler looks up a server as its caller
+    rule   policy rule; None: the handler checks that the caller may see the server
     code   success code
-    body   whether it has a body
-    last   last microversion that has it; None: all have it
+    body   whether the request has a body
+    last   last microversion with the operation; None: no limit
     more   other rules that the handler checks
     """
 
@@ -92,7 +92,7 @@ SERVED: dict[tuple[str, str], Served] = {
     ('os-tenant-networks/{id}', 'DELETE'): _network(_TENANT, 202),
     ('servers/{server_id}/os-virtual-interfaces', 'GET'): _network(None, last=43),
 }
-# operations that the embedded network service does not support: their reasons, by path or name
+# path or action name -> reason why the embedded network service does not support the operation
 REFUSED = {
     'os-fping': 'This network service does not ping servers.',
     'associate_host': 'Networks of this service are plugged on the hosts of their servers only.',
@@ -101,12 +101,12 @@ REFUSED['disassociate_host'] = REFUSED['associate_host']
 
 
 def gone(req: api_request.Request, why: str = WHY, **_parts: str) -> NoReturn:
-    # clients match the second sentence
+    # clients search for the second sentence
     raise exception.Gone(f'{why} This resource is no longer available. No forwarding address is given.')
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Load the installed parts that the deployment enables, so that a broken one fails the start of the service.
+    """Load the installed parts that the deployment enables, so that a broken part fails the start of the service.
 
     :raises InvalidOption: a part cannot be loaded, or is not a module of operations
     """
@@ -146,7 +146,7 @@ def _served(path: str, name: str, req: api_request.Request, **parts: str) -> Res
     return part.serve(req, path, name, **parts)
 
 
-# path -> methods, or names of actions
+# path -> removed HTTP methods, or names of removed actions
 REMOVED = {
     'os-agents': 'GET POST', 'os-agents/{id}': 'PUT DELETE',
     'os-cells': 'GET POST', 'os-cells/capacities': 'GET', 'os-cells/detail': 'GET', 'os-cells/info': 'GET',

@@ -32,7 +32,7 @@ INDEX, SHOW, CREATE_RULE, DELETE = (_RULE + name for name in ('index', 'show', '
 ALL_PROJECTS = INDEX + ':all_projects'
 UPDATE_RULE = 'nova:os-server-groups:update'
 
-_ADDED = [server_groups.PROXIMITY, server_groups.CAPABILITIES]        # supported at every version
+_ADDED = [server_groups.PROXIMITY, server_groups.CAPABILITIES]        # every version supports these policies
 _OLD = [ANTI_AFFINITY, server_groups.AFFINITY]
 _POLICIES = [*_OLD, server_groups.SOFT_ANTI_AFFINITY, server_groups.SOFT_AFFINITY]
 
@@ -78,7 +78,7 @@ LIST = params.Query(params.Param('all_projects', params.STRING), params.Param('l
 
 def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
          get: Callable[[engine.Connection, str], server_groups.Group] = server_groups.get) -> server_groups.Group:
-    """Return a group that is visible to the caller, as server_groups.get does.
+    """Return the row of a group, as server_groups.get does, if the group is visible to the caller.
 
     :raises ServerGroupNotFound: the group does not exist or is not visible
     """
@@ -93,9 +93,9 @@ def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
 
 def change(req: api_request.Request, id: str, rule: str,
            work: Callable[[engine.Connection, server_groups.Group], R]) -> R:
-    """Return ``work(conn, row)``, run in a transaction that locks the group against changes and new members."""
+    """Run ``work(conn, row)`` in a transaction that locks the group against changes and new members."""
     def run(conn: engine.Connection) -> R:
-        find(req, conn, id, rule)                # before the lock: unauthorized callers must not block
+        find(req, conn, id, rule)                # before the lock: unauthorized callers must not lock
         return work(conn, find(req, conn, id, rule, server_groups.get_locked))
     return req.services.api_db.run(run)
 

@@ -110,7 +110,7 @@ def _cells_of(req: api_request.Request, hosts: list[str]) -> list[tuple[db_cells
 def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str]) -> None:
     """Update the copies of zones and aggregates in the rows of hosts.
 
-    This precedes the commit of the aggregates. A conductor repairs inconsistencies after a crash or a concurrent build.
+    Call this before aggregates are committed. A conductor repairs inconsistencies after a crash or a concurrent build.
 
     :raises HostHasServers: a zone must not change under servers; the caller's transaction rolls back
     """
@@ -135,10 +135,8 @@ def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str])
 def _change(req: api_request.Request, event: str,
             function: Callable[Concatenate[engine.Connection, P], aggregates.Aggregate],
             *args: P.args, **kwargs: P.kwargs) -> JsonDocument:
-    """Run ``function(conn, *args)`` of db.aggregates under the lock for members and zones; return the document of its
-    row.
-    """
-    req.services.cells.all()             # its first call writes to the database, which the lock would block
+    """Run ``function(conn, *args)`` of db.aggregates with members and zones locked; return the aggregate's document."""
+    req.services.cells.all()             # the first call writes to the database, which the lock would block
 
     def run(conn: engine.Connection) -> aggregates.Aggregate:
         aggregates.lock(conn)

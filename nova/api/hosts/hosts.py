@@ -96,7 +96,7 @@ def update(req: api_request.Request, id: str) -> JsonDocument:
 def _maintain(req: api_request.Request, cell: db_cells.Cell, host: str, nodes: list[Any], on: bool) -> None:
     """Disable a host and move its servers to other hosts of its aggregate, or enable it and move them back.
 
-    The moves are asynchronous, like a maintenance of the aggregate.
+    The moves are asynchronous, as in a maintenance that is started through the aggregate.
 
     :raises Unsupported: the driver cannot move servers
     :raises BadRequest: the host is in no aggregate or in several

@@ -98,7 +98,7 @@ def index(req: api_request.Request) -> JsonDocument:
     marker = paging.marker(req)
     if project_id and paged and marker is not None:
         after = _place(req, marker, project_id)
-    # no migration is hidden, and none belongs to the project ''
+    # a filter for hidden migrations or for the project '' matches no migration
     if project_id and query.one('hidden', '0').lower() in ('0', 'false', 'no', 'off', ''):
         rows = cell_queries.rows(req, lambda conn: server_migrations.page(
             conn, project_id, filters, host=query.one('host'), limit=None if limit is None else limit + 1, after=after,

@@ -27,7 +27,7 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-services:'
 REASON = params.string(1, 255)
-Change = tuple[dict[str, Any], dict[str, Any]]        # (columns, changed part of the response)
+Change = tuple[dict[str, Any], dict[str, Any]]        # (columns to change, fields of the response)
 
 
 def state(row: ServicesRow, req: api_request.Request) -> str:
@@ -67,7 +67,7 @@ UPDATE = params.Object(
 
 
 def _find(req: api_request.Request, id: str) -> tuple[db_cells.Cell, dict[str, Any]]:
-    """Return (cell, row) of a service by its ID at this version.
+    """Return (cell, row) of a service by its ID: a UUID since 2.53, before that a number.
 
     :raises BadRequest: the ID is not a UUID (before 2.53: not a number, or used by several cells)
     :raises ServiceNotFound: the service does not exist
@@ -99,15 +99,15 @@ def index(req: api_request.Request) -> JsonDocument:
 def delete(req: api_request.Request, id: str) -> None:
     """Delete a stopped service.
 
-    With its compute service or its last service, a host loses its message key. An operator must approve the host again
-    before it can rejoin.
+    If this is the compute service or the last service of a host, the host's message key is revoked. An operator must
+    then approve the host before it can rejoin.
     """
     cell, row = _find(req, id)
     is_compute, down_time = row['topic'] == 'compute', req.services.conf.service_down_time
     with cell.db.reader() as conn:
         _refuse(conn, row, down_time)
         revokes = is_compute or not services.others_of_host(conn, row['host'], row['id'])
-    if revokes:            # first: an interrupted request must leave a row that can be deleted, not a host with a key
+    if revokes:            # first: an interrupted request must leave a deletable row, not a host with a key
         req.services.api_db.run(message_keys.revoke, row['host'])
 
     def run(conn: engine.Connection) -> None:

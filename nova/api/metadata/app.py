@@ -134,7 +134,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return _walk(metadata.ec2_tree(instance, self.domain, self.region, devices), path)
 
     def _openstack_versions(self, req: MetadataRequest) -> bytes:
-        # cloud-init probes this path first; without a token it tries other formats
+        # cloud-init probes this path first; if it gets 401, it tries other formats
         self._reader(req)
         return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
 
@@ -177,7 +177,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return instance
 
     def _token(self, req: MetadataRequest) -> Response:
-        # refuse proxies inside the guest; a signing proxy may name one guest
+        # refuse proxies inside the guest; a proxy that signs its requests may forward for one guest
         forwarded = req.header(FORWARDED, None)
         if len((forwarded or '').split(',')) > 1 or forwarded is not None and (req.guest is None or req.relayed):
             raise exception.Forbidden('Session tokens are not available through a proxy.')

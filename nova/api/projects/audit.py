@@ -26,7 +26,7 @@ _FILTERS = {'user_id': 'user_id', 'project_id': 'project_id', 'action': 'action'
             'target_id': 'target_id', 'outcome': 'outcome', 'request_id': 'request_id',
             'remote_address': 'remote_address'}
 Field = fields.Field
-ROUNDS = 10               # pages that are read to fill one page of visible records
+ROUNDS = 10               # maximum number of pages to read until one page has enough visible records
 
 RECORD = fields.Fields(
     Field('id', 'uuid', type='string format=uuid required'),
@@ -75,7 +75,7 @@ def index(req: api_request.Request) -> JsonDocument:
 
 
 def _seen(req: api_request.Request, rows: list[api_request.Row]) -> list[api_request.Row]:
-    """Return the records that the caller may see: own ones, and those that name no hidden resource."""
+    """Return the records that the caller may see: the caller's records, and records without a hidden resource."""
     others = [row for row in rows if row['user_id'] != req.context.user_id] if not req.context.is_admin else []
     idents = {row[name] for row in others for name in ('target_id', 'target_part')} - {None}
     if not idents:

@@ -1,6 +1,6 @@
 """GET /os-events (an API extension): state changes of servers as server-sent events.
 
-An event is the state of a server after a change, taken from its row. Changes within ``POLL_S`` are one event. The ID
+An event is the state of a server after a change, read from its row. Changes within ``POLL_S`` are one event. The ID
 of an event is its time in microseconds. A client that reconnects with Last-Event-ID gets all changes since then from
 the rows of servers and the history of deleted ones. Delivery is at-least-once for the last state of each server.
 ``event: reset`` means that the history is too short: the client must list servers to detect deletions.
@@ -41,8 +41,8 @@ LOG = logging.getLogger(__name__)
 RULE, ALL = 'nova:events', 'nova:events:all_projects'
 
 POLL_S = 0.5
-OVERLAP_S = 5             # times are set before the commit, so each poll re-reads the last seconds
-KEEPALIVE_INTERVAL_S = 15               # a comment after this silence detects disconnected clients
+OVERLAP_S = 5             # rows get their time before the commit, so each poll re-reads the last seconds
+KEEPALIVE_INTERVAL_S = 15               # after this time without an event, a comment detects disconnected clients
 STREAM_S = 300
 RETRY_MS = 1000           # reconnection delay of clients
 CHECK_S = 10              # interval of authorization checks
@@ -65,7 +65,7 @@ def follow(req: api_request.Request) -> Response:
         caller = req.environ[auth.AGAIN]()
         allows = functools.partial(req.services.policy.allows, caller, target=target)
         return (allows(RULE) and (not everything or allows(ALL))
-                and (category is not None or caller.is_admin))     # the caller must not see administrative servers
+                and (category is not None or caller.is_admin))     # all categories only for administrators
     feed = _Feed(req.services, nova_context.ALL_PROJECTS if everything else req.project_id, _start(req), category)
     stopping = req.environ.get('nova.stopping') or threading.Event()
     streams, owner = req.services.streams, req.project_id
@@ -76,7 +76,7 @@ def follow(req: api_request.Request) -> Response:
 
 
 def _start(req: api_request.Request) -> datetime.datetime | None:
-    """Return the start of the stream; None: now.
+    """Return the time at which the stream starts; None: now.
 
     :raises BadRequest: Last-Event-ID is malformed
     """
@@ -102,7 +102,7 @@ class _Feed:
         kept = services.conf.conductor.deleted_servers_kept_days
         self.reset = since is not None and bool(kept) and since < utils.utcnow() - datetime.timedelta(days=kept)
         self._reached = since or utils.utcnow()
-        # (uuid, time) of sent events within the overlap
+        # (uuid, time) of the events of the last OVERLAP_S seconds that were sent
         self._sent: dict[tuple[str, datetime.datetime], None] = {}
         self._first = since is None
         self._down: list[db_cells.Cell] = []
@@ -117,7 +117,7 @@ class _Feed:
             fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._sent]
         for row in fresh:
             self._sent[row['uuid'], row['changed_at']] = None
-            if not self._down:               # otherwise changes in a cell that is down would be missed
+            if not self._down:               # else later changes of a cell that is down would be missed
                 self._reached = max(self._reached, row['changed_at'])
         self._sent = {key: None for key in self._sent if key[1] >= self._reached - _OVERLAP}
         return fresh

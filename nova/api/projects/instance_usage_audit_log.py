@@ -31,7 +31,7 @@ def _audits(req: api_request.Request, before: datetime.datetime) -> JsonDocument
     rows: dict[str, Any] = {}
     for _cell, (here, log) in cell_queries.ask(req, lambda conn: (services.list(conn, binary='nova-compute'),
                                                               task_log.of_period(conn, period)))[0]:
-        hosts |= {row['host'] for row in here} | log.keys()          # deleted hosts have reported too
+        hosts |= {row['host'] for row in here} | log.keys()          # the log also has hosts that were deleted later
         rows |= log
     done = sum(row['state'] == task_log.DONE for row in rows.values())
     errors = sum(row['errors'] for row in rows.values())

@@ -1,7 +1,7 @@
 """GET /os-permissions (an API extension): policy rules that deny access to the caller.
 
-A user interface reads them once and does not offer these operations. The rules are evaluated for resources of the
-caller's own project. Each API still decides about every request.
+A user interface reads the denied rules once and hides their operations. The rules are evaluated for resources of the
+caller's project. Each API still authorizes every request.
 """
 from nova.api import request as api_request
 from nova.json_types import JsonDocument

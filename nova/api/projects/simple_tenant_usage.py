@@ -28,7 +28,7 @@ _COMMON = (params.Param('start', params.STRING), params.Param('end', params.STRI
 LIST = params.Query(*_COMMON, params.Param('detailed', params.STRING), closed=75)
 SHOW = params.Query(*_COMMON, closed=75)
 
-# Documented states do not include soft-deleted: its guest is off, its disks are kept.
+# The documented states do not include soft-deleted. STOPPED is closest: the guest is off, and its disks are kept.
 _STATES = {states.SOFT_DELETED: states.STOPPED}
 
 
@@ -128,7 +128,7 @@ def _add_all(req: api_request.Request, found: Usage, project_id: str | nova_cont
 
 def _add_page(req: api_request.Request, found: Usage, project_id: str | nova_context.Projects,
               detailed: bool) -> tuple[str | None, bool]:
-    """Add one page; return (ID of its last server if more follow, whether more follow)."""
+    """Add one page of servers to the sums; return (ID of its last server if more follow, whether more follow)."""
     limit, marker = paging.limit(req), paging.marker(req)
     category = server_category.visible_category(req)
     if marker is not None and not formats.is_uuid(marker):

@@ -84,7 +84,7 @@ def _check_file(key: str, name: object) -> None:
 
 def _server_of(req: api_request.Request, volume_id: str,
                missing: type[exception.NovaException]) -> tuple[db_cells.Cell, InstancesRow]:
-    """Return (cell, row) of the one server with the volume, on a capable host.
+    """Return (cell, row) of the only server with the volume, if its host supports these snapshots.
 
     :param missing: exception class if the volume is not attached
     :raises BadRequest: several servers have the volume, the host is down, or its driver lacks the capability

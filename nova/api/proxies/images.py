@@ -19,7 +19,7 @@ UNTIL = 35
 _STATUS = {'active': 'ACTIVE', 'queued': 'SAVING', 'saving': 'SAVING', 'uploading': 'SAVING',
            'importing': 'SAVING', 'deleted': 'DELETED', 'pending_delete': 'DELETED', 'killed': 'ERROR'}
 _PROGRESS = {'queued': 25, 'saving': 50, 'active': 100}
-_SERVER = 'instance_uuid'                # property of a snapshot: its server
+_SERVER = 'instance_uuid'                # property of a snapshot: UUID of its server
 
 
 def _status(image: api_request.Document, req: api_request.Request | None) -> str:
@@ -90,7 +90,7 @@ def _matches(image: api_request.Document, query: params.QueryValues) -> bool:
 def _all(req: api_request.Request) -> list[api_request.Document]:
     """Return all images that are visible to the caller, read in pages.
 
-    page_size is ignored, because small pages would only cost more.
+    The client's page_size is ignored, because small pages would only need more requests to the image service.
     """
     found, marker, hidden = [], None, server_category.hidden_images(req)
     while True:

@@ -13,7 +13,7 @@ from nova.web.routes import Route
 LAST = 35
 Field = fields.Field
 
-# Further fields for administrators, without a value in the embedded network service.
+# Fields for administrators that are always null, because the embedded network service has no values for them.
 _NOTHING = ('bridge_interface', 'deleted', 'deleted_at', 'host', 'injected', 'multi_host', 'priority', 'rxtx_base',
             'share_address', 'vlan', 'vpn_private_address', 'vpn_public_address', 'vpn_public_port')
 

@@ -2,16 +2,17 @@
 
 Most types come from the Field tables of the responses; ``tables`` maps operations to tables. The files add:
 
-- ``rest.tsv``: responses without a Field table, keys around a table, and fields that differ between operations. Its
-  rows override those of a table.
+- ``rest.tsv``: responses without a Field table, keys that enclose a table, and fields that differ between operations.
+  Its rows take precedence over rows of a table.
 - ``forms.tsv``: alternative forms of objects.
 - ``headers.tsv``: headers that only some responses have.
 
-The OpenAPI document and the reference pages are generated from these. Contract tests compare them with the public
-API reference and with real responses.
+The OpenAPI document and the reference pages are generated from these types. Contract tests compare the types with the
+public API reference and with real responses.
 
-Columns: operation ('GET /servers/{}', with the action's name after POST …/action), field ('servers[].links[].href';
-'<regular expression>' for variable keys), min and max version, type in the notation of nova.web.json_types.
+Columns of rest.tsv: operation ('GET /servers/{}', with the action's name after POST …/action), field
+('servers[].links[].href'; '<regular expression>' for variable keys), min and max version, type in the notation of
+nova.web.json_types.
 
 Special fields: '(no other fields)': the list is complete; '(event stream)': the body is not JSON; '(no body)': empty
 response; '(addition)': the operation is an API extension. The type '(absent)' removes a table's field.
@@ -98,7 +99,7 @@ def at(operation: str, version: int) -> dict[str, str]:
     rest = [row for row in _rest().get(operation, ()) if row['field'] != ADDITION]
     shown = tables.TABLES.get(operation)
     held = {row['field']: row['type'] for row in rest if _holds(row, version)}
-    if shown is None or not held:            # every existing operation has a row
+    if shown is None or not held:            # rest.tsv has a row for each operation of this version
         return held
     found = shown.at(version) | held
     return {field: words for field, words in found.items() if words != ABSENT}
@@ -133,5 +134,5 @@ def _holds(row: Row, version: int) -> bool:
 
 
 def described(operation: str) -> bool:
-    """Return True if the operation's response has a body with a description."""
+    """Return True if the operation's response has a body that a table or file describes."""
     return any(row['field'] != NO_BODY for row in responses().get(nameless(operation), ()))

@@ -34,7 +34,7 @@ from nova.web.fields import Fields
 class Shown:
     """A table below a key of the response.
 
-    many   the key has a list of rows
+    many   whether the key has a list of rows
     """
 
     key: str

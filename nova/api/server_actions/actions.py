@@ -43,7 +43,7 @@ UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
 # image properties that snapshots do not inherit
 _OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id',
                              'os_hash_algo', 'os_hash_value', 'stores',
-                             # apply only to the original data
+                             # these describe the data of the original image
                              'img_signature', 'img_signature_hash_method', 'img_signature_key_type',
                              'img_signature_certificate_uuid'})
 
@@ -70,7 +70,7 @@ def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, 
 
 def find(req: api_request.Request, server_id: str, action: actions.Action,
          category_rule: str | None = None) -> tuple[db_cells.Cell, InstancesRow]:
-    """Return (the server's cell, ``find_for`` there)."""
+    """Return (the server's cell, result of ``find_for`` in this cell)."""
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         return cell, find_for(req, conn, server_id, action, category_rule)
@@ -144,7 +144,7 @@ def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, actio
 
 def run(req: api_request.Request, server_id: str, action: actions.Action, category_rule: str | None = None,
         **arguments: Encodable) -> None:
-    """Begin an action and cast it with its arguments."""
+    """Begin an action and cast it with the arguments to the server's host."""
     cell, _row = find(req, server_id, action, category_rule)
     row = begin(req, cell, server_id, action, arguments or None)
     cast(req, cell, row, action, **arguments)
@@ -218,7 +218,7 @@ def create_image(req: api_request.Request, id: str) -> JsonDocument | Response:
         with cell.db.reader() as conn:
             devices = block_devices.by_instance(conn, id)
         for device in devices:
-            if device['volume_id']:                  # the image names a snapshot of each volume
+            if device['volume_id']:                  # each volume will have a snapshot
                 req.services.volumes.check_create_snapshot(req.context, device['volume_id'])
     row, image_id = begin_with_image(req, cell, id, action, requested_image(req, row, wanted))
     cast(req, cell, row, action, image_id=image_id)
@@ -229,7 +229,7 @@ def create_image(req: api_request.Request, id: str) -> JsonDocument | Response:
 
 def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
                      image: ImageValues, arguments: JsonDocument | None = None) -> tuple[InstancesRow, str]:
-    """Begin an action and create the image that it fills; return (the server's updated row, ID of the image).
+    """Begin an action and create the image that the action fills; return (the server's updated row, ID of the image).
 
     The action is stored first with the image's ID, so that an unfinished image can be found and deleted.
     """
@@ -264,7 +264,7 @@ def snapshot_of(req: api_request.Request, row: InstancesRow, name: str,
 
 def requested_image(req: api_request.Request, row: InstancesRow,
                     wanted: dict[str, Any]) -> ImageValues:
-    """Return the image for a request with ``name`` and ``metadata``.
+    """Return the values of the image for a request with ``name`` and ``metadata``.
 
     :raises LimitExceeded, BadRequest: the metadata exceed the quota or name unknown images
     """
@@ -285,7 +285,7 @@ _ALWAYS = (401, 403, 404, 409)
 def route(name: str, handler: Callable[..., Response | Content], *types: server_schemas.VersionedType,
           body: Object | None = None, errors: tuple[int, ...] = (400, *_ALWAYS), checks: tuple[str, ...] = (),
           query: Query | None = None, status: int = 202, since: int = 1, until: int | None = None) -> Route:
-    """Return the Route of an action; ``types`` are those of server_schemas.action."""
+    """Return the Route of an action; for ``types`` see server_schemas.action."""
     return Route('POST', _PATH, handler, ACTIONS[name].policy, checks, since, until, status, errors=errors,
                  body=body or server_schemas.action(name, *types), query=query, action=name)
 

@@ -24,7 +24,7 @@ from nova.web.routes import Route
 
 KEY = 'os-bulk-action'
 MAX_SERVERS = 1000               # limit of one request; each server takes some milliseconds
-MAX_S = 60                       # servers not reached by then are refused, because hosts may respond slowly
+MAX_S = 60                       # seconds; later servers are refused, because hosts may respond slowly
 DELETE = 'delete'                # not an action of /servers/{id}/action
 
 _EMPTY_MEANS_TRUE = frozenset({'all_tenants', 'deleted', 'soft_deleted'})

@@ -59,7 +59,7 @@ def _destination(req: api_request.Request, conn: engine.Connection, row: Instanc
                  body: api_request.Document) -> tuple[str | None, bool]:
     """Return (host or None, whether to skip the scheduler's filters) of a request.
 
-    :raises BadRequest: the host is the server's present one
+    :raises BadRequest: the server is on this host
     :raises ComputeHostNotFound: unknown host
     """
     host = body.get('host')

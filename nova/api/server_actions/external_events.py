@@ -33,14 +33,14 @@ SINCE = {
     'accelerator-request-bound': versions.SINCE['accelerator_event'],
     'volume-reimaged': versions.SINCE['rebuild_volume_backed'],
 }
-# events that require a tag: the ID of a volume or request
+# events that require a tag: the ID of a volume or accelerator request
 NEED_TAG = ('volume-extended', 'accelerator-request-bound', 'volume-reimaged')
 # tag of power-update -> action with this result
 POWER = {'POWER_ON': 'os-start', 'POWER_OFF': 'os-stop'}
 
 
 def _names() -> Iterator[params.Param]:
-    """Yield a Param for each set of names; the sets grow with the versions."""
+    """Yield a Param for each range of microversions; newer microversions allow more names."""
     steps = sorted(set(SINCE.values()))
     for since, after in itertools.zip_longest(steps, steps[1:]):
         names = [name for name, first in SINCE.items() if first <= since]
@@ -89,13 +89,13 @@ def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tupl
     found = {}
     for cell, here in cell_queries.ask(req, lambda conn: instances.get_many(conn, list(uuids)))[0]:
         for uuid, row in here.items():
-            if uuid not in found or row['host']:       # a server that changes its cell is in both
+            if uuid not in found or row['host']:       # both cells have a server that is moving
                 found[uuid] = cell, row
     return found
 
 
 def _forget_device(cell: db_cells.Cell, row: InstancesRow, port_id: str) -> None:
-    """Release the device of a deleted port for an offloaded server. Otherwise the host releases it."""
+    """Release the device of a deleted port of an offloaded server. Other servers have a host that releases it."""
     if row['vm_state'] == states.SHELVED_OFFLOADED:
         cell.db.run(port_devices.release_offloaded, row['uuid'], port_id)
 
@@ -111,7 +111,7 @@ def _code(event: api_request.Document, row: InstancesRow | None) -> int:
 
 
 def _power(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, tag: str) -> None:
-    """Follow a power change of a bare metal server. A server in this state or with a task is unchanged."""
+    """Follow a power change of a bare metal server. Ignore it if the server has this state or a task."""
     action = actions.ACTIONS[POWER[tag]]
     arguments = {'clean_shutdown': False} if action.name == 'os-stop' else {}
     try:

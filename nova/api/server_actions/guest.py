@@ -46,14 +46,14 @@ def diagnostics(req: api_request.Request, server_id: str) -> JsonDocument:
     row, facts = server_actions.ask_host(req, server_id, DIAGNOSTICS, 'diagnostics', 'get_diagnostics')
     if not req.has('standard_diagnostics'):
         return free_form(facts)
-    # the documented driver names do not include those of this product
+    # the API reference lists no driver name for this product
     return {**{name: facts[name] for name in _STANDARD}, 'driver': 'libvirt',
             'config_drive': bool(row['config_drive']), 'num_cpus': len(facts['cpu_details']),
             'num_disks': len(facts['disk_details']), 'num_nics': len(facts['nic_details'])}
 
 
 def free_form(facts: driver.GuestDiagnostics) -> JsonDocument:
-    """Return the format before 2.48, with the names of libvirt's driver."""
+    """Convert diagnostics to the format before 2.48, with the field names of libvirt's driver."""
     shown: dict[str, str | int | None] = {
         f'cpu{number}_time': cpu['time'] for number, cpu in enumerate(facts['cpu_details'])}
     for number, disk in enumerate(facts['disk_details']):

@@ -91,9 +91,9 @@ def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> 
 
 def _flavor(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
             flavor_id: str) -> Flavor:
-    """Return the stored part of the requested flavor.
+    """Return the fields of the requested flavor that servers store.
 
-    :raises BadRequest: the flavor is unknown to the server's project, or is the server's present one
+    :raises BadRequest: the flavor is not visible to the caller, or the server already has it
     """
     with exception.AsBadRequest(exception.FlavorNotFound):
         found = flavors_db.get(conn, flavor_id, req.context.sees)
@@ -154,7 +154,7 @@ def migrate(req: api_request.Request, id: str) -> None:
 def _check_host(cell: db_cells.Cell, row: InstancesRow, host: str) -> None:
     """Check the requested host.
 
-    :raises BadRequest: the host is unknown, or the server's present one
+    :raises BadRequest: the host is unknown, or the server is on it
     """
     with cell.db.reader() as conn:
         known = compute_nodes.exists(conn, host)

@@ -34,7 +34,7 @@ TRUSTED_CERTS = 'os_compute_api:servers:rebuild:trusted_certs'
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """Data on which a rebuild is decided.
+    """Data from which the plan of a rebuild is computed.
 
     row        the server's row
     image      image that imageRef names
@@ -56,7 +56,7 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Data to store: ``values`` of the server's row, ``arguments`` of the action, the rest in the request spec."""
+    """Data to store: ``values`` in the server's row, ``arguments`` in the action, other fields in the request spec."""
 
     image: api_request.Document
     files: list[api_request.Document]
@@ -83,7 +83,7 @@ def rebuild(req: api_request.Request, id: str) -> Response:
 
 
 def _note(conn: engine.Connection, server_id: str, plan: Plan) -> objects.RequestSpec:
-    """Update the request spec. Other fields are read again here, because a resize may have changed the flavor."""
+    """Update the request spec. Read its other fields again, because a resize may have changed the flavor."""
     spec = request_specs.get(conn, server_id)
     spec.image, spec.injected_files = plan.image, plan.files
     request_specs.update(conn, spec)
@@ -136,7 +136,7 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     columns = {**_image_columns(image), 'config_drive': drive}
     arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
     if facts.other:
-        # restored if the scheduler's filters refuse the new image
+        # these values are restored if the scheduler's filters refuse the new image
         arguments['previous'] = {'image': facts.spec.image,
                                  'columns': dict(zip(columns, operator.itemgetter(*columns)(row)))}
     return Plan(image, files, password, {**values, **columns}, arguments)

@@ -30,7 +30,7 @@ def shelve(req: api_request.Request, id: str) -> None:
     if row['image_id']:
         image = server_actions.snapshot_of(req, row, f"{row['display_name'][:247]}-shelved", {})
         row, image_id = server_actions.begin_with_image(req, cell, id, action, image, {'clean_shutdown': True})
-    else:                                     # the volume is kept
+    else:                                     # boots from a volume: needs no image
         image_id = None
         row = server_actions.begin(req, cell, id, action, {'image_id': None, 'clean_shutdown': True})
     server_actions.cast(req, cell, row, action, image_id=image_id, clean_shutdown=True)
@@ -57,7 +57,7 @@ def unshelve(req: api_request.Request, id: str) -> None:
 
 def _check_place(req: api_request.Request, cell: db_cells.Cell, named: str | None, zone: str | None,
                  host: str | None) -> None:
-    """Check the requested place.
+    """Check the requested zone and host.
 
     :param named: zone in the request
     :param zone: zone to which the server will be pinned

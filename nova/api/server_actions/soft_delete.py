@@ -18,7 +18,7 @@ RESTORE = actions.ACTIONS['restore']
 def restore(req: api_request.Request, id: str) -> None:
     """Restore a server after checking the quota, which does not count soft-deleted servers."""
     cell, _row = server_actions.find(req, id, RESTORE)
-    # first begin the action, so that of two requests only one changes the quota usage
+    # begin the action first, so that only one of two concurrent requests changes the quota usage
     row = server_actions.begin(req, cell, id, RESTORE)
     try:
         req.services.api_db.run(_use_again, req.services.conf, row)

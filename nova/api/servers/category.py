@@ -1,7 +1,7 @@
 """Instance categories of servers (an API extension): selection for new servers, and visibility of existing ones.
 
-Regular servers belong to users. Servers of other categories are administrative: only administrators see them. A policy
-rule may let users delete or reboot them in requests that name the category, for services that manage them for users.
+Regular servers belong to users. Servers of other categories are administrative: only administrators see them. Services
+may manage such servers for users: policy rules may let users delete or reboot them in requests that name the category.
 """
 from typing import Final, TypedDict
 
@@ -51,9 +51,9 @@ def visible_category(req: api_request.Request) -> str | None:
 
 
 def hidden_images(req: api_request.Request) -> frozenset[str] | set[str]:
-    """Return IDs of images for administrators that the image service would show to this caller.
+    """Return IDs of administrative images, which an external image service shows to this caller.
 
-    The embedded image service hides them itself.
+    The embedded image service hides such images itself.
     """
     if req.context.is_admin or req.services.conf.image.backend == 'embedded':
         return frozenset()

@@ -45,7 +45,7 @@ TRUSTED_CERTS = _RULE + ':trusted_certs'
 # rules that ``read_plan`` evaluates
 CHECKS = (FORCED_HOST, REQUESTED_HOST, ATTACH_VOLUME, ATTACH_NETWORK, TRUSTED_CERTS, create_facts.ZERO_DISK,
           server_category.CREATE)
-# rules about the response
+# rules for fields of the response
 SHOWN = (representation.RULE, server_fields.ATTRIBUTES, server_fields.LAUNCH, server_fields.EXTRA_SPECS,
          server_fields.HOST_STATUS, server_fields.HOST_UNKNOWN)
 
@@ -102,10 +102,10 @@ def _begun_before(req: api_request.Request, names: list[str], server: server_sch
                   ) -> Document | Response | None:
     """Return the response of an interrupted request if its servers were stored, else None.
 
-    In the latter case rows in the API database are removed, so that the request can be repeated.
+    If it returns None, it has removed the request's rows in the API database, so that the request can be repeated.
     """
     row, arguments = _stored_before(req, names[0])
-    while row is None and server_lookup.has_moved(req):       # it changed its cell during the lookup
+    while row is None and server_lookup.has_moved(req):       # the server changed its cell during the lookup
         row, arguments = _stored_before(req, names[0])
     if row is None:
         for attachment_id in req.services.volumes.attachments_of(req.context, names[0]):
@@ -121,7 +121,7 @@ def _begun_before(req: api_request.Request, names: list[str], server: server_sch
 
 def _stored_before(req: api_request.Request, uuid: str
                    ) -> tuple[InstancesRow | None, dict[str, Document | None]]:
-    """Return (row of a server, also of a deleted one, or None; {uuid: arguments of its open action})."""
+    """Return (row of an existing or deleted server, or None; {uuid: arguments of its open action})."""
     try:
         cell = server_lookup.cell_of(req, uuid)
     except exception.InstanceNotFound:
@@ -154,7 +154,7 @@ def _authorize(req: api_request.Request, request: create_plan.Request) -> None:
 # ---- storage -----------------------------------------------------------------
 
 def _reserve(conn: engine.Connection, cell: db_cells.Cell, plan: create_plan.Plan, names: list[str]) -> list[str]:
-    """Claim the quota, and store mappings and request specs; return the subset of UUIDs in ``names`` that fit."""
+    """Claim the quota, and store mappings and request specs; return the ``names`` (UUIDs) within the limits."""
     spec, flavor = plan.spec, plan.spec['flavor']
     count = quotas.fit(conn, plan.limits, spec['project_id'], spec['user_id'], plan.least, len(names), flavor['vcpus'],
                        flavor['memory_mb'])

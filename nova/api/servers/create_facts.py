@@ -1,4 +1,4 @@
-"""Data that a server create reads before its decision. Missing objects are refused."""
+"""Facts for the plan of a server create: the objects that a request references. Missing objects are refused."""
 import typing
 
 from nova import context as nova_context
@@ -33,7 +33,7 @@ _IMAGE = tuple(name for name in StoredImage.__annotations__ if name != 'trusted_
 
 
 def read(req: api_request.Request, request: create_plan.Request) -> create_plan.Facts:
-    """Read the facts of a request; ``server`` gets the defaults of its category.
+    """Read the facts of a request, and add the defaults of the category to ``request.server``.
 
     :raises NovaException: a referenced object does not exist or is not visible to the caller
     """
@@ -47,7 +47,7 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
     server_devices.check_number(devices, request.most, conf.volume.max_devices)
     sources = device_sources.read(req, devices)
     backed = server_devices.is_volume_backed(devices)
-    # the references in a volume come from its owner, so they never get the rights of a category
+    # the owner of a volume sets its references, so they are never read with the rights of a category
     references = image_references.read(req, device_sources.properties_of(devices, sources, image),
                                        None if backed else system)
     check_place(req, server, request.place)

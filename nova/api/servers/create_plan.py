@@ -27,7 +27,7 @@ from nova.objects import pci
 from nova.objects.flavor import Flavor
 
 Document = dict[str, typing.Any]
-Hints = dict[str, list[typing.Any]]         # scheduler hints, each value a list
+Hints = dict[str, list[typing.Any]]         # {name of a scheduler hint: list of values}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """Data that a server create reads before its decision.
+    """Data from which the plan of a server create is computed.
 
     project_id, user_id   project and user of the caller
     category      name of the instance category
@@ -80,9 +80,9 @@ class Facts:
     networks      networks of the request; those reserved for administrators are marked
     groups        names of the security groups that a server shows
     aliases       {name: pci_spec.Alias}
-    of_ports      devices that the ports need
-    named         the name is the default description (until 2.18)
-    written       hosts inject files into disks, without a config drive
+    of_ports      PCI devices that the ports need
+    named         whether the name is the default of the description (until 2.18)
+    written       whether hosts inject files into disks, so that no config drive is needed
     """
 
     project_id: str
@@ -123,7 +123,7 @@ class Plan:
     server: ServerValues
 
     def rows(self, uuids: collections.abc.Sequence[str], reservation_id: str, now: datetime.datetime) -> list[Document]:
-        """Return the rows of these servers, in their order."""
+        """Return the rows of the servers, in the order of ``uuids``."""
         name, given, total = self.server['name'].strip(), self.server.get('hostname'), len(uuids)
         common = {**self.columns, 'created_at': now, 'updated_at': now, 'reservation_id': reservation_id}
         rows = []

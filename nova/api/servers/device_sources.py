@@ -41,7 +41,7 @@ def _read(req: api_request.Request, device: Device) -> Source:
         check_multiattach(req, found)
     elif source == 'snapshot':
         found = server_category.find_snapshot(req, device['snapshot_id'])
-        if device['boot_index'] == 0 and 'bootable' not in found:            # snapshots of Cinder do not have it
+        if device['boot_index'] == 0 and 'bootable' not in found:            # Cinder's snapshots lack this key
             found = {**found, 'bootable': volumes.get(req.context, found['volume_id'])['bootable']}
     elif source == 'image':
         found = server_category.bootable_image(req, device['image_id'])
@@ -112,8 +112,8 @@ def _size_of_image(device: Device, image: Mapping[str, typing.Any], root: bool) 
     return device['volume_size']
 
 
-# Size in GB of a new or existing volume. A blank root volume has no source; the server boots from another disk, the
-# network or a rescue image.
+# source type -> function that returns the size of the volume in GB. A blank root volume has no source; the server boots
+# from another disk, the network or a rescue image.
 _SIZES = {'volume': _size_of_volume, 'snapshot': _size_of_snapshot, 'image': _size_of_image}
 
 

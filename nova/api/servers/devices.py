@@ -188,7 +188,7 @@ def _root(given: list[Device], image: Image) -> Device:
 
 
 def _local_disks(given: list[Device], flavor: Flavor) -> list[Device]:
-    """Return ephemeral disks and swap: those of the request, or those of the flavor."""
+    """Return ephemeral disks and swap: the requested disks, or else the disks of the flavor."""
     swaps = [device for device in given if device['guest_format'] == 'swap']
     others = [device for device in given if device['guest_format'] != 'swap']
     if len(swaps) > 1 or sum(device['volume_size'] or 0 for device in swaps) > flavor['swap']:
@@ -239,7 +239,7 @@ def _with_those_of(image: StoredImage, given: list[Device]) -> list[Device]:
 
 _NAMED = ('source_type', 'destination_type', 'snapshot_id', 'volume_size', 'boot_index', 'device_name', 'device_type',
           'disk_bus', 'delete_on_termination', 'tag')
-_VERSION = 67                # the version at which a mapping supports all of these
+_VERSION = 67                # minor version at which a mapping supports all of these keys
 
 
 def is_volume_backed(devices: list[Device]) -> bool:
@@ -249,7 +249,7 @@ def is_volume_backed(devices: list[Device]) -> bool:
 # ---- device names ------------------------------------------------------------
 
 def _name(devices: list[Device], root_name: str) -> None:
-    """Assign device names: the first one to the root disk, free letters to the others."""
+    """Assign missing device names: the root name to the first disk, the next free names to the others."""
     devices[0]['device_name'] = devices[0]['device_name'] or root_name
     taken = {device['device_name'] for device in devices}
     for device in devices[1:]:

@@ -1,4 +1,4 @@
-"""Fields of servers in responses: one table for show and detail; those of update and rebuild are derived from it."""
+"""Fields of servers in responses: one table for show and detail; the tables of update and rebuild derive from it."""
 import dataclasses
 import datetime
 import functools
@@ -277,7 +277,7 @@ _SERVER_GROUPS = Field('server_groups', lambda row, view: [row['server_group_id'
 
 
 def _answer(since: int, *more: Field) -> fields.Fields:
-    """Return the fields of a response that has the newer fields since a version."""
+    """Return the fields of update or rebuild, which have the newer fields since a version."""
     late = [dataclasses.replace(row, since=max(row.since, since))
             for row in (*_MORE, _HOST_UNKNOWN, _HOST_STATUS) if row.until is None or row.until >= since]
     return fields.Fields(
@@ -291,7 +291,7 @@ INDEX = fields.Fields(
     Field('name', 'display_name', type='string required'),
     Field('links', links, columns=('uuid',), type=shapes.FIELDS_LINKS),
 )
-# The field with the wider rule is last: of two rows with the same name the last one wins.
+# Of two rows with the same name the last row wins, so the field with the wider rule is last.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
                        _HOST_STATUS, _CATEGORY)
 # Lists show user data only to administrators, because the user data of a thousand servers may have 64 MiB.

@@ -101,7 +101,7 @@ def show(req: api_request.Request, server_id: str, id: str) -> JsonDocument:
 
 
 def _with_reason(event: InstanceActionEventsRow) -> api_request.Row:
-    """Return an event with the error message for administrators; owners get a simplified one."""
+    """Return an event with the error message for administrators; owners get a simplified message."""
     return {**event, 'details': event['details'] and faults.for_administrators(event['details'], event['traceback'])}
 
 

@@ -120,7 +120,7 @@ def _gather(req: api_request.Request, query: listing.Query, columns: set[str],
 
 
 def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | None:
-    """Return the position of the marker; the cell of its mapping is read first.
+    """Return the position of the marker's server; its mapped cell is read first.
 
     :raises MarkerNotFound: no cell has it
     :raises ServiceUnavailable: the marker was not found, and a cell is down
@@ -201,10 +201,10 @@ def _which_rows(values: QueryValues, privileged: bool) -> str:
 
 
 def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool, rows: str) -> bool | None:
-    """Return the filter for soft-deleted servers: False hides them, True lists them among deleted ones, None does not
+    """Return the filter for soft-deleted servers: False hides them, True adds them to deleted servers, None does not
     filter.
 
-    Users see them if they filter by status or state, or follow changes.
+    Users see soft-deleted servers if they filter by status or state, or follow changes.
     """
     if rows == 'deleted':
         return privileged and _boolean('soft_deleted', values.one('soft_deleted') or 'false') or None

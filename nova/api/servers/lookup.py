@@ -84,13 +84,13 @@ def target(row: InstancesRow) -> api_request.Target:
 
 
 def get(req: api_request.Request, server_id: str, rule: str | None = None, deleted: bool = False) -> InstancesRow:
-    """Like ``find``, with its own connection."""
+    """Like ``find``, but open a connection to the database of the server's cell."""
     with cell_of(req, server_id).db.reader() as conn:
         return find(req, conn, server_id, rule, deleted)
 
 
 def answer(req: api_request.Request, conn: engine.Connection, table: Fields, row: InstancesRow) -> JsonDocument:
-    """Return the view of a server in a table of server_fields."""
+    """Return the fields of a server in a response, according to a table of server_fields."""
     hosts = {row['host']} if row['host'] is not None else set()
     statuses = {}
     if hosts and server_fields.shows_host_status(table, req):

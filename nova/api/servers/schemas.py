@@ -51,7 +51,7 @@ TRUSTED_CERTS = {'type': ['array', 'null'], 'items': params.string(1, 255), 'min
 PERSONALITY = params.Array(params.Object(
     params.Param('path', params.string(1, 4096), required=True),
     params.Param('contents', params.Type(params.string(format='base64'), secret=True), required=True)))
-# one label; since 2.94 a name with dots
+# until 2.93 one DNS label; since 2.94 a name with dots
 HOSTNAME = params.string(2, 63, '^[a-zA-Z0-9]+[a-zA-Z0-9-]*[a-zA-Z0-9]+$')
 FQDN = params.string(1, 255, '^[a-zA-Z0-9-._]*$')
 _HOSTNAME = (params.Param('hostname', HOSTNAME, since=90, until=93), params.Param('hostname', FQDN, since=94))
@@ -230,7 +230,7 @@ TAGS_BODY = params.Object(params.Param('tags', TAGS, required=True))
 
 # ---- lists -------------------------------------------------------------------
 
-# users' filters with a regular expression, and with a plain value
+# filters of lists: values of PATTERNS are regular expressions, values of PLAIN are not
 PATTERNS = ('kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'power_state', 'node', 'flavor',
             'reservation_id', 'launched_at', 'terminated_at', 'availability_zone', 'name', 'display_name',
             'description', 'display_description', 'locked_by', 'root_device_name', 'config_drive',

@@ -61,7 +61,7 @@ def shown_password(conf: cfg.ConfigOpts, password: str | None) -> dict[str, str 
 
 
 def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) -> str:
-    """Return a new reservation ID, or the ID of RunInstances in the metadata, so that both APIs show the same.
+    """Return a new reservation ID, or the ID of RunInstances in the metadata, so that both APIs show the same ID.
 
     :param of_ec2: see Request.of_ec2; metadata of other clients are not trusted
     """
@@ -72,14 +72,14 @@ def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) ->
 
 
 def hostname(name: str, uuid: str) -> str:
-    """Derive a host name from a display name: letters, digits, hyphens; from the UUID if none are left."""
+    """Derive a host name from the letters, digits and hyphens of a display name, or from the UUID if there are none."""
     plain = unicodedata.normalize('NFKD', name).encode('ascii', 'ignore').decode().lower()
     label = re.sub(r'[^a-z0-9-]+', '', re.sub(r'[\s._]+', '-', plain))
     return label[:HOSTNAME_LENGTH].strip('-') or 'server-' + uuid
 
 
 def numbered(name: str, number: int, total: int) -> str:
-    """Return the name of one of several servers of a request, ``number`` from 0."""
+    """Return the name of one of several servers of a request; ``number`` counts from 0."""
     return name if total == 1 else f'{name[:250]}-{number + 1}'
 
 
@@ -93,7 +93,7 @@ Placement = typing.TypedDict('Placement', {
 def placement(server: ServerValues, default_zone: str | None) -> Placement:
     """Return the requested placement. ``zone:host:node`` (host or node may be empty) forces a host.
 
-    Only administrators may force one.
+    Only administrators may force a host.
     """
     zone, _, rest = (server.get('availability_zone') or '').partition(':')
     host, _, node = rest.partition(':')
@@ -109,7 +109,7 @@ def placement(server: ServerValues, default_zone: str | None) -> Placement:
 
 
 def hints(body: CreateBody) -> dict[str, list[typing.Any]]:
-    """Return the scheduler hints, each value a list."""
+    """Return {name of a scheduler hint: list of values}."""
     given = body.get('os:scheduler_hints') or body.get('OS-SCH-HNT:scheduler_hints') or {}
     found = {}
     for name, value in given.items():
@@ -134,7 +134,7 @@ def shown_hints(hints: dict[str, list[typing.Any]]) -> JsonObject:
 
 
 def joined_tags(tags: collections.abc.Iterable[str]) -> str:
-    """Join tags for the column."""
+    """Return the value of the column ``tags``."""
     return ''.join(f',{tag}' for tag in dict.fromkeys(tags)) + ',' if tags else ''
 
 

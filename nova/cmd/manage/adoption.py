@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 REFUSED, NOTHING_DONE = 1, 3
 BUS = 'nova-inprocess:///adoption'       # a bus without receivers: the reconciler starts the build
-WAIT_S = 300                             # seconds for the compute service
+WAIT_S = 300                             # seconds to wait for the compute service
 POLL_S = 0.5
 
 
@@ -66,7 +66,7 @@ def adopt(conf: cfg.ConfigOpts, guest: str, host: str | None, project: str, user
 
 
 def look(uri: str, guest: str) -> tuple[adopted.Found, list[str]]:
-    """Return (adopted.Found, [reasons against an adoption]) of a guest of libvirt.
+    """Return (adopted.Found, [reasons against an adoption]) of a libvirt guest.
 
     :raises InvalidInput: libvirt does not answer, or has no such guest
     """
@@ -128,7 +128,7 @@ def _show(found: adopted.Found, host: str, project: str, user: str, image: str, 
 
 
 def _make_flavor(application: app.Application, project: str, name: str, found: adopted.Found) -> None:
-    """Create a private flavor of the guest's size, unless there is one of that name."""
+    """Create a private flavor of the guest's size, unless a flavor has this name."""
     from nova.cmd.manage import api_calls as inner
     try:
         inner.ask(application, project, 'POST', '/flavors', {'flavor': {
@@ -146,7 +146,7 @@ def _create(application: app.Application, project: str, user: str, found: adopte
 
 
 def _await(cells: db_cells.Cells, uuid: str) -> int:
-    """Let the build start immediately, and wait for the adoption. Return 0, or REFUSED if it failed or timed out."""
+    """Start the build immediately, and wait for the adoption. Return 0, or REFUSED after a failure or timeout."""
     from nova.db.servers import instance_actions
     from nova.db.servers import listing
     reported, deadline = set(), time.monotonic() + WAIT_S

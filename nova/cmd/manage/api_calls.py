@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def opened(conf: cfg.ConfigOpts) -> Iterator[tuple[Application | None, Database, Cells]]:
-    """Yield (API in this process, or None: a running nova-all has it; API database; Cells)."""
+    """Yield (API in this process, or None if a running nova-all provides it; API database; Cells)."""
     from nova import policy
     from nova.api import app
     from nova.cloud import apis

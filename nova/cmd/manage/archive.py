@@ -75,7 +75,7 @@ def null_instance_uuid_scan(conf: cfg.ConfigOpts, delete: bool) -> int:
 
 
 def _date(text: str | None, code: int) -> datetime.datetime | None:
-    """Parse a moment in UTC without a time zone; return None for None.
+    """Parse a date and time; return it in UTC without a time zone, or None for None.
 
     :raises Refused: the text is no date
     """
@@ -113,7 +113,7 @@ def _tell(total: dict[tuple[str, str], int], verbose: bool, what: str) -> None:
                            f'Nothing was {what}.')
 
 
-# function: {exit code: when}, also for the man page
+# function -> {exit code: meaning}, which the man page also lists
 EXIT_CODES = {
     archive_deleted_rows: {0: 'Nothing was archived.', 1: 'Rows were archived.', 2: '--max_rows is not usable.',
                            3: 'The API database cannot be used.', 4: '--before is not usable.',

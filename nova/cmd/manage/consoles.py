@@ -65,7 +65,7 @@ def _raw(terminal: int) -> Iterator[None]:
 
 
 def _work(socket: client.ClientConnection, keys: int, screen: int, follow_window: bool) -> None:
-    """Pass bytes until one side closes."""
+    """Pass bytes between terminal and console until one side closes."""
     from websockets import exceptions as refusals
 
     def say_size(*_signal: object) -> None:
@@ -119,8 +119,8 @@ def _pass_keys(socket: client.ClientConnection, keys: int, screen: int, over: in
 
 
 def size_line(screen: int) -> bytes:
-    """Return shell commands that set the window's size in a guest: a serial line has no message for it."""
-    columns, rows = os.get_terminal_size(screen)     # COLUMNS and LINES do not change with the window
+    """Return a shell command that sets the window's size in a guest: a serial line cannot transmit the size."""
+    columns, rows = os.get_terminal_size(screen)     # current size, unlike COLUMNS and LINES
     return f'stty rows {rows} cols {columns}\r'.encode()
 
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstancesRow
 
 NOT_SETTLED = 3              # exit code
-FRESH_S = 60                 # hosts report every 15 s; settling by an older report could undo later changes
+FRESH_S = 60                 # hosts report every 15 s; an older report could undo later changes
 ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # differences with a guest come first
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A report of a host, in its cell."""
+    """A report of a host, with its cell and the row of the server."""
 
     cell: db_cells.Cell
     report: GuestReportsRow
@@ -64,10 +64,10 @@ def show_differences(conf: cfg.ConfigOpts, server: list[str] | None, settle: boo
 
 def settled(api_db: engine.Database, found: list[Difference], settle: bool,
             ports_are_here: bool = True) -> list[tuple[Difference, str, bool]]:
-    """Return [(difference, step, whether it was resolved)].
+    """Resolve differences. Return [(difference, sentence about the result, whether it was resolved)].
 
     :param settle: False: change nothing
-    :param ports_are_here: ports are rows of the API database
+    :param ports_are_here: whether ports are rows of the API database
     """
     guests, followed, outcomes = _guests(found), set(), []
     for each in found:
@@ -125,7 +125,7 @@ def read(cells: db_cells.Cells) -> list[Difference]:
 
 def _settle(api_db: engine.Database, difference: Difference, followed: bool,
             ports_are_here: bool) -> tuple[str, bool]:
-    """Return (step, whether the difference is resolved)."""
+    """Resolve a difference. Return (sentence about the result, whether it was resolved)."""
     from nova.db.servers import guest_reports
     from nova.db.servers import instances
     from nova.db.volumes import guest_volumes

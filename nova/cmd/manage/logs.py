@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The level comes after time and process id in lines of nova.runtime.log and oslo.log.
 _ERROR = re.compile(r'\S+ \S+ \d+ (ERROR|CRITICAL) ')
-MAX_LINES = 10_000            # lines of the journal that are read
+MAX_LINES = 10_000            # maximum number of lines read from the journal
 _ERR, _INFO = 3, 6            # priorities of syslog
 SYSLOGS = ('/var/log/syslog', '/var/log/messages')
 

@@ -51,7 +51,7 @@ UNEXPECTED = 255             # exit code for other failures of the commands with
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code.
 
-    After an error it is 1, or the command's own, with a message on stderr. For a wrong command line it is 2.
+    After an error, the code is 1 or a code of the command, and stderr has a message. A wrong command line returns 2.
     """
     concurrency.setup()
     from oslo_config import cfg
@@ -98,8 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg.ConfigOpts,
               options: dict[str, Any]) -> int | None:
-    """Run a command; the first write adds its record to the audit log. Commands that only change files add it at the
-    end."""
+    """Run a command; its first write adds the audit record. Commands that only change files add it at the end."""
     from nova.db.audit import log
 
     record = manage_audit.record_of(_words(command), options)
@@ -251,7 +250,7 @@ def _completion(conf: cfg.ConfigOpts, category: str | None) -> None:
 
 
 def _optional() -> dict[str, Any]:
-    """Return {command: module} of the optional parts. Name those that cannot be loaded, and leave them out."""
+    """Return {command: module} of the optional commands. Print and omit modules that cannot be loaded."""
     found = {}
     for name, point in sorted(entry_points.installed(PARTS).items()):
         try:
@@ -263,7 +262,7 @@ def _optional() -> dict[str, Any]:
 
 
 OPTIONAL = _optional()
-# command: {action: function(conf, **options)}, or one function; a function's docstring is its help
+# command -> {action: function(conf, **options)}, or one function; a function's docstring is its help
 COMMANDS: dict[str, Any] = {
     'db': {**_database('cell'), **manage_archive.COMMANDS, 'contract': manage_upgrade.contract('cell'),
            'convert': manage_upgrade.convert, 'online_data_migrations': manage_upgrade.online_data_migrations},
@@ -295,7 +294,7 @@ COMMANDS: dict[str, Any] = {
     **{name: module.COMMANDS for name, module in OPTIONAL.items()},
     'bash-completion': _completion,
 }
-# function: its options as argparse takes them
+# function -> {option: keyword arguments of add_argument}
 OPTIONS: dict[Any, Any] = {
     _openapi: {'--microversion': {'default': 'latest', 'metavar': '2.N', 'help': 'microversion of the document '
                                                                                  '(default: the newest)'}},
@@ -316,12 +315,12 @@ OPTIONS: dict[Any, Any] = {
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
-# functions that write no database: they are recorded at their end
+# functions that write no database: the audit record is added at the end
 CHANGE_FILES = frozenset((*manage_identity.CHANGE_FILES, *manage_state.CHANGE_FILES, *(
     function for module in OPTIONAL.values() for function in getattr(module, 'CHANGE_FILES', ()))))
 # functions that use the terminal themselves: they have no --format
 INTERACTIVE = frozenset((_completion, manage_consoles.console, *manage_shell.COMMANDS.values()))
-# function: {exit code: when}, also for the man page
+# function -> {exit code: meaning}, which the man page also lists
 EXIT_CODES: dict[Any, Any] = {
     **manage_adoption.EXIT_CODES, **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_cells.EXIT_CODES,
     **manage_differences.EXIT_CODES, **manage_projects.EXIT_CODES, **manage_tls.EXIT_CODES,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HOST = {'metavar': 'HOST', 'nargs': '?', 'help': 'list only addresses on this host'}
 ADDRESS = {'metavar': 'ADDRESS', 'help': 'the address'}
-RESERVED = 'reserved'            # replaces the id of a port
+RESERVED = 'reserved'            # printed in place of the id of a port
 
 
 def list_networks(conf: cfg.ConfigOpts) -> None:
@@ -61,7 +61,7 @@ def create(conf: cfg.ConfigOpts, default: bool, **wanted: str | int | None) -> N
     if 'vlan' in given and given.keys() & {'vlan_start', 'num_networks'}:
         raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')
     count, project = given.get('num_networks', 1), given.get('project')
-    networks = _networks(given, count)               # before the database: a wrong option is the first to be reported
+    networks = _networks(given, count)               # before the database, so that wrong options are reported first
     names = [given['label'] if count == 1 else f'{given["label"]}_{index}' for index in range(count)]
     api_db, admin = _api_db(conf), context.admin_context()
     project = known_projects.find(conf, api_db, project) if project is not None else None
@@ -87,7 +87,7 @@ def _create_default(conf: cfg.ConfigOpts) -> None:
 
 
 def _kind(given: dict[str, Any], index: int) -> dict[str, Any]:
-    """Return the Network API's fields for the VLAN of a network, {} without one."""
+    """Return the Network API's fields for the VLAN of a network, or {} without a VLAN."""
     first = given.get('vlan', given.get('vlan_start'))
     if first is None and 'physical_network' not in given:
         return {}

@@ -67,7 +67,7 @@ def _read(file: str) -> dict[str, Any]:
 
 
 class _Here:
-    """RPC client interface of the scheduler for a manager in this process."""
+    """RPC client of the scheduler that calls a Scheduler in this process."""
 
     def __init__(self, manager: Scheduler) -> None:
         from nova.rpc import interface

@@ -40,7 +40,7 @@ def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str 
     os.umask(0o027)                      # group-readable for the sandbox, closed for other users
     place = os.environ.get('TMPDIR') or '/var/tmp'           # /tmp may be in memory, and images are large
     with tempfile.TemporaryDirectory(prefix='nova-prepare-', dir=place) as directory:
-        os.chmod(directory, 0o711)           # the user of the sandbox traverses it
+        os.chmod(directory, 0o711)           # so that the sandbox can traverse it
         path = _local(conf, source, checksum, directory, allow_network or [], ca_file)
         raw, target = os.path.join(directory, 'disk.raw'), os.path.join(directory, 'disk.' + disk_format)
         virtual_size, facts = _checked(conf, source, path, raw)
@@ -99,10 +99,10 @@ def _compare(source: str, path: str, wanted: fetch.Checksum) -> None:
 
 
 def _checked(conf: cfg.ConfigOpts, source: str, path: str, raw: str) -> tuple[int, boot_facts.Facts]:
-    """Return (bytes of the disk, its Facts), after copying it to ``raw``.
+    """Copy the disk to ``raw``; return (its size in bytes, its Facts).
 
-    :raises InvalidInput: it is no bootable disk, or of another format
-    :raises ImageUnacceptable: it refers to other files, or is larger than [image] max_virtual_size
+    :raises InvalidInput: the source is not a bootable disk, or has another format
+    :raises ImageUnacceptable: the source refers to other files, or is larger than [image] max_virtual_size
     """
     from nova.image import boot_facts
     from nova.image import inspector
@@ -129,7 +129,7 @@ def _tool(conf: cfg.ConfigOpts) -> qemu_img.QemuImg:
 
 
 def _suiting(facts: boot_facts.Facts) -> dict[str, str]:
-    """Return the properties for a disk: every cloud image has the drivers of virtio."""
+    """Return the image properties for a disk. Every cloud image has virtio drivers."""
     return {'hw_disk_bus': 'virtio', 'hw_vif_model': 'virtio', 'os_type': 'linux',
             'hw_firmware_type': 'bios' if facts.bios else 'uefi',
             **({'hw_qemu_guest_agent': 'yes'} if facts.agent else {}),

@@ -63,9 +63,9 @@ def _run(api_db: engine.Database, cells: db_cells.Cells, totals: dict[str, list[
          ) -> tuple[int, bool]:
     """Run all batches. Return (rows converted, whether a migration failed).
 
-    If a migration of the last round failed, only the rows of that round count.
+    If a migration failed in the last round, count only that round, to show whether other migrations made progress.
 
-    :param totals: {migration: [rows found, rows converted]}, added to
+    :param totals: {migration: [rows found, rows converted]}, increased by the counts of this run
     """
     from nova.db import errors
     from nova.db import online_migrations as online
@@ -119,7 +119,7 @@ def contract(branch: str) -> Callable[[cfg.ConfigOpts], None]:
 def older_services(conf: cfg.ConfigOpts, cells: db_cells.Cells, alive: bool = True) -> list[tuple[db_cells.Cell, Any]]:
     """Return [(Cell, row)] of services of an older VERSION than this code.
 
-    :param alive: only those with current heartbeats
+    :param alive: return only services with current heartbeats
     :raises InvalidInput: a cell cannot be reached
     """
     from nova.db.services import services
@@ -134,7 +134,7 @@ def older_services(conf: cfg.ConfigOpts, cells: db_cells.Cells, alive: bool = Tr
             and not (alive and not services.is_up({**row, 'forced_down': False}, conf.service_down_time, now))]
 
 
-# function: {exit code: when}, also for the man page
+# function -> {exit code: meaning}, which the man page also lists
 EXIT_CODES = {
     online_data_migrations: {0: 'No rows are left to convert.',
                              1: 'Rows were converted, and more may be left: run the command again.',

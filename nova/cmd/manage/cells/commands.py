@@ -38,7 +38,7 @@ def list_cells(conf: cfg.ConfigOpts, verbose: bool) -> None:
     known = known_cells.Known(conf)
     rows = []
     for row in known.rows:
-        # --verbose shows stored URLs with their variables; an empty URL means the configured one
+        # --verbose shows stored URLs with their variables; an empty URL stands for the URL in the configuration
         urls = [row['transport_url'] or known.transport or '', row['database_url'] or known.database]
         rows.append((row['name'], row['uuid'], *(urls if verbose else map(cell_urls.masked, urls)), row['disabled']))
     tables.print_framed(('Name', 'UUID', 'Transport URL', 'Database Connection', 'Disabled'), rows)
@@ -52,7 +52,7 @@ def map_cell0(conf: cfg.ConfigOpts, database_connection: str | None, transport_u
 
 
 def _make_cell0(known: known_cells.Known, database: str | None = None, transport: str | None = None) -> bool:
-    """Create cell0; return whether there was none.
+    """Create cell0; return False if it exists already.
 
     :raises InvalidInput: another cell uses the database
     """

@@ -25,7 +25,7 @@ _ANY_CELL = {**CELL, 'required': False}
 
 def map_hosts(known: known_cells.Known, cell: CellsRow, by_service: bool = False,
               report: Callable[[str], object] = lambda sentence: None) -> list[str]:
-    """Map the hosts that report in a cell; return the names of newly mapped ones.
+    """Map the hosts that report in a cell; return the names of the newly mapped hosts.
 
     :raises HostInAnotherCell: a host of this name is in another cell
     """
@@ -149,7 +149,7 @@ def verify_instance(conf: cfg.ConfigOpts, uuid: str, quiet: bool) -> int:
     return outcome(f'The instance {uuid} has no row in {where}, but its mapping still exists', 4)
 
 
-# function: {exit code: when}, also for the man page
+# function -> {exit code: meaning}, which the man page also lists
 EXIT_CODES = {
     map_instances: {0: 'Every server of the cell is mapped.', 1: 'More servers are left, or there is no such cell.',
                     command_line.NOT_USABLE: '--max-count is not usable.', 255: 'Another error occurred.'},

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nova.db import engine
     from nova.db.tables.rows import CellsRow
 
-CELL = {'required': True, 'metavar': 'UUID', 'help': 'uuid of the cell'}         # of --cell_uuid
+CELL = {'required': True, 'metavar': 'UUID', 'help': 'uuid of the cell'}         # the option --cell_uuid
 
 
 def _api_database(conf: cfg.ConfigOpts) -> engine.Database:
@@ -56,7 +56,7 @@ class Known:
     def find(self, uuid: str) -> CellsRow:
         """Return the row of a cell that a command names.
 
-        :raises Ended: there is none
+        :raises Ended: there is no such cell
         """
         row = self.get(uuid)
         if row is None:
@@ -70,7 +70,7 @@ class Known:
                 cell_urls.fill(row['database_url'], self.database) or self.database)
 
     def using(self, transport: str | None, database: str | None, but: str | None = None) -> CellsRow | None:
-        """Return the first other cell with this broker or this database; those of cell0 count, too."""
+        """Return the first other cell with this broker or database. The broker of cell0 does not count."""
         from nova.db.cells import cells
         for row in self.rows:
             if row['uuid'] != but:
@@ -106,7 +106,7 @@ def refuse(sentence: str) -> NoReturn:
 def check_urls(known: Known, transport: str | None, database: str) -> tuple[str, str]:
     """Return both URLs, resolved for this process.
 
-    :raises InvalidInput: one is missing or no URL
+    :raises InvalidInput: a URL is missing or malformed
     """
     import oslo_messaging
 
