@@ -1,4 +1,4 @@
-"""The compute API: its hooks for nova.web.application."""
+"""The compute API, a WSGI application built on nova.web.application."""
 import collections.abc
 import functools
 import importlib
@@ -75,7 +75,7 @@ def all_routes() -> tuple[Route, ...]:
 
 
 class ComputeApi(application.Api[Request]):
-    """Hooks of the compute API: paths below /v2.1, /v2 and /v3.0, and its root.
+    """Hooks that nova.web.application calls for the compute API: paths below /v2.1, /v2 and /v3.0, and the root.
 
     :param services: Services
     :param routes: Route rows
@@ -156,7 +156,7 @@ class ComputeApi(application.Api[Request]):
 
     def refuse_method(self, req: Request, methods: Methods) -> Exception:
         if req.method == 'DELETE' and req.environ['PATH_INFO'].endswith('/'):
-            return exception.NotFound()       # the ID is empty
+            return exception.NotFound()       # DELETE with an empty ID
         return super().refuse_method(req, methods)
 
     def negotiate(self, req: Request) -> None:

@@ -42,7 +42,7 @@ class BuildAdmission:
     def admit(self, cells: db_cells.Cells, project_id: str, servers: int) -> None:
         """Admit a request for a number of servers.
 
-        :param cells: new servers wait in the default cell, placed ones in the cell of their host
+        :param cells: cells to search for waiting servers: the default cell before the scheduling, then the host's cell
         :raises TooManyBuilds: the limit of all projects or of this project is reached
         """
         if not self._limit:

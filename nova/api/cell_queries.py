@@ -55,7 +55,7 @@ def first(req: api_request.Request,
     """Return (cell, ``function(conn)``) of the first cell with a result; (None, None) if no cell has one.
 
     :param function: returns nothing or raises NotFound if its cell does not have the object
-    :raises ServiceUnavailable: no responding cell has it, and a cell is down
+    :raises ServiceUnavailable: no responding cell has the object, and a cell is down
     """
     return next(iter(_having(req, function)), (None, None))
 

@@ -278,7 +278,7 @@ def _objects(namespace: str) -> list[typing.Any]:
 
 
 def without_conflicts(rows: collections.abc.Iterable[Route], plugins: Plugins) -> list[Route]:
-    """Return the built-in routes and those of the plugins that do not conflict with them."""
+    """Return the built-in routes, and the routes of plugins that do not conflict with a built-in route."""
     found = list(rows)
     ours = {(row.method, re.sub(r'\{\w+\}', '{}', row.path), row.action) for row in found}
     for row in plugins.rows:

@@ -41,7 +41,7 @@ _FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first design: version in the 
 _XML_TYPES = (XML, 'text/xml')
 MAX_DEPTH = 8
 MAX_ELEMENTS = 4096
-# {list element: item element} of lists of strings and lists of objects
+# {list element: item element}: lists of strings, metadata, and lists of objects
 _TEXTS = {'policies': 'policy', 'members': 'member'}
 _METADATA, _META = 'metadata', 'meta'
 _OBJECTS = {'groups': 'group'}

@@ -32,7 +32,7 @@ def given(req: api_request.Request, key: str) -> dict[str, str]:
 
 
 def without(key: str) -> Change:
-    """Return the change that removes an item; it raises MetadataItemNotFound for an unknown key."""
+    """Return a function that removes an item, and raises MetadataItemNotFound for an unknown key."""
     def change(metadata: dict[str, str]) -> dict[str, str]:
         show(metadata, key)
         return {name: value for name, value in metadata.items() if name != key}

@@ -58,8 +58,8 @@ class PreferWait:
     def answer(self, req: Request, response: Response) -> Response:
         """Return the response after the task of a request has ended or the timeout has expired.
 
-        It returns immediately if the client does not wait, no task was started, or too many requests wait. The
-        response has Preference-Applied only if the request has waited.
+        Return immediately if the client does not wait, no task was started, or too many requests wait. The response
+        has the header Preference-Applied only if the request has waited.
         """
         preference = _WAIT.search(req.environ.get(preferences.HEADER, ''))
         server_id = preference and _begun(req, response)

@@ -59,7 +59,7 @@ class Limit:
 
     @property
     def name(self) -> str:
-        """Key in the database; any change of the limit starts a new row."""
+        """Key of the limit in the database. A changed limit has a new key, and therefore full buckets."""
         text = f'{self.verb} {self.regex} {self.value} {self.unit}'
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -192,7 +192,7 @@ class RateLimits:
 
 
 def _owner(context: nova_context.RequestContext) -> str:
-    """Return the owner of the buckets: the project, or the user without a project."""
+    """Return the owner of the buckets: the project, or the user if the token has no project."""
     return context.project_id or f'user:{context.user_id}'[:255]
 
 

@@ -32,7 +32,7 @@ Target = dict[str, str | None]                        # policy target: {'project
 ADOPTS = 'nova.adopts'    # key in the environ of a command: UUID of the existing guest that a new server adopts
 EC2 = 'nova.ec2'          # key in the environ of requests from the EC2 API of this process
 INNER = 'nova.inner'      # key in the environ of nested requests; true: not counted by rate limits
-_PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # needs no quoting
+_PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # characters that need no quoting in a URL
 
 
 class Request(request.BaseRequest):
@@ -64,7 +64,7 @@ class Request(request.BaseRequest):
         self.segments: list[str] = []
         self.project_in_path = ''
         self.base_path = '/v2.1'
-        self.found_in: dict[str, str] = {}       # server: UUID of the cell in which it was looked up
+        self.found_in: dict[str, str] = {}       # server -> UUID of the cell in which it was looked up
         self._allowed: dict[tuple[str, typing.Any], bool] = {}
         self._link_prefix: str | None = None
 
@@ -115,7 +115,7 @@ class Request(request.BaseRequest):
     def authorize(self, rule: str, target: Target | None = None) -> None:
         """Check a rule.
 
-        :raises PolicyDenied: the caller does not pass it
+        :raises PolicyDenied: the caller does not pass the rule
         """
         if not self.allows(rule, target):
             raise exception.PolicyDenied(rule=rule)

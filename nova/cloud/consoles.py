@@ -1,4 +1,4 @@
-"""Assembly of the console proxies: one for a daemon, or all of them below one address."""
+"""Assembly of the console proxies: one proxy in a daemon, or all proxies below one address."""
 from collections.abc import Iterable
 import os
 import pathlib

@@ -72,7 +72,7 @@ def _is_control_plane(conf: cfg.ConfigOpts) -> bool:
 
 
 def _signs_as_deployment(bus: Bus, api_db: Database) -> bool:
-    """Sign with the deployment's key; return False if the account may not read it."""
+    """Sign with the deployment's key; return False if the database account may not read the key."""
     from oslo_db import exception as db_exc
 
     from nova.cloud import assembly

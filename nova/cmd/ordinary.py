@@ -72,7 +72,7 @@ def _why_root(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.
     guests = runs_guests(conf, binary)
     if guests and (reason := _no_lists(state) or _led_away(state / INSTANCES, user)):
         return reason
-    read = _files_to_read(conf, binary, state)           # listed as root
+    read = _files_to_read(conf, binary, state)           # root lists them
     return privileges.try_as(user, GUEST_GROUPS if guests else (), lambda: _obstacle(conf, binary, state, read, guests))
 
 

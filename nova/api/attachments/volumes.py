@@ -211,7 +211,7 @@ def _reserve(req: api_request.Request, cell: db_cells.Cell, server_id: str, devi
              complete: bool) -> api_request.Document:
     """Reserve the volume in the block storage service; return the device with its attachment.
 
-    :param complete: no host will attach the volume now; mark it as in use
+    :param complete: whether to mark the volume as in use, because no host will attach it now
     """
     volumes, attachment_id = req.services.volumes, None
     try:

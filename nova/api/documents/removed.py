@@ -131,8 +131,8 @@ def _refused(why: str, req: api_request.Request, **_parts: str) -> NoReturn:
 def _served(path: str, name: str, req: api_request.Request, **parts: str) -> Response | Content:
     """Run an operation that operators can enable.
 
-    :raises Gone: it is not enabled, or its part is not installed
-    :raises NotFound: this microversion does not have it
+    :raises Gone: the operation is not enabled, or its part is not installed
+    :raises NotFound: this microversion does not have the operation
     """
     row = SERVED[path, name]
     point = entry_points.installed(PARTS).get(row.part)

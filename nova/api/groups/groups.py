@@ -133,7 +133,7 @@ def _uuid(text: str) -> str:
 
 
 def update(req: api_request.Request, tenant_id: str, id: str) -> JsonDocument:
-    """Change name and metadata; policies and project may change while the group has no members."""
+    """Change name and metadata; policies and project may change only while the group has no members."""
     _check_tenant(req, tenant_id)
     given = req.body['group']
 

@@ -1,7 +1,7 @@
 """Server groups: affinity, anti-affinity, network proximity, or host capabilities for groups of servers.
 
-A group may have any number of policies (``nova.api.groups.groups``). Clients of this resource expect one policy, so it
-shows the first one; if there is not exactly one, ``nova:policies`` lists all.
+A group may have any number of policies (``nova.api.groups.groups``). Clients of this resource expect one policy, so
+responses show the first policy. If there is not exactly one policy, ``nova:policies`` lists all policies.
 """
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -117,7 +117,7 @@ def remove(req: api_request.Request, id: str) -> None:
     row = notifications.read(req, req.services.api_db, server_groups.get, id)
     req.services.api_db.run(server_groups.delete, id)
     notifications.send(req, 'server_group.delete', row)
-    req.services.cells.scatter(lambda cell: cell.db.run(server_groups.forget, [id]))     # conductors retry
+    req.services.cells.scatter(lambda cell: cell.db.run(server_groups.forget, [id]))     # conductors retry this
 
 
 # ---- handlers ------------------------------------------------------------------
@@ -163,7 +163,7 @@ def create(req: api_request.Request) -> JsonDocument:
 
 
 def update(req: api_request.Request, id: str) -> JsonDocument:
-    """Change the name; policies and rules may change while the group has no members."""
+    """Change the name; policies and rules may change only while the group has no members."""
     given = req.body['server_group']
     policies = _given_policies(req, given)
 

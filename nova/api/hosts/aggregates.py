@@ -1,4 +1,4 @@
-"""Host aggregates: groups of hosts with metadata. The key ``availability_zone`` makes the hosts a zone."""
+"""Host aggregates: groups of hosts with metadata. The metadata key ``availability_zone`` assigns hosts to a zone."""
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec
 

@@ -107,7 +107,7 @@ class _View:
     """Argument of the getters: the request and data of the listed nodes.
 
     servers    None if not requested
-    workloads  {node: servers with a task in progress}
+    workloads  {node: number of servers with a task in progress}
     """
 
     def __init__(self, req: api_request.Request, servers: Servers | None = None,
@@ -121,7 +121,7 @@ def _nodes(req: api_request.Request, pattern: str | None = None, after: tuple[db
            limit: int | None = None) -> list[api_request.Document]:
     """Return rows of nodes with the service row of their host in 'service'; nodes without a service are omitted.
 
-    They are ordered by cell, then by number. Numbers of different cells may be equal.
+    The rows are ordered by cell, then by number. Nodes of different cells may have the same number.
 
     :param after: (cell, number) of the last node of the previous page
     """

@@ -115,7 +115,7 @@ def index(req: api_request.Request) -> JsonDocument:
 
 def _place(req: api_request.Request, marker: str, project_id: str | nova_context.Projects
            ) -> tuple[datetime.datetime, int, str] | None:
-    """Return the position of a marker.
+    """Return the position of the marker's migration in the list.
 
     :raises InvalidMarker: the project has no migration with this UUID
     """

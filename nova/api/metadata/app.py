@@ -139,7 +139,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
 
     def _openstack(self, req: MetadataRequest, version: str) -> objects.Instance:
-        """Return the instance of a request below a version.
+        """Return the instance that requests a path below a version.
 
         :raises NotFound: unknown version
         """

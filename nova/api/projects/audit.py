@@ -107,7 +107,7 @@ def _everywhere(req: api_request.Request,
 
 
 def _place(req: api_request.Request, filters: dict[str, Any], marker: str) -> tuple[datetime.datetime, str]:
-    """Return the position of a marker.
+    """Return the position of the marker's record in the list.
 
     :raises InvalidMarker: no visible record has this ID
     """

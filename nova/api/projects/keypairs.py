@@ -1,4 +1,4 @@
-"""Key pairs of the caller; administrators also manage those of others."""
+"""Key pairs of the caller; administrators also manage key pairs of other users."""
 
 from nova.api import notifications
 from nova.api import paging
@@ -16,7 +16,7 @@ from nova.web import fields
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-keypairs:'
-GENERATOR = keypair.Generator()           # one for each process, because it limits CPU use
+GENERATOR = keypair.Generator()           # one for each process: it limits the CPU use of key generation
 
 SUMMARY = fields.Fields(
     fields.Field('name', 'name', type=shapes.NAME),

@@ -19,7 +19,7 @@ _NOTHING = ('bridge_interface', 'deleted', 'deleted_at', 'host', 'injected', 'mu
 
 
 def _shown(row: api_request.Row, subnets: list[Any]) -> JsonDocument:
-    """Return the values of a network's view."""
+    """Return {field: value} of a network, with all fields of VIEW and ADMIN_VIEW."""
     view = dict.fromkeys(('cidr', 'netmask', 'gateway', 'broadcast', 'cidr_v6', 'gateway_v6', 'netmask_v6', 'dns1',
                           'dns2', 'dhcp_server', 'dhcp_start', 'enable_dhcp', *_NOTHING))
     view |= {'id': row['id'], 'label': row['name'], 'bridge': row['bridge'], 'mtu': row['mtu'],

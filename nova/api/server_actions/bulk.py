@@ -77,7 +77,7 @@ def _page(req: api_request.Request) -> str:
 
 
 def _one(req: api_request.Request, server_id: str, name: str, value: Json) -> api_request.Document:
-    """Return the result for one server: {'id', 'code'}, and the fault if it was refused."""
+    """Return the result for one server: {'id', 'code'}, and the fault if the action was refused."""
     if name == DELETE:
         code, answer = req.ask('DELETE', f'/servers/{server_id}', counted=True)
     else:

@@ -1,4 +1,4 @@
-"""Preconditions of actions that need the QEMU guest agent: the image must declare that it is installed."""
+"""Preconditions of actions that need the QEMU guest agent: the image must declare that the agent is installed."""
 from oslo_utils import strutils
 
 from nova import actions

@@ -53,7 +53,7 @@ def _destination(req: api_request.Request, conn: engine.Connection, row: Instanc
                  body: api_request.Document) -> tuple[str | None, bool]:
     """Return (host or None, whether to skip the scheduler's filters) of a request.
 
-    :raises BadRequest: the host is unknown, or the server's present one
+    :raises BadRequest: the host is unknown, or the server is on it
     """
     host = body['host']
     if host is None:

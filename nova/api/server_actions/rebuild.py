@@ -91,7 +91,7 @@ def _note(conn: engine.Connection, server_id: str, plan: Plan) -> objects.Reques
 
 
 def _read(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, body: api_request.Document) -> Facts:
-    """Read the facts.
+    """Read the data from which the plan is computed.
 
     :raises BadRequest: a referenced object is not visible to the caller
     """
@@ -145,7 +145,7 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
 def _check_image(row: InstancesRow, image: StoredImage, backed: bool) -> None:
     """Check the image.
 
-    :raises BadRequest: the server cannot be rebuilt with it
+    :raises BadRequest: the server cannot be rebuilt with the image
     """
     flavor, properties = row['flavor'], image['properties']
     server_spec.check_image(image, flavor, backed)

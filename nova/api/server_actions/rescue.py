@@ -26,7 +26,7 @@ BUSES = ('scsi', 'virtio', 'ide', 'usb')
 
 
 def rescue(req: api_request.Request, id: str) -> JsonDocument:
-    """Rescue a server; the response has its password."""
+    """Rescue a server; the response has the administrator password of the rescue guest."""
     wanted, action = req.body['rescue'] or {}, actions.ACTIONS['rescue']
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:

@@ -136,7 +136,7 @@ def check_place(req: api_request.Request, server: ServerValues, place: server_sp
     host, node = place['force_host'] or place['requested_host'], place['force_node'] or place['requested_node']
     if not (zone or host or node):
         return
-    several = {part.strip() for part in zone.split(',')}           # alternatives
+    several = {part.strip() for part in zone.split(',')}           # the server may be in any of these zones
 
     def look(conn: engine.Connection) -> tuple[set[str], bool]:
         return zones.existing(conn, {zone, *several}), not (host or node) or compute_nodes.exists(conn, host, node)

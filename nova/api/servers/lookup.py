@@ -46,7 +46,7 @@ def has_moved(req: api_request.Request) -> bool:
 
 
 def _cell_of_deleted(req: api_request.Request, server_id: str) -> db_cells.Cell | None:
-    """Return the cell with the history of a server, or None."""
+    """Return the cell that has the history of a deleted server, or None."""
     found, _down = req.services.cells.read(lambda conn: history.deleted(conn, [server_id]))
     return next((cell for cell, known in found if known), None)
 

@@ -18,11 +18,11 @@ _WANTED = preferences.preference('return', 'representation')
 
 
 def of(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:
-    """Return views of new servers without reading them again; empty if not requested or not allowed.
+    """Return the representations of new servers; [] if they are not requested or not allowed.
 
     Errors are logged and ignored: the servers exist, and an error response would make the client create them again.
 
-    :param rows: stored rows
+    :param rows: rows as stored; they are not read again
     """
     try:
         return _shown(req, rows)
@@ -41,7 +41,7 @@ def _shown(req: api_request.Request, rows: Sequence[api_request.Document]) -> li
 
 
 def added(answer: Response, shown: Sequence[api_request.Document]) -> Response:
-    """Add views to the response of POST /servers: in ``server``, or for a reservation in ``servers``."""
+    """Add representations to the response of POST /servers: as ``server``, or for a reservation as ``servers``."""
     if not shown:
         return answer
     assert isinstance(answer.body, dict)

@@ -33,7 +33,7 @@ def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
 
 
 def look_up(conf: cfg.ConfigOpts, project: str) -> str:
-    """Run ``find`` for a command without an open database."""
+    """Like ``find``, for a command that has no open database."""
     from nova.cloud import assembly
     if conf.identity.backend != 'embedded':
         return _keystone_id(project)

@@ -64,7 +64,7 @@ def _properties(pairs: list[str]) -> dict[str, str]:
 
 def _local(conf: cfg.ConfigOpts, source: str, checksum: str | None, directory: str, networks: list[str],
            ca_file: str | None) -> str:
-    """Return the path of a copy of the source with the right checksum, which the sandbox may read."""
+    """Copy the source, verify its checksum, and return the path of the copy, which the sandbox may read."""
     from nova.image import fetch
     from nova.image.embedded import files
     wanted = fetch.checksum(checksum) if checksum else None
