@@ -136,7 +136,7 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     columns = {**_image_columns(image), 'config_drive': drive}
     arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
     if facts.other:
-        # these values are restored if the scheduler's filters refuse the new image
+        # restore these values if the scheduler's filters refuse the new image
         arguments['previous'] = {'image': facts.spec.image,
                                  'columns': dict(zip(columns, operator.itemgetter(*columns)(row)))}
     return Plan(image, files, password, {**values, **columns}, arguments)

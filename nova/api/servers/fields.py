@@ -192,7 +192,7 @@ def _attribute(name: str, get: str | Callable[[Row, View], object], columns: tup
     return Field('OS-EXT-SRV-ATTR:' + name, get, since, until, rule, columns=columns, type=type)
 
 
-# Fields that update and rebuild show since 2.1, in the form of the newest microversion (see _answer).
+# Fields that update and rebuild show at the same microversions as show and detail.
 _CORE = (
     Field('id', 'uuid', type='string format=uuid required'),
     Field('name', 'display_name', type='string|null required'),
@@ -233,7 +233,7 @@ _PROGRESS = Field('progress', lambda row, view: row['progress'] if status(row) i
 _ADDRESSES = Field('addresses', addresses, columns=('network_info',), type=shapes.ADDRESSES)
 _KEY_NAME = Field('key_name', 'key_name', type='null|string required')
 
-# Fields that update and rebuild show since 2.75.
+# Fields that update and rebuild show since 2.75 (see _answer).
 _MORE = (
     Field('config_drive', lambda row, view: 'True' if row['config_drive'] else '', columns=('config_drive',),
           type='string|null one of ,True,False,None required'),
