@@ -80,11 +80,11 @@ def serve(req: api_request.Request, document: Json, work: Callable[[], Response]
 
 
 def _keep(req: api_request.Request, attempt: IdempotentRequest, answer: Response) -> None:
-    body = answer.body if isinstance(answer.body, bytes) else (
-        b'' if answer.body is None else utils.encode_json(answer.body))
-    kept = None if len(body) > MAX_ANSWER else body.decode()
-    sealed = attempt.seal(orjson.dumps([answer.status, answer.headers, kept]))
     try:
+        body = answer.body if isinstance(answer.body, bytes) else (
+            b'' if answer.body is None else utils.encode_json(answer.body))
+        kept = None if len(body) > MAX_ANSWER else body.decode()
+        sealed = attempt.seal(orjson.dumps([answer.status, answer.headers, kept]))
         req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.attempted_at, sealed)
     except Exception:
         # The request has succeeded: a repeated request finds its result (see the module's docstring).

@@ -110,7 +110,7 @@ class _Feed:
     def new(self) -> list[Any]:
         """Return rows that were not sent yet, oldest first."""
         start: datetime.datetime | None = self._reached if self._first else self._reached - _OVERLAP
-        self._first = False
+        self._first, self._down = False, []
         fresh: list[Any] = []
         while start is not None and not fresh:
             rows, start = self._page(start)
@@ -125,8 +125,9 @@ class _Feed:
     def _page(self, start: datetime.datetime) -> tuple[list[Any], datetime.datetime | None]:
         """Return (rows since a time, oldest first; start of the next page or None)."""
         rows, horizon = [], datetime.datetime.max
-        answers, self._down = self._cells.read(lambda conn: changes.since(
+        answers, down = self._cells.read(lambda conn: changes.since(
             conn, start, project_id=self._project_id, category=self._category, limit=PAGE))
+        self._down += down                   # of all pages
         for _cell, found in answers:
             rows += found
             if len(found) >= PAGE:           # this cell may have more rows after the last one

@@ -128,10 +128,11 @@ class Plan:
         common = {**self.columns, 'created_at': now, 'updated_at': now, 'reservation_id': reservation_id}
         rows = []
         for number, uuid in enumerate(uuids):
-            shown = server_spec.numbered(name, number, total)
-            rows.append({**common, 'uuid': uuid, 'display_name': shown, 'launch_index': number,
-                         'hostname': server_spec.numbered(given, number, total) if given
-                         else server_spec.hostname(shown, uuid)})
+            suffix = f'-{number + 1}' if total > 1 else ''
+            hostname = (server_spec.numbered(given, suffix, server_spec.longest(given)) if given
+                        else server_spec.hostname(name, uuid, suffix))
+            rows.append({**common, 'uuid': uuid, 'display_name': server_spec.numbered(name, suffix),
+                         'launch_index': number, 'hostname': hostname})
         return rows
 
 

@@ -30,7 +30,7 @@ Document = dict[str, typing.Any]
 
 NOT_WRITTEN = -2                # [libvirt] inject_partition: hosts do not inject files into disks
 MAX_SERVERS = 1000              # servers of one request
-HOSTNAME_LENGTH = 63
+HOSTNAME_LENGTH, NAME_LENGTH = 63, 255
 PASSWORD_LENGTH = 12
 # excludes characters that are easily confused
 _PASSWORD_LETTERS = '23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
@@ -71,16 +71,24 @@ def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) ->
     return 'r-' + ''.join(secrets.choice('0123456789abcdefghijklmnopqrstuvwxyz') for _ in range(8))
 
 
-def hostname(name: str, uuid: str) -> str:
-    """Derive a host name from the letters, digits and hyphens of a display name, or from the UUID if there are none."""
+def hostname(name: str, uuid: str, suffix: str = '') -> str:
+    """Derive a host name from the letters, digits and hyphens of a display name, or from the UUID if there are none.
+
+    :param suffix: number of the server in its request; a long name is cut before it
+    """
     plain = unicodedata.normalize('NFKD', name).encode('ascii', 'ignore').decode().lower()
     label = re.sub(r'[^a-z0-9-]+', '', re.sub(r'[\s._]+', '-', plain))
-    return label[:HOSTNAME_LENGTH].strip('-') or 'server-' + uuid
+    return numbered(label.strip('-'), suffix, HOSTNAME_LENGTH).strip('-') if label.strip('-') else 'server-' + uuid
 
 
-def numbered(name: str, number: int, total: int) -> str:
-    """Return the name of one of several servers of a request; ``number`` counts from 0."""
-    return name if total == 1 else f'{name[:250]}-{number + 1}'
+def numbered(name: str, suffix: str, length: int = NAME_LENGTH) -> str:
+    """Return a name with a suffix, in at most ``length`` characters."""
+    return name[:length - len(suffix)] + suffix
+
+
+def longest(hostname: str) -> int:
+    """Return the maximum length of a host name: of a label, or of a name with a domain."""
+    return NAME_LENGTH if '.' in hostname else HOSTNAME_LENGTH
 
 
 # ---- placement ---------------------------------------------------------------

@@ -5,7 +5,7 @@ during a migration also on the destination. ``claim`` compares their sum with wh
 row locked. The caller writes the port's host in the same transaction, before it claims.
 """
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -18,6 +18,13 @@ from nova.db.tables.rows import QosMinimumsRow
 from nova.objects import guarantees as names
 
 Amounts = dict[tuple[str, str], int]       # {(resource class, physical network; '' for packet rates): amount}
+
+
+class Needs(NamedTuple):
+    """Guarantees that a server's ports need, and {host: what it has left}."""
+
+    needed: Amounts
+    left: dict[str, Amounts]
 
 
 def key(kind: str, direction: str, physical_network: str | None) -> tuple[str, str]:

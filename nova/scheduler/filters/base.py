@@ -15,12 +15,12 @@ from nova.scheduler.placement_request import Request
 from oslo_config import cfg
 
 if typing.TYPE_CHECKING:
+    from nova.db.networks import guarantees
     from nova.network.neutron import reachable_hosts
-    from nova.scheduler.filters import networks
 
 # data of a filter from outside the table; a set comes from databases
-Facts: typing.TypeAlias = ('frozenset[typing.Any] | dict[str, str] | reachable_hosts.ReachableHosts | networks.Needs | '
-                           'None')
+Facts: typing.TypeAlias = (
+    'frozenset[typing.Any] | dict[str, str] | reachable_hosts.ReachableHosts | guarantees.Needs | None')
 
 
 class Filter:

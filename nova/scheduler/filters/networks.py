@@ -65,13 +65,6 @@ class NetworkResourcesFilter(base.Filter):
         return np.array([fits(*row) for row in zip(hosts.host, hosts.node, hosts.aggregates, strict=True)], dtype=bool)
 
 
-class Needs(typing.NamedTuple):
-    """Guarantees that a server's ports need, and {host: what it has left}."""
-
-    needed: guarantees.Amounts
-    left: dict[str, guarantees.Amounts]
-
-
 class NetworkGuaranteesFilter(base.Filter):
     """Hosts that can guarantee the bandwidth and packet rate that ports of the embedded network service need.
 
@@ -95,7 +88,7 @@ class NetworkGuaranteesFilter(base.Filter):
         return self.conf.network.backend == 'embedded' and isinstance(requested, list) and any(
             each.get(selection.GUARANTEED) for each in requested)
 
-    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> Needs | None:
+    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> guarantees.Needs | None:
         """Return the needs of a server, or None if it has none."""
         assert self._cells is not None
         requested = spec.requested_networks if isinstance(spec.requested_networks, list) else []
@@ -103,7 +96,7 @@ class NetworkGuaranteesFilter(base.Filter):
             needed = guarantees.needs_of(
                 conn, spec.instance_uuid, [each['port_id'] for each in requested if each.get('port_id')],
                 [each['network_id'] for each in requested if not each.get('port_id')])
-            return Needs(needed, guarantees.free(conn, spec.instance_uuid)) if needed else None
+            return guarantees.Needs(needed, guarantees.free(conn, spec.instance_uuid)) if needed else None
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         found = request.facts.get(self.name)

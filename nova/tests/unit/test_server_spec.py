@@ -17,6 +17,18 @@ def test_hostname_is_derived_from_the_name(name, expected):
     assert server_spec.hostname(name, 'u') == expected
 
 
+@pytest.mark.parametrize('name, expected', [
+    ('web', 'web-12'), ('日本', 'server-u'), ('a' * 80, 'a' * 60 + '-12'), ('a' * 59 + '.b', 'a' * 59 + '--12')])
+def test_hostnames_of_several_servers_differ(name, expected):
+    assert server_spec.hostname(name, 'u', '-12') == expected
+
+
+@pytest.mark.parametrize('given, expected', [
+    ('web', 'web-12'), ('a' * 63, 'a' * 60 + '-12'), ('a' * 62 + '.example', 'a' * 62 + '.example-12')])
+def test_a_requested_hostname_stays_a_label(given, expected):
+    assert server_spec.numbered(given, '-12', server_spec.longest(given)) == expected
+
+
 @pytest.mark.parametrize('server, expected', [
     ({}, (1, 1)), ({'min_count': 2}, (2, 2)), ({'max_count': 3}, (1, 3)),
     ({'min_count': 2, 'max_count': 5}, (2, 5))])
