@@ -214,13 +214,16 @@ class Records:
         here = {uuid + ENDING for uuid in guests if uuid not in self._records}
         own = os.path.basename(self._directory or '')
         for name in sorted(os.listdir(self._all)) if here else ():
-            found = set() if name == own else here.intersection(os.listdir(os.path.join(self._all, name)))
+            directory = os.path.join(self._all, name)
+            if name == own or not os.path.isdir(directory):      # an operator's or a program's file is no host
+                continue
+            found = here.intersection(os.listdir(directory))
             if found:
                 other = urllib.parse.unquote(name)
                 raise exception.InvalidInput(reason=(
                     f'this host is named {host} ([DEFAULT] host), and {len(found)} of its guests were started by host '
                     f'{other} with the same state directory. No guest is touched. Set host = {other} again. To rename '
-                    f'the host, move its servers away first, and remove {os.path.join(self._all, name)}.'))
+                    f'the host, move its servers away first, and remove {directory}.'))
 
     def _put(self, uuid: str, record: Record) -> None:
         with self._locked(uuid):

@@ -126,6 +126,7 @@ def test_a_full_disk_stops_no_task(tmp_path, caplog):
 
 def test_guests_of_a_host_that_is_renamed_are_found(tmp_path):
     known(tmp_path, server(1))
+    (tmp_path / 'a note').write_text('not the directory of a host')
     renamed = records.Records(str(tmp_path), 'host1b')
     renamed.check_name('host1b', [OTHER])                          # guests of others are no matter
     with pytest.raises(exception.InvalidInput) as refused:
