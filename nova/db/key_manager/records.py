@@ -43,6 +43,14 @@ def _is_current(table: sa.Table) -> sa.ColumnElement[bool]:
     return sa.or_(table.c.expires_at.is_(None), table.c.expires_at > utils.utcnow())
 
 
+def _is_counted(table: sa.Table) -> sa.ColumnElement[bool]:
+    """Return the condition for rows that use quota: neither the row nor the secret that it depends on has expired."""
+    if table is t.key_consumers:
+        secrets = t.key_secrets.c
+        return ~sa.exists().where(secrets.id == table.c.target_id, secrets.expires_at <= utils.utcnow())
+    return _is_current(table)
+
+
 # ---- all kinds of rows
 
 def insert(conn: sa.Connection, table: sa.Table, values: ColumnValues, moment: datetime.datetime) -> None:
@@ -120,7 +128,7 @@ def use(conn: sa.Connection, project_id: str, default: int, wanted: Mapping[str,
         limit = own.get(name, default)
         table = COUNTED[name]
         used = conn.execute(sa.select(sa.func.count()).select_from(table).where(
-            table.c.project_id == project_id)).scalar_one() if limit >= 0 else 0
+            table.c.project_id == project_id, _is_counted(table))).scalar_one() if limit >= 0 else 0
         if 0 <= limit < used + number:
             raise exception.QuotaExceeded(resource=name, requested=number, used=used, limit=limit)
 

@@ -6,12 +6,16 @@ from cryptography.hazmat.primitives import serialization
 import pytest
 
 from nova import exception
+from nova import utils
+from nova.db import engine
 from nova.db.key_manager import records
+from nova.db.tables import key_manager as t
 from nova.keymanager import generation
 from nova.keymanager import payloads
 from nova.keymanager import store
 from nova.keymanager.rest import forms
 from nova.keymanager.rest import resources
+from nova.tests import schemas
 
 A = '5c6a1c4e-6f3b-4c1b-9d4e-0d6a3c2b1a00'
 
@@ -163,3 +167,19 @@ def test_names_that_fit_the_type_of_a_container():
 def test_digest_of_a_consumer_does_not_depend_on_the_order_of_its_keys():
     assert records.digest({'name': 'n', 'URL': 'u'}) == records.digest({'URL': 'u', 'name': 'n'})
     assert records.digest({'name': 'n', 'URL': 'u'}) != records.digest({'name': 'u', 'URL': 'n'})
+
+
+def test_expired_secrets_beyond_one_deletion_and_their_consumers_use_no_quota(tmp_path):
+    db, now = engine.Database(f'sqlite:///{tmp_path}/api.sqlite'), utils.utcnow()
+    schemas.create(db, 'api')
+    stamps = {'project_id': 'p', 'created_at': now}
+    with db.writer() as conn:
+        conn.execute(t.key_secrets.insert(), [{
+            **stamps, 'id': str(number), 'creator_id': 'c', 'secret_type': 'opaque', 'metadata': {}, 'updated_at': now,
+            'project_access': True, 'expires_at': now - datetime.timedelta(days=1)} for number in range(1002)])
+        conn.execute(t.key_consumers.insert(), [{
+            **stamps, 'target_id': str(number), 'digest': 'd', 'document': {}} for number in range(1002)])
+    db.run(records.use, 'p', 1, {'secrets': 1, 'consumers': 1})
+    with pytest.raises(exception.QuotaExceeded, match='Requested 2, but already used 0 of 1'):
+        db.run(records.use, 'p', 1, {'secrets': 2})
+    db.dispose()
