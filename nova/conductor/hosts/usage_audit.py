@@ -1,4 +1,4 @@
-"""Usage audit: notifications about the servers of a host in a period, once for each host and period."""
+"""Usage audit: notifications about the servers of a host in a period, at least once for each host and period."""
 import datetime
 import logging
 import time
@@ -38,9 +38,10 @@ class UsageAudit:
             errors = 1
         message = (f'Instance usage audit ran for host {host}, {items} instances in '
                    f'{time.monotonic() - started:.2f} seconds.')
-        self._cell_db.run(task_log.end, host, period, items, errors, message)
         if self._notifier.on:
+            # before the audit counts as done: after a crash, it is repeated and publishes again
             self._publish(self._notifier, ctx, host, period)
+        self._cell_db.run(task_log.end, host, period, items, errors, message)
         days = self._conf.conductor.deleted_servers_kept_days
         if days:
             self._cell_db.run(task_log.expire, min(now - datetime.timedelta(days=days), period[0]))

@@ -1,5 +1,6 @@
 """Usage reports against figures made by hand, and the record of usage audits."""
 import datetime
+import types
 import urllib.parse
 
 import pytest
@@ -9,6 +10,7 @@ from nova import context
 from nova import utils
 from nova.conductor import manager as conductor_manager
 from nova.conductor.cell_services import CellServices
+from nova.conductor.hosts import usage_audit
 from nova.conf import audit_period
 from nova.db.services import task_log
 from nova.db.tables import cell as tables_cell
@@ -233,6 +235,28 @@ def test_an_audit_that_died_is_done_again(cloud):
     with cloud.cell_db.writer() as conn:
         conn.execute(sa.update(tables_cell.task_log).values(updated_at=now - DAY))
     assert manager.audit_instance_usage(admin, 'host1') is True
+
+
+def test_an_audit_that_died_while_it_published_is_done_again(cloud):
+    now = utils.utcnow()
+    uuid = cloud.add_server(1, launched_at=now.replace(day=1) - DAY)
+    died, published = [KeyboardInterrupt()], []
+
+    def publish(_ctx, name, _phase, row, *_args, **_about):
+        published.append((name, row['uuid']))
+        if died:
+            raise died.pop()                 # not an Exception: it ends the process
+    audit = usage_audit.UsageAudit(types.SimpleNamespace(
+        conf=cloud.conf, cell_db=cloud.cell_db,
+        notifier=types.SimpleNamespace(on=True, publish=publish, devices=False, shares=False)))
+    with pytest.raises(KeyboardInterrupt):
+        audit.audit_instance_usage(context.admin_context(), 'host1')
+    assert cloud.admin().get(LOG).json['instance_usage_audit_logs']['num_hosts_done'] == 0
+    with cloud.cell_db.writer() as conn:
+        conn.execute(sa.update(tables_cell.task_log).values(updated_at=now - DAY))
+    assert audit.audit_instance_usage(context.admin_context(), 'host1') is True
+    assert published == [('instance.exists', uuid)] * 2
+    assert cloud.admin().get(LOG).json['instance_usage_audit_logs']['num_hosts_done'] == 1
 
 
 def test_the_history_keeps_what_reports_need(cloud):
