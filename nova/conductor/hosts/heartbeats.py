@@ -22,13 +22,19 @@ SILENT_INTERVALS = 3    # report intervals without a heartbeat after which the d
 Name = tuple[str, str]                   # (host, binary)
 
 
-class Beat(typing.TypedDict):
+class Beat(typing.NamedTuple):
     """The heartbeat of a service."""
 
+    host: str
+    binary: str
     topic: str
-    version: int
     zone: str
+    version: int
     identity: str
+
+    @property
+    def name(self) -> Name:
+        return self.host, self.binary
 
 
 class Heartbeats:
@@ -46,14 +52,15 @@ class Heartbeats:
         self._written_at = float('-inf')
         self._silent = threading.Event()         # set while a call of ``after_silence`` is pending
         self._lock = threading.Lock()
-        self._waiting: dict[Name, Beat] = {}
+        self._waiting: dict[tuple[Name, str], Beat] = {}           # {(name, identity): last heartbeat}
         self._at_work = False
         self._known: dict[typing.Any, typing.Any] = {}             # {(host, binary): (id of the row, identity)}
 
     def add(self, host: str, binary: str, topic: str, version: int, zone: str, identity: str) -> None:
         """Queue a heartbeat for the next write."""
         with self._lock:
-            self._waiting[host, binary] = {'topic': topic, 'version': version, 'zone': zone, 'identity': identity}
+            beat = Beat(host, binary, topic, zone, version, identity)
+            self._waiting[beat.name, identity] = beat
             begins, self._at_work = not self._at_work, True
         if begins:
             concurrency.spawn('heartbeats', self._work)
@@ -63,7 +70,7 @@ class Heartbeats:
         with self._lock:
             beats, self._waiting = self._waiting, {}
         if beats:
-            self._write(beats)
+            self._write(beats.values())
 
     def _work(self) -> None:
         while True:
@@ -73,34 +80,44 @@ class Heartbeats:
                 if not beats:
                     self._at_work = False
                     return
-            self._write(beats)
+            self._write(beats.values())
 
-    def _write(self, beats: dict[Name, Beat]) -> None:
+    def _write(self, beats: collections.abc.Collection[Beat]) -> None:
         try:
             self.write(beats)
         except Exception as error:       # the services soon send new heartbeats
             LOG.warning('%d heartbeats were not written: %s', len(beats), error,
                         exc_info=not isinstance(error, exception.NovaException))
 
-    def write(self, beats: dict[Name, Beat]) -> int:
-        """Write these heartbeats in one transaction; return how many were written."""
+    def write(self, beats: collections.abc.Collection[Beat]) -> int:
+        """Write these heartbeats in one transaction; return how many were written.
+
+        The heartbeat of a service whose name another service owns is ignored.
+        """
         self.resume()
-        strange = {name for name, beat in beats.items() if self._of(name, beat) is None}
+        strange = {beat.name for beat in beats if self._of(beat) is None}
         if strange:
             self._look(strange)
-        numbers = {name: number for name, beat in beats.items() if (number := self._of(name, beat)) is not None}
-        if self._db.run(heartbeats.seen, numbers.values()) < len(numbers):
-            self._look(beats)                # rows were removed or replaced
-        gone = [name for name in beats if name not in self._known]
-        for name in gone:
-            beat = beats[name]
-            self._db.run(heartbeats.register, *name, beat['topic'], beat['zone'], beat['version'], beat['identity'], 0)
-            self._db.run(services.report, *name, beat['topic'], beat['zone'], beat['version'])
-        for name in strange:
-            if name in self._known and self._of(name, beats[name]) is None:
-                LOG.warning('A second %s claims to be host %s; its heartbeats are ignored.', name[1], name[0])
+        numbers = {number for beat in beats if (number := self._of(beat)) is not None}
+        if self._db.run(heartbeats.seen, numbers) < len(numbers):
+            self._look({beat.name for beat in beats})            # rows were removed or replaced
+        count = len(numbers)
+        for beat in beats:
+            if beat.name not in self._known and self._register(beat):
+                count += 1
+            elif self._of(beat) is None:
+                LOG.warning('A second %s claims to be host %s; its heartbeats are ignored.', beat.binary, beat.host)
         self._written_at = time.monotonic()
-        return len(numbers) + len(gone)
+        return count
+
+    def _register(self, beat: Beat) -> bool:
+        """Register a service whose row is missing; return False if another service has registered its name."""
+        try:
+            self._db.run(heartbeats.register, *beat, self._down_time)
+        except exception.ServiceExists:
+            return False
+        self._db.run(services.report, beat.host, beat.binary, beat.topic, beat.zone, beat.version)
+        return True
 
     def resume(self) -> None:
         """Extend the deadline of services after an outage in which no heartbeats could be written.
@@ -121,10 +138,10 @@ class Heartbeats:
         except Exception as error:                   # an error must not stop the heartbeats
             LOG.warning('Cannot resume work after the outage; the next heartbeat retries: %s', error)
 
-    def _of(self, name: Name, beat: Beat) -> int | None:
+    def _of(self, beat: Beat) -> int | None:
         """Return the id of this service's row, or None if there is no row or another service owns it."""
-        number, identity = self._known.get(name, (None, None))
-        return number if identity == beat['identity'] else None
+        number, identity = self._known.get(beat.name, (None, None))
+        return number if identity == beat.identity else None
 
     def _look(self, names: collections.abc.Iterable[Name]) -> None:
         with self._db.reader() as conn:

@@ -236,6 +236,10 @@ def test_a_process_that_was_killed_leaves_its_name_at_once(tmp_path):
         held.stdout.close()
 
 
+def beat(host, identity, topic='compute'):
+    return heartbeats.Beat(host, f'nova-{topic}', topic, 'nova', 2, identity)
+
+
 def test_pending_heartbeats_are_written_when_a_conductor_stops(db):
     gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
     gathered.add('h', 'nova-compute', 'compute', 2, 'nova', 'one')
@@ -255,8 +259,7 @@ def test_heartbeats_of_many_are_one_update(db):
     for number in range(300):
         register(db, f'h{number}', f'i{number}')
     gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
-    beats = {(f'h{number}', 'nova-compute'): {'topic': 'compute', 'version': 2, 'zone': 'nova',
-                                              'identity': f'i{number}'} for number in range(300)}
+    beats = [beat(f'h{number}', f'i{number}') for number in range(300)]
     assert gathered.write(beats) == 300
     sa.event.listen(db.engine, 'before_cursor_execute', lambda _c, _cursor, text, *_: statements.append(text))
     assert gathered.write(beats) == 300
@@ -266,7 +269,7 @@ def test_heartbeats_of_many_are_one_update(db):
 
 def test_a_heartbeat_makes_a_row_that_was_removed_and_not_another_s(db, caplog):
     gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
-    mine = {('h', 'nova-compute'): {'topic': 'compute', 'version': 2, 'zone': 'nova', 'identity': 'one'}}
+    mine = [beat('h', 'one')]
     assert gathered.write(mine) == 1
     with db.reader() as conn:
         row, = services.list(conn)
@@ -283,6 +286,28 @@ def test_a_heartbeat_makes_a_row_that_was_removed_and_not_another_s(db, caplog):
     assert row['identity'] == 'two' and row['last_seen_at'] is None
     gathered.write(mine)
     assert 'A second nova-compute' in caplog.text
+
+
+def test_second_claimant_of_a_name_does_not_replace_the_heartbeat_of_its_owner(db, caplog):
+    register(db, 'h', 'one')
+    gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
+    for identity in ('one', 'two'):
+        gathered.add('h', 'nova-compute', 'compute', 2, 'nova', identity)
+    gathered.flush()
+    with db.reader() as conn:
+        row, = services.list(conn)
+    assert row['identity'] == 'one' and row['last_seen_at'] is not None
+    assert caplog.text.count('A second nova-compute') == 1
+
+
+@pytest.mark.parametrize('topic', ['compute', 'scheduler'])
+def test_name_that_another_service_has_registered_does_not_stop_the_rest_of_the_batch(db, caplog, topic):
+    gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
+    assert gathered.write([beat('h', 'one', topic), beat('h', 'two', topic), beat('other', 'three')]) == 2
+    with db.reader() as conn:
+        found = {row['host']: (row['identity'], row['last_seen_at'] is not None) for row in services.list(conn)}
+    assert found == {'h': ('one', True), 'other': ('three', True)}
+    assert caplog.text.count(f'A second nova-{topic} claims to be host h') == 1
 
 
 def silent(db, **seconds):
@@ -305,8 +330,7 @@ def test_services_stay_up_while_heartbeats_cannot_be_written(db):
     assert [judged(db, host) for host in ('controller', 'near', 'before', 'dead')] == [
         (False, True), (False, True), (False, True), (False, False)]
     gathered = heartbeats.Heartbeats(db, nova_conf.new(files=[]))
-    assert gathered.write({('controller', 'nova-conductor'): {
-        'topic': 'conductor', 'version': 2, 'zone': 'internal', 'identity': None}}) == 1
+    assert gathered.write([heartbeats.Beat('controller', 'nova-conductor', 'conductor', 'internal', 2, None)]) == 1
     assert [judged(db, host) for host in ('controller', 'near', 'before', 'dead')] == [
         (True, True), (True, True), (True, True), (False, False)]
 
