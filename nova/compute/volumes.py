@@ -89,13 +89,23 @@ class Volumes:
         host = self._host
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_attach_volume') as current:
             server, which = current.instance, {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
-            current.undo(host.volumes.volume_detached, ctx, **which)
+            plugged = list[VolumeDevice]()
+            current.undo(self._take_back, ctx, current, bdm_uuid, plugged)
             device = host.volumes.connect_volume(ctx, connector=self.connector(), **which)
             driver = host.driver_with(virt.Volumes)
-            current.undo(driver.detach_volume, ctx, server, device)
+            plugged.append(device)
             driver.attach_volume(ctx, server, device)
             host.volumes.volume_attached(ctx, **which)
             device_addresses.record(host, ctx, server, device_addresses.has_tags([device]))
+
+    def _take_back(self, ctx: context.RequestContext, current: background_actions.BackgroundAction, bdm_uuid: str,
+                   plugged: list[VolumeDevice]) -> None:
+        """Detach the volume and release it. If the guest keeps the disk, the server keeps the volume."""
+        for device in plugged:
+            current.insists = True
+            self._host.driver_with(virt.Volumes).detach_volume(ctx, current.instance, device)
+            current.insists = False
+        self._host.volumes.volume_detached(ctx, instance_uuid=current.instance.uuid, bdm_uuid=bdm_uuid)
 
     def detach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
         self._host.submit(instance, self._detach_volume, ctx, instance, bdm_uuid)

@@ -18,6 +18,7 @@ from nova.rpc import retrying_client
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.support import volumes
 from nova.tests.support.waiting import wait_for
+from nova.virt.fake.volumes import Volumes
 
 
 class Half:
@@ -128,6 +129,33 @@ def test_a_lost_message_is_found(cloud):
     half.overdue()
     assert half.conductor().reconciler.reconcile() == 4
     done(cloud, user, half, server_id, made)
+
+
+def test_volume_stays_with_a_server_whose_guest_keeps_its_disk_after_a_failed_attachment(cloud, monkeypatch):
+    user = cloud.client(version='2.60')
+    server_id, volume_id, half = volumes.boot(user, user.upload_image()), volumes.volume(user), Half(cloud)
+    manager = next(part.manager for part in cloud.services if part.binary == 'nova-compute')
+    plug = Volumes.attach_volume
+    held = exception.VirtError(operation='unplug', reason='the guest does not let it go')
+
+    def attach(*args):
+        plug(*args)
+        raise exception.VirtError(operation='plug', reason='the answer came too late')
+    monkeypatch.setattr(Volumes, 'attach_volume', attach)
+    manager.driver.failures['detach_volume'] = held
+    volumes.status(user, volume_id, 'available')
+    assert volumes.attach(user, server_id, volume_id).status_code == 200
+    wait_for(lambda: held.__traceback__)
+    manager.host.queue.run(server_id, int)                     # after the attachment
+    assert half.open_actions() == ['attach_volume'] and half.mapping(server_id, volume_id)
+    assert volumes.guest_volumes(cloud, server_id).keys() == {volume_id}
+    assert volumes.show(user, volume_id)['status'] != 'available'
+    manager.driver.failures.clear()
+    half.overdue()
+    assert half.conductor().reconciler.reconcile() == 1
+    volumes.status(user, volume_id, 'available')
+    wait_for(lambda: half.open_actions() == [])
+    assert volumes.guest_volumes(cloud, server_id) == {} and volumes.attachments(user, server_id) == []
 
 
 def test_a_detachment_that_the_block_storage_has_not_heard_of_is_done(cloud):
