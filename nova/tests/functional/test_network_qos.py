@@ -162,12 +162,12 @@ def test_a_limit_is_loaded_when_it_changes_and_not_before():
     applied.apply([port], lambda: '', {})
     assert 'limit rate over 125000 bytes/second burst 100000 bytes drop' in ran[-1]
     del ran[:]
-    applied.apply([port, other], lambda: 'table bridge nova_x_limits\n')
+    applied.apply([port, other], lambda: 'table bridge nova_x_limits\n', {})
     text, = ran
     assert 'tap1' not in text and 'to_tap2 limit rate over 1000000 bytes/second burst 2000000 bytes drop' in text
-    applied.apply([port, other], lambda: 'table bridge nova_x_limits\n')
+    applied.apply([port, other], lambda: 'table bridge nova_x_limits\n', {})
     assert len(ran) == 1
-    applied.apply([other], lambda: 'table bridge nova_x_limits\n')
+    applied.apply([other], lambda: 'table bridge nova_x_limits\n', {})
     assert 'delete chain bridge nova_x_limits from_tap1' in ran[-1] and 'tap2' not in ran[-1]
 
 
