@@ -164,7 +164,10 @@ class ComputeApi(application.Api[Request]):
             req.version = versions.negotiate(req.environ)
 
     def set_retry_path(self, req: Request) -> bool:
-        """Retry an unknown path without the suffix .json, which selects the format unless it belongs to an ID."""
+        """Retry a GET of an unknown path without the suffix .json.
+
+        The first attempt keeps the suffix, because it may be part of an ID.
+        """
         if req.method != 'GET' or not req.path.endswith('.json'):
             return False
         req.path = req.path[:-5]

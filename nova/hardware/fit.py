@@ -35,7 +35,10 @@ class Overcommit:
 
 
 class Fit(typing.NamedTuple):
-    """Result of a fit: the pinned GuestTopology, or None and a ``reason``. The host is the subject of the reason."""
+    """Result of a fit: the pinned GuestTopology, or None and a ``reason``.
+
+    The reason is a predicate with the host as subject, such as 'has no NUMA topology'.
+    """
 
     topology: numa.GuestTopology | None
     reason: str | None = None
@@ -132,8 +135,8 @@ def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommi
 def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
     """Yield candidate lists of host cells, likely ones first: each cell with those nearest to it.
 
-    Without devices, the last candidate is the list of all cells, in which the caller always finds a match. With
-    devices, other sets of cells follow.
+    Without devices, the last candidate is the list of all cells; it has a match, because the caller has checked that.
+    With devices, other sets of cells follow.
     """
     seen = set()
     for first in order:
@@ -210,7 +213,7 @@ def _pinned_part(cell: numa.HostCell, part: numa.GuestCell, policy: str | None, 
 
 
 def place_pages(cell: numa.HostCell, part: numa.GuestCell, limits: Overcommit) -> int | str | None:
-    """Return the page size in KiB for a guest cell here, None if none is requested, or the reason of a failure."""
+    """Return the page size in KiB for a guest cell on a host cell, None if no size is requested, or why it fails."""
     need_kb = part.memory * 1024
     if part.pagesize is None:
         enough = part.memory <= cell.memory and part.memory <= free_memory(cell, limits)

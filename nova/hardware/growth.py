@@ -80,7 +80,7 @@ def _kept(flavor: Flavor) -> dict[str, str]:
 
 
 def limits(flavor: Flavor) -> dict[str, str]:
-    """Return the limits of local disks in a flavor, with the names of guest_options.settings."""
+    """Return {name as in guest_options.settings: value} of the limits of local disks in a flavor."""
     return {name.replace(':', '_'): str(value) for name, value in (flavor.get('extra_specs') or {}).items()
             if name.startswith(LIMITS)}
 

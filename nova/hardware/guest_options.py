@@ -28,7 +28,7 @@ Specs = Mapping[str, str] | None
 def check_specs(specs: Mapping[str, str]) -> None:
     """Check extra specs against the documented namespaces and values.
 
-    Keys outside of rows.NAMESPACES are not checked if the table does not have them.
+    Keys outside of rows.NAMESPACES are checked only if they are in the table.
     :raises BadRequest: a key or value is unknown
     """
     for key, value in specs.items():
@@ -53,7 +53,7 @@ def _row(kind: str, key: str) -> rows.Option | None:
 
 
 def _closed(key: str) -> bool:
-    """Tell whether a key is in a namespace with all its keys in the table."""
+    """Tell whether the table has all keys of the key's namespace."""
     return re.fullmatch(f'(?:{rows.NAMESPACES}):.*', key, re.DOTALL) is not None
 
 
@@ -100,7 +100,7 @@ def _check_value(whose: str, row: rows.Option, key: str, value: str) -> None:
 
 
 def settings(specs: Specs, properties: Specs) -> dict[str, str]:
-    """Return {name of a GUEST row: value}, booleans as 'true' and 'false'.
+    """Return {name: value} of the options that drivers implement (rows.GUEST), booleans as 'true' and 'false'.
 
     :raises InvalidInput: a value is malformed, or flavor and image contradict each other
     """

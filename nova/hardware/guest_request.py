@@ -146,9 +146,10 @@ def pci_policy(flavor: Flavor, properties: Mapping[str, str] | None) -> str | No
 
 
 def _realtime(requested: Requested, vcpus: int, policy: str, emulator: str | None) -> frozenset[int]:
-    """Return the real-time vCPUs: at least one, and all only with an emulator_threads_policy.
+    """Return the real-time vCPUs, empty if not requested.
 
-    See https://docs.openstack.org/nova/latest/admin/real-time.html.
+    Without an emulator_threads_policy, at least one vCPU must not be real-time. See
+    https://docs.openstack.org/nova/latest/admin/real-time.html.
     """
     if (requested.flavor('cpu_realtime') or '').lower() not in TRUE:
         return frozenset()

@@ -107,11 +107,13 @@ def of_cells(texts: Iterable[str]) -> numa.HostTopology:
 
 def partition(host: numa.HostTopology, shared: frozenset[int] | None = None, dedicated: frozenset[int] | None = None,
               reserved: dict[int, dict[int, int]] | None = None) -> numa.HostTopology:
-    """Return the HostTopology with partitioned CPUs and pages, without cells that have no guest CPUs.
+    """Return the HostTopology with CPUs divided into shared and dedicated ones, and with reserved pages.
+
+    Cells without guest CPUs are omitted.
 
     :param shared: CPUs for guests without pinning (``cpu_shared_set``), or None
     :param dedicated: CPUs for pinning (``cpu_dedicated_set``), or None. If both sets are None, all CPUs serve both
-        purposes. If one set is None, no CPU serves its purpose.
+        purposes. If only one set is None, there are no CPUs of that kind.
     :param reserved: see reserved_pages()
     :raises ValueError: the sets have a CPU in common
     """

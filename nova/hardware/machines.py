@@ -1,4 +1,4 @@
-"""Flavors of bare metal machines: ``resources:CUSTOM_…`` = 1, the name of a resource class.
+"""Flavors of bare metal machines: the extra spec ``resources:CUSTOM_…`` = 1 names the machine's resource class.
 
 Such a server claims the whole node instead of vCPUs, memory and disk. A bare metal node takes no other server.
 """

@@ -1,8 +1,8 @@
 """Policy checks of the Networking API for users of the compute API.
 
-The compute API calls the embedded network service in its process. Port rules that allow the role service allow these
-calls, because the compute API is such a service; a policy file may restrict users further. doc/source/admin/policy.rst
-has the rules of each operation. With Neutron, Neutron checks the user's token.
+The compute API calls the embedded network service in its process. Checks of port rules add the role service to the
+user's roles, because the compute API is a service. A policy file may restrict users further.
+doc/source/admin/policy.rst has the rules of each operation. With Neutron, Neutron checks the user's token.
 """
 from collections.abc import Mapping, Sequence
 import copy
@@ -78,7 +78,10 @@ class CallerRules:
         return [row for row, may in zip(rows, allowed) if may]
 
     def depends_on_resource(self, context: RequestContext, rule: str, project_id: str) -> bool:
-        """Return whether a rule may refuse a port of the project's servers. If not, the ports need not be read."""
+        """Return whether a rule may refuse the user a port of the project's servers.
+
+        If not, the ports need not be read.
+        """
         if self._rules is None:
             return False
         caller, values = self._caller_of(context, rule), {'project_id': project_id, 'device_owner': ports.OF_SERVERS}

@@ -57,7 +57,7 @@ def read(metadata: JsonObject | None) -> Addresses:
 
 
 def of_device(device: typing.Mapping[str, typing.Any], known: Addresses) -> tuple[str, str]:
-    """Return (bus, address) of a device for meta_data.json: those in the record, or else those in its entry.
+    """Return (bus, address) of a device for meta_data.json, from ``known`` if it has the device, else from ``device``.
 
     :param device: entry of ``devices`` in meta_data.json
     :param known: the record

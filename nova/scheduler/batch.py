@@ -1,4 +1,4 @@
-"""Batch placement: waiting requests get hosts from one view of the host table, which one transaction claims.
+"""Batch placement: waiting requests get hosts from one view of the host table; one transaction claims the hosts.
 
 A batch saves SQL statements and does not change decisions:
 * Each request sees the claims of the requests before it.
@@ -24,7 +24,7 @@ Selections = list[objects.Selection]
 
 
 class PendingDemand(batching.Item):
-    """A demand that waits for a host.
+    """A demand (the servers of one request) that waits for hosts.
 
     placed    the selections of each server, or None if the demand must be placed separately
     """

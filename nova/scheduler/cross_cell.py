@@ -59,7 +59,10 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for the demands with all servers in the most common cell and all hosts in one other cell."""
+        """Claim hosts for the demands with all servers in one cell, and all hosts in one other cell.
+
+        The first is the cell with most servers of the batch. Other demands are placed separately.
+        """
         uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
         homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}
         source = self._cells.get(collections.Counter(homes.values()).most_common(1)[0][0]) if homes else None

@@ -2,7 +2,8 @@
 
 * Counted resources are claimed by a conditional UPDATE.
 * Server groups are checked under a lock.
-* KINDS has a row for each kind of special resource. Other requests need no further SQL statement.
+* KINDS has a row for each kind of special resource. Requests without special resources need no further SQL
+  statement.
 """
 import collections.abc
 

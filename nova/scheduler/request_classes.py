@@ -1,8 +1,8 @@
 """Classes of equivalent requests in a batch: filters and weighers evaluate all hosts once for all requests of a class.
 
 After each request only the chosen host has changed, so only its weight is computed again. All hosts are evaluated again
-if a changed host is chosen, because it may no longer pass the filters. This also happens if the range of a weigher's
-values may have changed.
+if a ranking contains a host that was chosen before, because that host may no longer pass the filters. This also happens
+if the range of a weigher's values may have changed.
 """
 import collections.abc
 import typing
@@ -149,7 +149,7 @@ class _ValueRange:
             self._at_end: dict[float, int] = {}  # {minimum or maximum: number of unchosen hosts with that value}
 
     def holds(self, index: int, values: np.ndarray | None, again: bool) -> bool:
-        """Tell whether minimum and maximum certainly do not change if the chosen host at this index no longer passes.
+        """Tell whether minimum and maximum certainly stay the same, even if the chosen host no longer passes.
 
         :param values: array with the weigher's present value for this host
         :param again: whether the host was chosen before
@@ -162,7 +162,7 @@ class _ValueRange:
         return again or before not in (self.low, self.high) or self._others_at(before)
 
     def _others_at(self, end: float) -> bool:
-        """Count one host with the minimum or maximum as chosen. Tell whether unchosen hosts with that value remain."""
+        """Note that a host with the value ``end`` was chosen. Tell whether unchosen hosts with that value remain."""
         if end not in self._at_end:
             self._at_end[end] = int(np.count_nonzero(self.values == end))
         self._at_end[end] -= 1

@@ -121,7 +121,7 @@ class Seal:
 
 
 def digest_of(row: Mapping[str, Value], before: str, key: bytes) -> str:
-    """Return the digest of a record after the record with the digest ``before``.
+    """Return the digest of a record, which also covers ``before``, the digest of the previous record.
 
     :param key: secret key as bytes; without a key (b'') anybody can compute the digest
     """

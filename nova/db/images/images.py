@@ -76,7 +76,7 @@ _WHOLE = _GET.add_columns(_OF_ONE.c.name.label('more_name'), _OF_ONE.c.value.lab
 
 
 def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any] | None:
-    """Return the image, or None. Its ``administrative`` tells whether it is a default of an instance category.
+    """Return the image, or None. ``administrative`` tells whether an instance category has it as default image.
 
     :param lock: lock the row until the transaction ends
     """

@@ -10,7 +10,9 @@ from nova.db.tables import network as t
 
 
 def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) -> None:
-    """Store the leases of ports on a host. For addresses without such a port, only update stored leases.
+    """Store leases that a host reports.
+
+    If no port on the host has the address and MAC, only an already stored lease is updated.
 
     :param leases: [{'mac', 'address', 'expires_at': Unix time}]
     """
@@ -28,7 +30,7 @@ def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) 
         conn.execute(sa.delete(t.leases).where(sa.tuple_(lease.subnet_id, lease.number).in_(
             [(row['subnet_id'], row['number']) for row in fresh])))
         engine.insert_many_ignore(conn, t.leases, fresh)
-    # the guest was deleted, and its address may be released: only the end of a stored lease changes
+    # no port on this host has the address any more, and another guest may get it: insert no lease, only update the end
     for mac, address in sorted(until.keys() - held):
         conn.execute(sa.update(t.leases).where(lease.address == address, lease.mac_address == mac, lease.host == host)
                      .values(expires_at=until[mac, address]))

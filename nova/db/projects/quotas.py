@@ -37,7 +37,7 @@ def defaults(conn: sa.Connection, conf: ConfigOpts) -> dict[str, int]:
 
 def class_limits(conn: sa.Connection, class_name: str,
                  resources: Collection[str] = RESOURCES) -> dict[str, int]:
-    """Return {resource: limit} of a quota class, only for these resources."""
+    """Return the limits that a quota class sets for ``resources``, as {resource: limit}."""
     rows = conn.execute(sa.select(t.quota_classes.c.resource, t.quota_classes.c.hard_limit)
                         .where(t.quota_classes.c.class_name == class_name))
     return {resource: limit for resource, limit in rows if resource in resources}
@@ -94,7 +94,7 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
 
 
 def own_limits(conn: sa.Connection, project_id: str, resources: Collection[str]) -> dict[str, int]:
-    """Return {resource: limit} of the limits that are set for the whole project, only for these resources."""
+    """Return the limits of ``resources`` that are set for the whole project, as {resource: limit}."""
     rows = conn.execute(sa.select(t.quotas.c.resource, t.quotas.c.hard_limit).where(
         t.quotas.c.project_id == project_id, t.quotas.c.user_id == WHOLE_PROJECT))
     return {resource: limit for resource, limit in rows if resource in resources}

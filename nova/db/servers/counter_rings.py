@@ -1,4 +1,7 @@
-"""Stored rings of counters (nova/objects/counter_rings.py): one row for each owner (server or node) and step."""
+"""Stored ring buffers of usage counters (nova/objects/counter_rings.py).
+
+One row has the ring of an owner (server or node) and a step, the seconds that a slot covers.
+"""
 from collections.abc import Mapping
 import zlib
 

@@ -55,7 +55,7 @@ _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
 
 def _which(of_request: bool = False, background: bool = True) -> sa.ColumnElement[bool]:
-    """Return a condition on the open actions of a server, optionally only of a request or only main actions."""
+    """Return a condition on the open actions of a server, optionally of one request or without background actions."""
     found = _OPEN & _OF_REQUEST if of_request else _OPEN
     return found if background else found & _MAIN
 

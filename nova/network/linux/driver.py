@@ -62,7 +62,7 @@ class LinuxDriver:
         self._loaded_offload: tuple[str, dict[str, int]] | None = None     # script, device indexes when it was loaded
         self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
-        self._known: set[str] = set()             # namespaces of earlier runs; their re-creation counts as a repair
+        self._known: set[str] = set()             # namespaces set up before; creating one again counts as a repair
         self._routers: dict[str, router.RouterPlumbing] = {}
         self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
@@ -240,7 +240,7 @@ class LinuxDriver:
             shutil.rmtree(self.trunks / name, ignore_errors=True)
         for name in bridge.managed(self.overlays):
             if name not in bridges:
-                self._applied.clear()                         # routers had devices on the bridge
+                self._applied.clear()                         # routers had devices on the bridge: set them up again
                 dhcp.Dnsmasq(self.run, 'nd' + name[2:], self.overlays / name).remove()
                 overlay.remove(self.run, name)
         for name in namespaces.managed(self._namespace_name('n', '')):
@@ -307,7 +307,10 @@ class LinuxDriver:
     # ---- flow offload
 
     def _offload_removal(self) -> str:
-        """Return text that removes the offload table; loaded with new filters, so that no packet bypasses them."""
+        """Return nft commands that remove the offload table.
+
+        They run in one transaction with the new filters, so that no packet bypasses these.
+        """
         self._loaded_offload = None
         return flow_offload.remove(self.table) if self._offload_supported else ''
 

@@ -80,7 +80,7 @@ def from_guest(port: host_state.Port, number: int = 0) -> list[str]:
         f'ip saddr != {anonymous_set(own)} drop' if own else 'drop')
     if not port.port_security:
         # Drop both tag types: the kernel accepts a frame with tag 0 as untagged, but rules for IP do not match it.
-        # Drop fragments here, because rules for the receiver see only the whole packet if a host reassembles fragments.
+        # Drop fragments here: if a host reassembles them, the receiver's rules see a whole packet and do not drop it.
         others = f' ether saddr != {port.mac}' if port.incoming else ''
         return ['ether type { 8021q, 8021ad } drop', f'ether type {RARP}{others} drop', metadata, *_FRAGMENTS, 'accept']
     known = allowed_addresses(port)
@@ -184,7 +184,7 @@ def router_name(interface: host_state.RouterInterface) -> str:
 
 
 def to_tunnel(drops: list[str]) -> list[str]:
-    """Order statements that drop frames to other hosts: most IPv4 packets pass after the statements for MACs."""
+    """Return the drops of frames to other hosts, with accepts of most IPv4 packets after the drops by MAC."""
     by_mac = [each for each in drops if 'ether type' not in each]
     return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',
             *(each for each in drops if each not in by_mac)]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def _load_policies(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    """Add the policy of the network, and what a port requests by its policy."""
+    """Add the QoS policy of the network, and the resources that a port requests by its or the network's policy."""
     known = {row['id']: row for row in db_networks.many(conn, t.networks, {row['network_id'] for row in rows})}
     policies: dict[str, str] = {
         row['id']: row['qos_policy_id'] or known[row['network_id']]['qos_policy_id'] or '' for row in rows

@@ -9,8 +9,8 @@ A filter has these methods and attributes:
 * ``selects_hosts``: the filter selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
 * ``lacks`` and ``shortfall`` show how close a removed host was to passing; scheduler/explain.py reports both.
-* ``facts`` and ``external_facts`` read data from outside the table once for each request, if ``needs_facts``, and for
-  servers that have been built if ``reads_existing``.
+* ``facts`` and ``external_facts`` read data from outside the table once for each request, if ``needs_facts`` is true
+  for it. With ``reads_existing``, they also read it for servers that have been built.
 * ``limits(hosts, position)``, if defined, returns limits for the claim on that host (db.claims.claim).
 
 A class with the method ``host_passes`` for single hosts works too: see plugins.py.

@@ -222,7 +222,7 @@ class Exporter:
             except exception.InvalidVolume as error:
                 self._unreadable.add(daemon.directory, error)
                 continue
-            with self._locked(host, wait=False) as held:         # not held: another thread starts or stops it
+            with self._locked(host, wait=False) as held:         # else another thread starts or stops the daemon
                 dead = held and daemon.record() is not None and not daemon.is_alive()
             if dead:
                 LOG.warning('The exporter of host %s exited and is restarted.', host)

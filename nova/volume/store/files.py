@@ -281,7 +281,7 @@ class VolumeFiles:
     @staticmethod
     def _make_readable(path: str) -> None:
         files.give_to_guest(path)
-        if os.geteuid():  # during a migration an export opens the file while libvirt has given it to the user of QEMU
+        if os.geteuid():  # libvirt gives the file to QEMU's user; an export during a migration must still open it
             files.let_read(path, os.geteuid(), files.READ | files.WRITE)
 
     @contextlib.contextmanager
