@@ -26,7 +26,7 @@ PLACES = {'novnc': ('vnc', 'vnc_auto.html'), 'spice': ('spice', 'spice_auto.html
 
 def held(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
          local: Iterable[str]) -> sessions.Sessions:
-    """Return the console sessions of a process without starting them.
+    """Create the console sessions of a process; the caller starts and stops them.
 
     :param local: names of the compute hosts of this machine
     """

@@ -30,7 +30,7 @@ DAEMON_FILES = {
     'nova-compute': ('services', 'disk-space', 'guest-records'),
     'nova-network': ('services',),
 }
-# A state path of root with these names belongs to the daemon, so that its owner may be changed.
+# A state path that root owns belongs to the daemon if it contains these names. Its owner may then be changed.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
 INSTANCES = 'instances'                  # directory of the guests, for daemons with a hypervisor
 STATE_MODE = 0o711                       # QEMU runs as a separate user and reaches the disks through it
@@ -54,7 +54,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
         print(f'{binary} stays root: {reason} Otherwise it would run as the user {user.pw_name}. '
               'See doc/source/admin/privileges.rst.', file=sys.stderr, flush=True)
         return None
-    conf.set_override('state_path', str(state))          # an ordinary user has another default
+    conf.set_override('state_path', str(state))          # the default depends on the user
     _give_state(conf, binary, state, user)
     log = _log_file(conf, binary)
     if log:
@@ -122,7 +122,7 @@ def become(conf: cfg.ConfigOpts, binary: str, user: pwd.struct_passwd, ports: ty
 
 
 def runs_guests(conf: cfg.ConfigOpts, binary: str) -> bool:
-    """Return whether a daemon has real guests."""
+    """Return whether a daemon runs guests on a hypervisor, not with the fake driver."""
     return binary != 'nova-network' and conf.compute_driver != 'fake'
 
 

@@ -74,7 +74,8 @@ class ExternalEvents:
         """Read the server's ports again, and detach lost ports from the guest.
 
         The Networking service reports the status of a port. Its plugging events do not count: they may be late,
-        repeated, or for ports that were never plugged. With the embedded network, the last event of a port counts.
+        repeated, or for ports that were never plugged. With the embedded network, the last plugging
+        event of a port decides its status.
         """
         server = self._current(ctx, instance)
         states = {event['tag']: event['name'] == plugging.PLUGGED and event['status'] == 'completed'

@@ -1,4 +1,4 @@
-"""Frame of a server's tasks: begin, undo, end.
+"""Context manager for a server's task: begin, end, and undo after a failure.
 
     with tasks.task(host, ctx, instance, actions.ACTIONS['os-stop'].frame) as task:
         host.driver.power_off(task.instance)
@@ -94,7 +94,7 @@ class Task(Undo):
     ended      True once the end was written
     superseded True once the server was found deleted or changed by another task
     leaves     True: after the task the server has no guest on this host
-    keeps_for_return   True: the guest has left, and its files are kept for a return; the body writes the guest record
+    keeps_for_return   True: the guest has left, its files stay for a return, and the body updates the host's record
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, frame: actions.Frame,
@@ -235,7 +235,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # now, because the host may crash during the task
+        if record is None and event in _MAKES:  # before the body, during which the host may crash
             host.records.note(row)
         try:
             yield current
@@ -269,7 +269,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
 
 
 def _note(host: Host, task: Task, request_id: str | None, is_elsewhere: bool) -> None:
-    """Record the server after a successful task."""
+    """Update the host's record of the server after a successful task."""
     if task.leaves or is_elsewhere:
         host.records.forget(task.instance.uuid)
     elif not task.keeps_for_return:

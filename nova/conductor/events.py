@@ -1,4 +1,4 @@
-"""Events of servers, recorded in the same transaction of a conductor as their change.
+"""Events of servers: a conductor records each one in the transaction that changes the server.
 
     def write(conn):
         change = self._events.of(conn, ctx, uuid)
@@ -6,9 +6,10 @@
         if change:
             change.record('pause', END, row, host)
 
-Every task begins and ends at a conductor. An action needs no code for its events: its row in nova/actions.py names
-them. The conductor that ends the task of a dead host records the event. Transactions that are rolled back, repeated or
-late record no event. Without notifications ``change`` is None and no rows are read.
+Conductors write the begin and the end of every task, and record its events with them. An action needs no code for its
+events: its row in nova/actions.py names them. The conductor that ends the task of a dead host records the event.
+Transactions that are rolled back, repeated or late record no event. Without notifications ``change`` is None and no
+rows are read.
 """
 import collections.abc
 import contextlib
@@ -42,8 +43,8 @@ from nova import objects
 class Change:
     """Change of a server in one transaction.
 
-    ctx     context of the request; a context from a host is not trusted
-    before  the server's row, read only if state changes are notified; else None
+    ctx     context of the request; for a message from a host, it comes from the stored action, if there is one
+    before  the server's row before the change, or None if state changes are not notified
     """
 
     def __init__(self, notifier: notify.Notifier, conn: Connection, ctx: Context | None, uuid: str,
@@ -68,7 +69,7 @@ class Change:
                 return context.on_behalf_of(action)
         try:
             return context.on_behalf_of(instance_actions.get(self._conn, self._uuid, ctx.request_id))
-        except exception.InstanceActionNotFound:             # the host sends a change that belongs to no request
+        except exception.InstanceActionNotFound:             # the host made the change without a request
             return ctx
 
     @property
@@ -160,7 +161,7 @@ class Change:
             self.record('shutdown', START, row, host)
 
     def stepped(self, row: InstancesRow) -> None:
-        """Record a new task state within a task. A task that shelves a server may also offload it."""
+        """Record a new task state within a task. If shelving goes on to offload, shelve ends and the offload starts."""
         self.states(row)
         if row['task_state'] == states.SHELVING_OFFLOADING:
             self.record('shelve', END, row, row['host'])
@@ -267,7 +268,7 @@ class Events:
 
     def publish(self, ctx: Context | None, name: str, phase: str | None, row: InstancesRow, host: str | None,
                 migration: MigrationsRow | None = None) -> None:
-        """Publish an event that belongs to no transaction, such as a call to a host or a report from a host.
+        """Publish an event that belongs to no transaction: before a call to a host, or when a host reports it.
 
         :param name: name of a row of notify.events, without ``instance.``
         """

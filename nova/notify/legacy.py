@@ -8,7 +8,7 @@ from nova.notify import payloads
 
 
 def _moment(value: datetime.datetime | None) -> str:
-    """Return ``2026-11-21 16:00:00+00:00``, '' for None: the time format of the consumers of these events."""
+    """Return ``2026-11-21 16:00:00+00:00``, the format that consumers of these events expect; '' for None."""
     return '' if value is None else value.isoformat(sep=' ', timespec='seconds') + '+00:00'
 
 

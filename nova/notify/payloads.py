@@ -84,7 +84,7 @@ def _each(payload: str, rows: Callable[[Subject], Iterable[Mapping[str, Any]]]) 
 
 
 def _one(payload: str, row: Callable[[Subject], Mapping[str, Any] | None]) -> Get:
-    """Return a getter of one payload, of ``row(subject)``; null without a row."""
+    """Return a getter that builds one payload from ``row(subject)``, or returns None without a row."""
     def get(subject: Subject) -> JsonObject | None:
         found = row(subject)
         return None if found is None else build(payload, Subject(subject.ctx, found, subject.about))

@@ -34,7 +34,7 @@ DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a dictionary 
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 DATA = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.data'
 _TAGS = frozenset((TIME, BYTES, DICT, OBJECT))
-# tags as keys in JSON; they do not occur in a JSON string, whose quotes are escaped
+# tags as keys in JSON, with quotes and colon; a JSON string cannot contain them, because its quotes are escaped
 _KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
@@ -84,7 +84,7 @@ def to_primitive(value: Value, manifest: Manifest | None = None) -> Any:
 
 
 def _escaped(value: Value, manifest: Manifest | None) -> Value:
-    """Return the value, and in it a DICT for each plain dictionary that has one of the tags as a key."""
+    """Return the value with a DICT in place of each plain dictionary that has a tag as a key."""
     if isinstance(value, base.VersionedObject):
         return {key: _escaped(item, manifest) if key == DATA else item for key, item in _tag(value, manifest).items()}
     if isinstance(value, dict):
@@ -136,7 +136,7 @@ def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: 
 
 
 class Serializer(oslo_messaging.Serializer):
-    """Serializer of arguments and results as above, and of the context as a dictionary, which keeps request ids.
+    """Serializer of arguments and results as above, and of contexts as dictionaries, with their request ids.
 
     Requests have objects in the version of the pin, replies in the version that the caller supports.
 

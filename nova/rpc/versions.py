@@ -69,7 +69,9 @@ def pin_of(topic: str, lowest: int) -> Pin:
 
 
 def configured_pin(topic: str, level: str) -> Pin | None:
-    """Return the Pin for a version in [upgrade_levels]; None for auto. Objects are those of its oldest release.
+    """Return the Pin for a version in [upgrade_levels]; None for auto.
+
+    The objects are those of the oldest release with this version of the interface.
 
     :raises InvalidInput: no known release has this version
     """

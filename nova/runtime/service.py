@@ -133,7 +133,7 @@ class Service:
         """Lock the name, start the manager, take messages, send the first heartbeat.
 
         Services except nova-compute take messages before they register at a conductor. While a whole cloud starts,
-        every thread of the conductors may wait for these services.
+        all conductor threads may wait for these services, so none is free for the registration.
 
         :raises ServiceExists: the name belongs to another service
         """

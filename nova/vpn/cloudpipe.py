@@ -1,7 +1,8 @@
 """os-cloudpipe: VPN instances of projects, for administrators; requires [api] nova_network_resources.
 
-A VPN instance is an administrative server of the category ``instance_cat_vpn`` in a project, with a certificate of
-nova-cert. nova/api/documents/removed.py has the routes and the policy rule.
+A VPN instance is a server of a project with a certificate of nova-cert. Only administrators see it, because it has the
+category ``instance_cat_vpn`` (nova/api/servers/category.py). nova/api/documents/removed.py has the routes and the
+policy rule.
 """
 import base64
 import datetime

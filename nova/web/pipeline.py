@@ -1,4 +1,4 @@
-"""Chain of WSGI filters that inspect a request before the application, run in one call."""
+"""Chain of WSGI filters that inspect a request before the application; one WSGI callable runs them all."""
 import collections.abc
 import types
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

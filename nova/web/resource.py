@@ -146,7 +146,8 @@ class View(fields.Fields):
         return tuple(dict.fromkeys(field.rule for field in self.rows if field.rule))
 
     def documents(self, request: Any) -> Callable[[Any], dict[str, Any]]:
-        """Return a function(row) -> document for a request. It evaluates rules once for each owner of rows.
+        """Return a function(row) -> document for a request. It evaluates the rules once for each project and user of
+        the rows.
 
         :param request: request with a method ``allows(rule, row)`` that checks a rule for a row
         """

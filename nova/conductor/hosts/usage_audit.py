@@ -39,7 +39,7 @@ class UsageAudit:
         message = (f'Instance usage audit ran for host {host}, {items} instances in '
                    f'{time.monotonic() - started:.2f} seconds.')
         if self._notifier.on:
-            # before the audit counts as done: after a crash, it is repeated and publishes again
+            # before task_log.end: an audit that a crash interrupts is repeated, and publishes again
             self._publish(self._notifier, ctx, host, period)
         self._cell_db.run(task_log.end, host, period, items, errors, message)
         days = self._conf.conductor.deleted_servers_kept_days
@@ -49,7 +49,7 @@ class UsageAudit:
 
     def _publish(self, notifier: notify.Notifier, ctx: Context, host: str,
                  period: tuple[datetime.datetime, datetime.datetime]) -> None:
-        """Publish every server that the host had in a completed period."""
+        """Publish an event about each server that the host had in a completed period."""
         about = dict(zip(('audit_period_beginning', 'audit_period_ending'), period, strict=True))
         try:
             with self._cell_db.reader() as conn:

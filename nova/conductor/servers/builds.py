@@ -135,7 +135,7 @@ class Builds:
         if not self._has_other_host(ctx, spec, row):
             LOG.info('Server %s waits for its host %s, which is down.', uuid, host)
             return
-        # before the release: afterwards the old host gets no ports for the server (network/manager.py)
+        # noted before the release: then the old host cannot take the ports back (network/allocation.py)
         self._api_db.run(_note_failure, uuid, host, node)
         fault = faults.fault(exception.HostUnavailable(host=host),
                              'The host went down while the server was being built.')

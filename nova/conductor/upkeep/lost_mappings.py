@@ -34,8 +34,8 @@ class LostMappings:
         """Remove mappings to this cell and specs of servers that are deleted or have no instance row.
 
         Mappings younger than ``age_s`` are skipped, because the row may be written soon. Mappings of servers in
-        the history are always removed. Mappings older than all services of the cell database are skipped, because the
-        configuration may name the wrong database.
+        the history are always removed. Mappings older than the first service row of the cell database are skipped:
+        [database] connection may name another database.
 
         :param within_s: only mappings younger than this
         :returns: the number removed

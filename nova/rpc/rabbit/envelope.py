@@ -11,7 +11,7 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 CONTEXT = '_context_'
 NUMBER, CALL, REPLIES, MONITORED = '_unique_id', '_msg_id', '_reply_q', '_timeout'
 VERSION, INNER = 'oslo.version', 'oslo.message'
-MAX_NUMBERS = 1000            # remembered numbers of acknowledged messages, because senders also repeat messages
+MAX_NUMBERS = 1000            # acknowledged messages that are remembered, because their senders may repeat them
 
 
 def pack(message: JsonObject, context: JsonObject | None = None, **more: Json) -> bytes:
@@ -71,7 +71,7 @@ class Numbers:
         if not isinstance(number, str):
             return True
         if number in self._known:
-            self._known.move_to_end(number)            # another disconnect may repeat it again
+            self._known.move_to_end(number)            # kept longer: the broker may repeat it again
             return False
         self._known[number] = None
         if len(self._known) > self._max:

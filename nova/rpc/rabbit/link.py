@@ -35,7 +35,7 @@ _CAPABILITIES: common.FieldTable = {
 
 
 class Refused(Exception):
-    """The broker closed a channel, as it refuses a request.
+    """The broker refused a request by closing its channel.
 
     :param code: AMQP reply code, as 404
     """
@@ -46,8 +46,8 @@ class Refused(Exception):
 
 
 class TransientQueuesRefused(ConnectionError):
-    """The broker closed the connection, as it refuses queues that are neither durable nor exclusive: RabbitMQ's default
-    since 4.3.
+    """The broker closed the connection because it refuses queues that are neither durable nor exclusive: RabbitMQ's
+    default since 4.3.
     """
 
 
@@ -157,7 +157,7 @@ class Link:
                 if channel != DECLARING:
                     self.close(ConnectionError(answer.reply_text))
                     raise Refused(answer.reply_code, answer.reply_text)
-                self._answers.clear()                  # before the request: the answer may arrive immediately
+                self._answers.clear()                  # cleared before the request, whose answer may arrive immediately
                 self._send(channel, commands.Channel.Open())
                 self._wait_here() if threading.get_ident() == self._reader else self._wait()
                 raise Refused(answer.reply_code, answer.reply_text)
@@ -213,7 +213,7 @@ class Link:
             self.close(ConnectionError('The connection has ended.'))
 
     def read_until(self, condition: Callable[[], bool]) -> None:
-        """Read until a condition is true, in the thread that has opened it.
+        """Read until a condition is true; call it in the thread that has opened the connection.
 
         :raises OSError: the connection is closed, or silent
         :raises Refused: the broker has closed PUBLISHING

@@ -91,8 +91,8 @@ class Server:
     def alive(self) -> health.States:
         """Return the health, see nova.runtime.health. Busy threads or a slow client are not failures.
 
-        The workers are considered dead if requests wait, but for health.STUCK_S no request has started or ended and no
-        upload has progressed.
+        The workers are considered dead if requests wait, while for health.STUCK_S no request starts or ends and no
+        upload progresses.
         """
         server = self._server
         if server is None:
