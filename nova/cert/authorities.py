@@ -1,4 +1,4 @@
-"""Certificate authorities: one for the deployment, or one for each project, signed by it.
+"""Certificate authorities: a root and, if configured, one for each project, which the root signs.
 
 Changes are made under a file lock, because nova-cert and nova-manage may run concurrently.
 """
@@ -20,7 +20,7 @@ from nova.cert import signing
 from nova.runtime import certificates
 from nova.runtime import host_identity
 
-CERTIFICATES = 100          # maximum of a user in a project: a user cannot fill the disk or a revocation list
+CERTIFICATES = 100          # maximum number for a user in a project, to limit disk space and revocation lists
 _ID = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_@-]{0,63}')
 ROOT, PROJECTS = 'root', 'projects'
 
@@ -86,7 +86,7 @@ class Authorities:
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
             if user_id == signing.VPN:
-                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # of deleted VPN instances
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # the oldest are of deleted instances
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)
@@ -113,7 +113,9 @@ class Authorities:
                                             'with RSA and PKCS #1 v1.5.')
 
     def has_signed(self, project_id: str, digest: str, signature: str) -> bool:
-        """Verify a signature (RSA, PKCS #1 v1.5, SHA-1) with the valid certificates of a project. Bundles use SHA-1.
+        """Verify a signature (RSA, PKCS #1 v1.5, SHA-1) with the unrevoked certificates of a project's users.
+
+        Bundles use SHA-1.
 
         :param digest, signature: hexadecimal
         """

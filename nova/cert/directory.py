@@ -140,7 +140,7 @@ class AuthorityDirectory:
                 path.unlink()
 
     def forget_oldest(self, project_id: str, user_id: str, keep: int) -> None:
-        """Delete the certificates of a user except ``keep`` with the latest expiry."""
+        """Delete all certificates of a user but the ``keep`` that expire last."""
         ends = {path: certificates.ends_at(x509.load_pem_x509_certificate(path.read_bytes()))
                 for path in self._files(project_id, user_id)}
         for path in sorted(ends, key=ends.__getitem__)[:max(0, len(ends) - keep)]:

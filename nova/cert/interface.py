@@ -4,7 +4,7 @@ Certificates, keys and revocation lists are PEM text. Ids are those of the Ident
 """
 from nova.rpc.interface import Interface, Method
 
-TIMEOUT = 20        # seconds: a key takes at most one, and the request of a user waits for it
+TIMEOUT = 20        # seconds; a key takes at most one, but calls wait for each other
 
 INTERFACE = Interface(
     'cert', '1.1',

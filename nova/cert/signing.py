@@ -22,8 +22,8 @@ from nova.runtime import certificates
 
 ORGANIZATION = 'nova'
 VPN = 'vpn'                                  # replaces the user ID for VPN instances
-AUTHORITY_BITS, USER_BITS = 3072, 2048       # lifetimes: ten years for an authority, one year for a user
-AUTHORITY_DAYS, USER_DAYS = 3650, 365
+AUTHORITY_BITS, USER_BITS = 3072, 2048       # sizes of keys
+AUTHORITY_DAYS, USER_DAYS = 3650, 365        # lifetimes of certificates
 MIN_REMAINING_DAYS = 400  # minimum remaining lifetime of an authority that issues certificates
 LIST_DAYS = 30                               # lifetime of a revocation list
 MAX_ENCRYPTED = 512                          # bytes: RSA of 4096 bits

@@ -108,7 +108,7 @@ class Sessions:
     # ---- new sessions
 
     def open(self, kind: str, token: str, address: str, protocol: ServerProtocol) -> Opened:
-        """Open a connection for a token; the session starts with the client's connection.
+        """Connect to the console of a token; ``Opened.take`` starts the session.
 
         :param kind: kind of proxy, 'vnc', 'spice' or 'serial'
         :param address: of the client
@@ -268,7 +268,7 @@ class Sessions:
 
 
 class Opened:
-    """Receiver of a connection from the HTTP server."""
+    """Session that waits for the client's connection from the HTTP server (its Successor)."""
 
     def __init__(self, sessions: Sessions, session: relay.Session, facts: Facts) -> None:
         self._sessions, self._session, self._facts = sessions, session, facts

@@ -96,7 +96,7 @@ class Stream:
     def flow(self) -> None:
         """Switch to non-blocking mode."""
         self.sock.setblocking(False)
-        if self._tls is not None:                # data after the handshake is buffered: the socket reports no event
+        if self._tls is not None:                # the socket reports no event for data received with the handshake
             self._plain += self._opened() or b''
 
     @property

@@ -22,9 +22,10 @@ def remove(path: str) -> None:
 
 @contextlib.contextmanager
 def lock(path: str, wait: bool = True) -> typing.Iterator[bool]:
-    """Hold a lock that other processes of this host also see; yields whether it is held.
+    """Hold a lock between processes of this host; yields whether this process holds it.
 
-    It is polled, because a blocking flock would stop every green thread. The holder may remove the file.
+    It is polled, because a blocking flock would stop every green thread. The holder may remove the lock file; a waiting
+    process then creates a new one.
     """
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -104,7 +104,7 @@ class QemuImg:
         return json.loads(output)
 
     def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int:
-        """Return the maximum bytes of a disk's copy: its uncompressed data as a qcow2 file.
+        """Return the maximum size in bytes of an uncompressed qcow2 copy of a disk.
 
         Neither holes nor clusters that the disk's tables mark as zeros are counted.
 
@@ -134,7 +134,7 @@ class QemuImg:
 
     def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str,
                key: str | None = None) -> None:
-        """Change the backing file name of a disk; its content is the same, and it is not opened."""
+        """Change the backing file that a disk names; the new one has the same content and is not opened."""
         self._run('change the backing file of a disk', ['rebase', '-q', '-u', '-b', backing_file, '-F', backing_format,
                                                 *_opened(path, disk_format, key)], reads=[backing_file], writes=[path],
                   largest=_size(path, disk_format), key=key)

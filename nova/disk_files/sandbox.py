@@ -35,7 +35,7 @@ LARGEST_FILE = 1 << 62                   # prlimit is limited to 64 bits
 # in it is ever root. It requires unprivileged user namespaces, and directories that the user may pass through, as
 # QEMU's user must too. 'root': by root, which then drops its privileges.
 WAYS = ('user', 'root')
-UNTRIED = 'untried'                      # no isolation is chosen: the test needs a file, and the file system is full
+UNTRIED = 'untried'                      # no way is chosen: the file system is full, and the test needs a file
 
 # System calls of qemu-img, the C library and setpriv. The list excludes those that reach other processes, the network,
 # mounts, keys, namespaces or rarely used parts of the kernel.
@@ -176,7 +176,7 @@ class Sandbox:
         with contextlib.ExitStack() as stack:
             descriptors: tuple[int, ...] = ()
             kept = None
-            if secret is not None:       # only in memory, and in no visible argument
+            if secret is not None:       # in a memory file: other processes can see arguments
                 kept = stack.enter_context(_holding(secret))
                 descriptors = (kept,)
             if way is not None:

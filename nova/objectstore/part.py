@@ -1,4 +1,4 @@
-"""Assembly of the object store for nova.cloud.optional_parts.ObjectStore: files, policy and authentication."""
+"""Implementation of nova.cloud.optional_parts.ObjectStore: the application, its authentication and its server."""
 from __future__ import annotations
 
 import base64
@@ -68,7 +68,7 @@ class LocalCallers:
         except exception.Unavailable:
             raise errors.S3Error(*AWAY) from None
         if not data.project_id or data.credential and 'access_rules' in data.credential:
-            raise errors.S3Error(*TOKEN)         # no access rule can permit an operation of the store
+            raise errors.S3Error(*TOKEN)         # the store does not check access rules
         return app.User(data.user_id, data.project_id, tuple(data.roles))
 
 

@@ -1,7 +1,7 @@
 """Buckets and objects of projects. All lookups are limited to the caller's project.
 
-A content is written before a row refers to it, and deleted after the last reference. A crash may leave unreferenced
-files, which the next start deletes.
+A content file is written before its row, and deleted after it. A crash may leave unreferenced files, which the next
+start deletes.
 """
 import collections
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -199,7 +199,7 @@ class Store:
                         return Listing(rows, prefixes, last)
                     if cut >= 0:
                         common = row.key[:cut + len(delimiter)]
-                        at, last = common + db.LAST, common + db.LAST[0]         # ``last`` is a client's marker
+                        at, last = common + db.LAST, common + db.LAST[0]         # short: clients receive ``last``
                         if last > after:
                             prefixes.append(common)
                         some = 1

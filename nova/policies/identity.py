@@ -42,7 +42,7 @@ _ASSIGNMENT_READER = _SYSTEM + (
 
 
 def _on_grant(role: str) -> str:
-    """Return the check that the caller has a role in the domain of a grant's user or group, and in the target's."""
+    """Return the check of a role on the domain that contains both actor and target of a role assignment."""
     return ' or '.join(f'(role:{role} and domain_id:%(target.{actor}.domain_id)s and domain_id:%(target.{target})s)'
                        for actor in ('user', 'group') for target in ('project.domain_id', 'domain.id'))
 

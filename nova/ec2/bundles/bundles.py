@@ -6,9 +6,9 @@
     for piece in bundles.unbundle(manifest, key, iv, open_part, limit): …
 
 A bundle is a tar archive with one file, compressed (gzip), encrypted (AES-128-CBC), and split into parts. Bundles are
-untrusted: digests are verified, and sizes are limited to those in the manifest. A bundle is encrypted for the authority
-of the cloud, not for one user, so any user who can read its manifest and parts may unpack it. RegisterImage checks the
-signature of the manifest.
+untrusted: digests are verified, and sizes are limited to those in the manifest. A bundle is encrypted for nova-cert,
+not for one user, so any user who can read its manifest and parts may unpack it. RegisterImage checks the signature of
+the manifest.
 """
 from collections.abc import Callable, Iterable, Iterator
 import hashlib

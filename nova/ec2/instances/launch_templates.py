@@ -26,7 +26,7 @@ R = TypeVar('R')
 PARAMETERS = frozenset(f'{run_parameters.TAKES} NetworkInterfaces'.split())
 _NAME = re.compile(r'[A-Za-z0-9().\-/_]{3,128}\Z')
 _NUMBER = re.compile(r'[1-9][0-9]{0,8}\Z')
-GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # if a request has one, those of the template are ignored
+GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # one in a request replaces both of the template
 # {filter of versions: path in the template data}
 VERSION_FILTERS = {
     'ebs-optimized': 'EbsOptimized', 'http-endpoint': 'MetadataOptions.HttpEndpoint', 'image-id': 'ImageId',
@@ -54,7 +54,7 @@ def merged(req: operations.Request, given: operations.Given) -> tuple[operations
 
 
 def _check(data: Row) -> Row:
-    """Check the data of a template; return it without parameters that have no effect, which are stored nevertheless.
+    """Check the data of a template; return it without neutral parameters, which only the stored template keeps.
 
     :raises Ec2Error: unsupported parameters, or too much data
     """

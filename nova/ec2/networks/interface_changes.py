@@ -79,7 +79,7 @@ def delete_network_interface(req: operations.Request, given: operations.Given) -
 
 
 def attach_network_interface(req: operations.Request, given: operations.Given) -> JsonDocument:
-    """Attach an interface after the existing ones. DeviceIndex is only stored to be shown: guests number devices."""
+    """Attach an interface after the existing ones. DeviceIndex is only for display, because guests number devices."""
     if not 1 <= given['DeviceIndex'] <= 31:
         raise errors.invalid('DeviceIndex', given['DeviceIndex'])
     port = find_port(req, given['NetworkInterfaceId'])

@@ -31,7 +31,7 @@ MAX_LISTED = 10000       # role assignments in one list
 
 
 class NamedAssignment(queries.Assignment):
-    """An assignment with the names of what it refers to; domains are None for kinds of actors and targets without."""
+    """An assignment with the names of its target and domains; names that do not apply are None."""
 
     actor_domain: tokens.Named | None
     project_domain: tokens.Named | None
@@ -179,7 +179,7 @@ class Grants:
             return _named(conn, _expanded(found + of_groups, members, known, projects, on, wanted.role_id), projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
-        """Return the wanted targets as in stored assignments, including inherited assignments; None: all targets."""
+        """Return the wanted targets, each also with its kind in BELOW for inherited assignments; None: all targets."""
         on = self._direct(conn, wanted)
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 
@@ -225,7 +225,10 @@ def _named(conn: engine.Connection, found: Sequence[queries.Assignment], project
 
 
 def _sources(on: Collection[Target], projects: Projects) -> set[Target]:
-    """Return the targets with assignments that apply to the given targets, like ``effective_roles.targets_of``."""
+    """Return these targets, and the parents and domains whose inherited assignments apply to them.
+
+    ``effective_roles.targets_of`` does the same for one target.
+    """
     parents: dict[str, str | None] = {project['id']: project['parent_id'] for project in projects}
     domain_ids: dict[str, str] = {project['id']: project['domain_id'] for project in projects}
     found = set(on)

@@ -9,8 +9,9 @@
   guess for each address and window. Addresses from which the user has logged in are not affected by this rule.
 - Clients behind one NAT address share the delay for a user.
 - Attackers can invent user names, so new names must not evict the failures of other names within the window. An address
-  has MAX_NAMES counters. Further names share one counter, so the first rule does not apply to them. Users who have
-  logged in from the address are exempt. The same limit holds when all addresses together have MAX_KEYS names.
+  has MAX_NAMES counters. Further names share one counter, so failures of one name can delay another. When all
+  addresses together have MAX_KEYS names, further names share OTHERS counters, chosen by address. Users who have logged
+  in from the address are exempt.
 """
 import collections
 import dataclasses

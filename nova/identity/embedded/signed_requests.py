@@ -98,7 +98,7 @@ class SignedRequests:
         # compute a signature for unknown keys too, so that the response time does not reveal them
         self._checks.check((f'ec2\0{access}', address), row['user_id'] if row else None,
                            lambda: matches(secret or '') and secret is not None)
-        assert row is not None           # otherwise the check has failed
+        assert row is not None           # for an unknown key, check() has raised Unauthorized
         return self._again(row, now) if shared else self._issue(row, now)
 
     def _issue(self, row: pairs.Credential, now: datetime.datetime) -> tuple[str, tokens.TokenData]:
@@ -107,8 +107,9 @@ class SignedRequests:
             (tokens.new_audit_id(),), None))
 
     def _again(self, row: pairs.Credential, now: datetime.datetime) -> tuple[str, tokens.TokenData]:
-        """Return the recent token of the key pair, or a new token. A revoked token may be returned until the cache time
-        [identity] validation_cache_time has passed, as with all tokens.
+        """Return the recent token of the key pair, or a new token.
+
+        A revoked token may be returned while its validation is cached ([identity] validation_cache_time).
         """
         owner = row['id'], row['user_id'], row['project_id']
         token, until = self._last.get(owner, ('', now))

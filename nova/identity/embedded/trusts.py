@@ -80,12 +80,12 @@ class Trusts:
             return queries.rows(conn, queries.ROLE, row['role_ids'])
 
     def use(self, row: IdentityTrustsRow) -> None:
-        """Count an issued token.
+        """Decrease the remaining uses of a trust, if they are limited.
 
         :raises Unauthorized: the trust has been used as often as it may
         """
         if row['remaining_uses'] is not None:
-            with log.recording(None):      # the audit record belongs to the login, which ends later
+            with log.recording(None):      # no audit record here: the login has one
                 if not self._directory.db.run(queries.use_trust, row['id']):
                     raise exception.Unauthorized()
 

@@ -32,7 +32,7 @@ if typing.TYPE_CHECKING:
 
 
 class IdentityApi(application.Api[operations.Request]):
-    """Hooks of the identity API: paths below /v3, and the version document.
+    """The identity API for ``application.Application``: paths below /v3, and the version document.
 
     :param uri: public URL for WWW-Authenticate; None: the address that received the request
     :param rules: policy.Policy of the identity API; None: its defaults

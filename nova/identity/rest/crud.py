@@ -157,7 +157,7 @@ _NOT_OF_DOMAIN = ('domain_id', 'parent_id')          # fields of a project that 
 
 
 class Projects(InDomain):
-    """Projects. A domain is also shown as a project that acts as the domain; in lists, if is_domain is given."""
+    """Projects. Each domain is also shown as a project; lists with is_domain=true have only domains, others none."""
 
     exact, filters = True, ('is_domain', *resources.TAG_FILTERS)
 

@@ -116,7 +116,7 @@ def main() -> int:
         print(f'this host allows no namespaces of users: {os.strerror(ctypes.get_errno())}')
         return 1
     os.write(1, READY)
-    task = json.loads(sys.stdin.buffer.read())           # the parent sends it after it has written the id maps
+    task = json.loads(sys.stdin.buffer.read())           # the parent writes the id maps, then sends the task
     os.setgroups([])
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)

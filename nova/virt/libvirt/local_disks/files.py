@@ -16,7 +16,7 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import base
 from nova.virt.libvirt.local_disks import image_cache
 
-PLAIN = 'disk.plain'                     # unencrypted input while a disk is created, in its directory
+PLAIN = 'disk.plain'                     # file name of plain content while it is encrypted into a disk
 NO_COPY = 'its disks are encrypted, and the copy would not be'
 
 

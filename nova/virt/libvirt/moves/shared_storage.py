@@ -80,7 +80,7 @@ def hand_over(stored: storage.Storage, guest: xml.Guest, successor: str | None) 
 
 
 def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
-    """Return whether the record shows that ``host`` shares the disks of a guest with its former host ``owner``.
+    """Return whether ``host`` reads the record of the former host ``owner``: both then share the guest's disks.
 
     The record names ``owner`` as the host or, after an interrupted takeover by ``host``, as the previous host. A stale
     record on ``host`` does not name ``owner``.
@@ -95,8 +95,9 @@ def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
 def leftovers(stored: storage.Storage, host: str, known: collections.abc.Container[str]) -> dict[str, bool]:
     """Return {uuid: whether a record names ``host`` as the owner} of directories without a guest in the hypervisor.
 
-    The record is that of the guest or of its transfer. Directories that belong to another host, now or after a
-    migration, are omitted. A directory without a record may be a new one of a host that shares the parent directory.
+    While files are being copied to a directory, ``transfer_progress`` has the record. Directories that belong to
+    another host, now or after a migration, are omitted. A directory without a record may be a new one of a host that
+    shares the parent directory.
     :param known: guests of the hypervisor
     """
     found = {}
@@ -113,8 +114,8 @@ def leftovers(stored: storage.Storage, host: str, known: collections.abc.Contain
     return found
 
 
-# ---- guests with disks in a pool, on hosts that share the pool but no directory. An evacuation needs only the record
-# of owners.py.
+# ---- guests with disks in a pool, on hosts that share the pool but no directory. An evacuation reads only the
+# PoolRecord (owners.py).
 
 def take_from_pool(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> None:
     """Write the record of a guest of the failed host ``source`` from its record in the pool.
@@ -134,7 +135,7 @@ def take_from_pool(stored: storage.Storage, uuid: str, source: str, virt_type: s
         raise _refusal('the state of its TPM is on the host that is down')
     if any(disk.source is None for disk in guest.disks):
         raise _refusal(MIXED)
-    stored.backends.clear_pool(guest)             # removes disks of a rescue
+    stored.backends.clear_pool(guest)             # delete disks that the record lacks, as those of a rescue
     guest.ownership.host = source
     stored.make_directory(uuid, exist_ok=True)
     stored.record(guest)
@@ -157,7 +158,7 @@ def check_pool_disks(stored: storage.Storage, guest: xml.Guest, seen: str | None
 
 
 def pool_digest(stored: storage.Storage, uuid: str) -> str | None:
-    """Return a hash that is equal on two hosts only if they use the same pool; None if it lacks the guest."""
+    """Return a hash that is equal on two hosts only if they use the same pool; None: the pool lacks the guest."""
     note = stored.owners.read(uuid)
     return None if note is None else note.digest
 
