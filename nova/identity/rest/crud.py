@@ -196,7 +196,8 @@ class Projects(InDomain):
         match = super().match(req)
         parent_id = match.get('parent_id')
         if isinstance(parent_id, str) and any(row['id'] == parent_id for row in req.service.resources['domain'].list()):
-            match |= {'parent_id': None, 'domain_id': match.get('domain_id', parent_id)}
+            if match.get('domain_id', parent_id) == parent_id:           # else no project has this parent
+                match |= {'parent_id': None, 'domain_id': parent_id}
         return match
 
     def update(self, req: Request, **parts: str) -> Stored:

@@ -80,6 +80,8 @@ def test_names_are_those_within_a_domain(cloud, admin, east):
         assert shown['project'] == {'id': each.project, 'name': 'work', 'domain': ref}
         assert [row['id'] for row in admin('GET', f'/v3/users?domain_id={each.id}')['users']] == [each.user]
         assert [row['id'] for row in admin('GET', f'/v3/projects?parent_id={each.id}')['projects']] == [each.project]
+        other = west if each is east else east
+        assert admin('GET', f'/v3/projects?parent_id={each.id}&domain_id={other.id}')['projects'] == []
         assert admin('GET', f'/v3/projects/{each.project}?parents_as_ids')['project']['parents'] == {each.id: None}
         listed, = admin('GET', f'/v3/role_assignments?user.id={each.user}&include_names')['role_assignments']
         assert listed['user']['domain'] == ref and listed['scope']['project']['domain'] == ref

@@ -84,11 +84,12 @@ def _folder(path: str) -> int:
 def _run(task: dict[str, typing.Any], descriptors: typing.Sequence[int], uids: tuple[users.Range, ...],
          gids: tuple[users.Range, ...]) -> None:
     process = subprocess.Popen([sys.executable, '-P', '-m', __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, pass_fds=descriptors, cwd='/',
+                               stderr=subprocess.PIPE, pass_fds=descriptors, cwd='/', bufsize=0,
                                env={'PATH': os.defpath, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))})
     try:
         with process:
-            if process.stdout.read(1) == READY:          # type: ignore[union-attr]
+            first = process.stdout.read(1)               # type: ignore[union-attr]
+            if first == READY:
                 for name, ranges in (('uid_map', uids), ('gid_map', gids)):
                     with open(f'/proc/{process.pid}/{name}', 'w') as file:
                         file.write(users.table(ranges))
@@ -100,7 +101,7 @@ def _run(task: dict[str, typing.Any], descriptors: typing.Sequence[int], uids: t
     finally:
         process.kill()
     if process.returncode:
-        text = output.decode(errors='replace')[-300:].strip()
+        text = (first + output).removeprefix(READY).decode(errors='replace')[-300:].strip()
         raise _error(text or f'the process has ended: {errors.decode(errors="replace")[-200:].strip()}')
 
 
