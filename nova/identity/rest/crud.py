@@ -195,9 +195,10 @@ class Projects(InDomain):
     def match(self, req: Request) -> Match:
         match = super().match(req)
         parent_id = match.get('parent_id')
-        if isinstance(parent_id, str) and any(row['id'] == parent_id for row in req.service.resources['domain'].list()):
-            if match.get('domain_id', parent_id) == parent_id:           # else no project has this parent
-                match |= {'parent_id': None, 'domain_id': parent_id}
+        # with another domain in the query, no project has this parent
+        if isinstance(parent_id, str) and match.get('domain_id', parent_id) == parent_id and any(
+                row['id'] == parent_id for row in req.service.resources['domain'].list()):
+            match |= {'parent_id': None, 'domain_id': parent_id}
         return match
 
     def update(self, req: Request, **parts: str) -> Stored:
