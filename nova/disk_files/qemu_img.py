@@ -106,7 +106,7 @@ class QemuImg:
     def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int:
         """Return the maximum size in bytes of an uncompressed qcow2 copy of a disk.
 
-        Neither holes nor clusters that the disk's tables mark as zeros are counted.
+        Holes, and clusters that the disk's tables mark as zeros, are not counted.
 
         :param backing_file: as for ``resize``
         :raises VirtError: the format differs, or reading exceeds the limits

@@ -26,7 +26,7 @@ class RequestGroup(TypedDict):
 
 
 class ResourceRequest(TypedDict):
-    """What a port requests, as the extension port-resource-request-groups shows it."""
+    """Resources that a port requests, as the extension port-resource-request-groups shows it."""
 
     request_groups: list[RequestGroup]
     same_subtree: list[str]

@@ -14,7 +14,7 @@ SHELVED_IMAGE, SHELVED_AT = 'shelved_image_id', 'shelved_at'
 
 
 class ServerState(TypedDict):
-    """What a conductor knows of a guest's server: one of states.NEEDED, ELSEWHERE, DELETED_FOR_GOOD, UNKNOWN."""
+    """State of a guest's server at the conductor: one of states.NEEDED, ELSEWHERE, DELETED_FOR_GOOD, UNKNOWN."""
 
     state: str
     generation: int | None

@@ -2,7 +2,6 @@
 import collections.abc
 import dataclasses
 import logging
-import operator
 
 from nova import context as nova_context
 from nova import exception
@@ -194,7 +193,8 @@ def _check_size(node: ComputeNodesRow, needed: dict[str, int], uuid: str) -> Non
 
     :raises ClaimFailed: the node has less capacity than the server needs
     """
-    if any(needed[name] > operator.itemgetter(name)(node) for name in needed):
+    capacity = {'vcpus': node['vcpus'], 'memory_mb': node['memory_mb'], 'local_gb': node['local_gb']}
+    if any(size > capacity[name] for name, size in needed.items()):
         raise exception.ClaimFailed(host=node['host'], instance_id=uuid)
 
 

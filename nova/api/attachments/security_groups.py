@@ -88,8 +88,8 @@ def _change(req: api_request.Request, server_id: str, name: str, rule: str, chan
 def _show_names(conn: engine.Connection, req: api_request.Request, server_id: str) -> None:
     """Store the names of the server's groups in its row.
 
-    The row is locked before the groups are read. Of several concurrent requests, the last one to get the lock stores
-    the current groups.
+    The row is locked before the groups are read. So the last of several concurrent requests stores the current
+    groups.
     """
     instances.lock(conn, server_id)
     groups = req.services.networks.security_groups_for(req.context, [server_id]).get(server_id, [])

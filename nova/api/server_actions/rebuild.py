@@ -1,6 +1,5 @@
 """The action rebuild: read the referenced objects, build the plan, begin the action, cast to the host."""
 import dataclasses
-import operator
 from typing import Any
 
 from nova import actions
@@ -138,7 +137,7 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     if facts.other:
         # restore these values if the scheduler's filters refuse the new image
         arguments['previous'] = {'image': facts.spec.image,
-                                 'columns': dict(zip(columns, operator.itemgetter(*columns)(row)))}
+                                 'columns': {name: value for name, value in row.items() if name in columns}}
     return Plan(image, files, password, {**values, **columns}, arguments)
 
 

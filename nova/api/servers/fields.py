@@ -291,7 +291,7 @@ INDEX = fields.Fields(
     Field('name', 'display_name', type='string required'),
     Field('links', links, columns=('uuid',), type=shapes.FIELDS_LINKS),
 )
-# Of two rows with the same name the last row wins, so the field with the wider rule is last.
+# If two rows have the same name, the last row wins: the field with the wider rule is last.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
                        _HOST_STATUS, _CATEGORY)
 # Lists show user data only to administrators, because the user data of a thousand servers may have 64 MiB.

@@ -77,8 +77,8 @@ def hostname(name: str, uuid: str, suffix: str = '') -> str:
     :param suffix: number of the server in its request; a long name is cut before it
     """
     plain = unicodedata.normalize('NFKD', name).encode('ascii', 'ignore').decode().lower()
-    label = re.sub(r'[^a-z0-9-]+', '', re.sub(r'[\s._]+', '-', plain))
-    return numbered(label.strip('-'), suffix, HOSTNAME_LENGTH).strip('-') if label.strip('-') else 'server-' + uuid
+    label = re.sub(r'[^a-z0-9-]+', '', re.sub(r'[\s._]+', '-', plain)).strip('-')
+    return numbered(label, suffix, HOSTNAME_LENGTH).rstrip('-') if label else 'server-' + uuid
 
 
 def numbered(name: str, suffix: str, length: int = NAME_LENGTH) -> str:

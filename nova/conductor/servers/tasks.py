@@ -125,8 +125,8 @@ class Tasks:
             if values.get('network_info') == []:
                 values['security_groups'] = []
             elif 'network_info' in values and self._groups_are_here:
-                # The row is locked before the security groups of the ports are read. Of several concurrent tasks, the
-                # last one to get the lock stores the current groups.
+                # The row is locked before the security groups of the ports are read. So the last of several
+                # concurrent tasks stores the current groups.
                 instances.lock(conn, instance_uuid)
                 with self._api_db.reader() as api:
                     groups = security_groups.of_devices(api, [instance_uuid]).get(instance_uuid, [])

@@ -35,16 +35,16 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
     return ''
 
 
-def without_guarantees(conn: sa.Connection, policy_id: str) -> list[str]:
-    """Return a user of a policy to which hosts cannot give guarantees, as 'router ID' or 'subport ID', or []."""
+def without_guarantees(conn: sa.Connection, policy_id: str) -> str:
+    """Return a user of a policy to which hosts cannot give guarantees, as 'router ID' or 'subport ID', or ''."""
     c = t.ports.c
     for name, statement in (
             ('router', sa.select(t.routers.c.id).where(t.routers.c.qos_policy_id == policy_id)),
             ('subport', sa.select(c.id).where(c.qos_policy_id == policy_id, c.device_owner == trunks.SUBPORT))):
         found = conn.execute(statement.limit(1)).scalar()
         if found:
-            return [f'{name} {found}']
-    return []
+            return f'{name} {found}'
+    return ''
 
 
 def users(conn: sa.Connection, policy_id: str) -> set[str]:

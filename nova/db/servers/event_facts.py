@@ -61,7 +61,7 @@ def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, befor
 
 
 class Attached(TypedDict, total=False):
-    """What is attached to a server."""
+    """Block devices and shares of a server; only those that the configured events contain."""
 
     devices: list[BlockDeviceMappingsRow]
     shares: list[ShareMappingsRow]

@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 
 COMMANDS = {'ip': 'iproute2', 'bridge': 'iproute2', 'nft': 'nftables', 'dnsmasq': 'dnsmasq-base'}
 PATH = '/usr/sbin:/usr/bin:/sbin:/bin'
-# Below /run: dnsmasq drops root and could not read a private state directory. Nothing here is needed after a reboot.
+# Below /run: dnsmasq drops root and could not read a private state directory. The files are not needed after a reboot.
 RUN_DIRECTORY = '/run/nova-network'
 _Arguments = TypeVarTuple('_Arguments')
 

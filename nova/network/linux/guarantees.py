@@ -20,6 +20,7 @@ from typing import NamedTuple
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+from nova.network import guarantees
 from nova.network.host import state as host_state
 from nova.network.linux import runner
 from nova.objects import guarantees as names
@@ -52,8 +53,7 @@ class Guarantees:
 
     def __init__(self, conf: ConfigOpts, run: runner.Runner) -> None:
         self._run = run
-        self._stated = {name: int(egress) for name, egress, _ingress in (
-            item.rsplit(':', 2) for item in conf.network.guaranteed_bandwidth)}
+        self._stated = guarantees.stated(conf).get(names.CLASSES[names.BANDWIDTH, 'egress'][0], {})
         self._bridges = dict(conf.network.physical_networks)
         self._tunnel = str(conf.network.tunnel_address or conf.my_ip)
         self._loaded: dict[str, Tree] | None = None         # {device: its classes; {}: unknown}; None: not read yet

@@ -209,7 +209,7 @@ def _minimums(kind: str, parameter: str, fields: tuple[r.Field, ...]) -> Parts[Q
         for limit in _limits_of(conn, row) if kind == names.BANDWIDTH else ():
             if limit['direction'] == direction:
                 _check_range(row, amount, limit['max_kbps'])
-        for user in db.without_guarantees(conn, row['id']):
+        if user := db.without_guarantees(conn, row['id']):
             raise faults.QosRuleNotSupported(rule_type=kind, user=user)
 
     def create(conn: Connection, context: RequestContext, row: QosPoliciesRow,
