@@ -1,5 +1,6 @@
 """The action rebuild: read the referenced objects, build the plan, begin the action, cast to the host."""
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from nova import actions
@@ -136,8 +137,8 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
     if facts.other:
         # restore these values if the scheduler's filters refuse the new image
-        arguments['previous'] = {'image': facts.spec.image,
-                                 'columns': {name: value for name, value in row.items() if name in columns}}
+        before: Mapping[str, object] = row
+        arguments['previous'] = {'image': facts.spec.image, 'columns': {name: before[name] for name in columns}}
     return Plan(image, files, password, {**values, **columns}, arguments)
 
 
