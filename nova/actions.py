@@ -24,8 +24,8 @@ from nova.states import STOPPED
 from nova.states import SUSPENDED
 
 TPM, UEFI = 'a TPM', 'UEFI variables'    # values of Requirements.loses
-ANY = None               # as Conditions.vm_states or task_states: no condition
-IDLE = (None,)           # as Conditions.task_states: no other task may run
+ANY = None               # value of Conditions.vm_states or task_states: all states are allowed
+IDLE = (None,)           # value of Conditions.task_states: no other task may run
 
 VmStates: typing.TypeAlias = tuple[str, ...] | None
 TaskStates: typing.TypeAlias = tuple[str | None, ...] | None
@@ -63,8 +63,8 @@ class Conditions:
     task_states         task states in which the action is allowed, or ANY; IDLE: no other task may run
     locked              whether the action is refused to non-administrators while the server is locked
     host                whether the server must have a host
-    claims_devices      whether the action claims devices on another host for the server's ports. It is then refused
-                        while such a port is being attached or detached
+    claims_devices      whether the action claims devices on another host for the server's ports. The action is then
+                        refused while such a port is being attached or detached
     one_at_a_time       whether a background action is refused while the same action of the server is open
     refused_with_shares end of the error message for servers with shares, or '' if they are allowed
     """
@@ -115,7 +115,7 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Frame(Outcome):
-    """States before, during and after a task on a host, for compute/tasks.py. A task is an action or a step of one.
+    """States before, during and after a task on a host, for compute/tasks.py. A task is an action or one of its steps.
 
     task_event  name of the event in the action's record
     taken_in    task states in which a host may begin the task; None: no task state
@@ -131,7 +131,7 @@ class Calls:
 
     method     method of the compute's RPC interface, or None if the action does not begin with a call to a compute
                service
-    restart    recovery of an interrupted action at the start of a compute service, or None: the reconciler does it
+    restart    recovery of an interrupted action at the start of a compute service, or None: the reconciler recovers it
     conductor  method(instance uuid) of the conductor's RPC interface that continues the action, if the server may have
                no host
     task_name  name of the task, if it differs from ``method``
@@ -402,7 +402,7 @@ ROWS = (
     Action('delete', _RULE + 'servers:delete', Conditions(ANY, task_states=ANY), (states.DELETING,),
            Outcome(DELETED, on_failure=ERROR), Calls('terminate_instance', repeat('terminate_instance')),
            Events('delete')),
-    # a delete request, if the deployment keeps deleted servers for some time (reclaim_instance_interval)
+    # DELETE begins this action if the deployment keeps deleted servers for some time (reclaim_instance_interval)
     Action('softDelete', _RULE + 'servers:delete',
            Conditions((ACTIVE, PAUSED, SUSPENDED, STOPPED, RESCUED, ERROR), task_states=ANY), (states.SOFT_DELETING,),
            Outcome(SOFT_DELETED), Calls('soft_delete_instance', repeat('soft_delete_instance')), Events('soft_delete'),

@@ -24,7 +24,7 @@ class Projects(enum.Enum):
     NONE = 'no project'
 
 
-# These values equal no id and not None, so a query without a project fails instead of returning all projects.
+# These values differ from all ids and from None. A query with None by mistake fails instead of returning all projects.
 ALL_PROJECTS = Projects.ALL
 NO_PROJECT = Projects.NONE         # public resources, if the table has any
 

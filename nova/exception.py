@@ -67,7 +67,7 @@ class NovaException(Exception):
 
 
 class AsBadRequest:
-    """Context manager: convert exceptions to BadRequest if the body names the resource: 404 would mean the path."""
+    """Context manager that converts exceptions about a resource in the body to BadRequest: 404 concerns the path."""
 
     def __init__(self, *kinds: type[NovaException]) -> None:
         self._kinds = kinds

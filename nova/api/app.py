@@ -41,7 +41,7 @@ __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'fact
 
 _JSON_TYPES = ('application/json', '')
 _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # format of project IDs in Keystone
-_PREFIXES = {'v2.1': False, 'v2': True}          # first segment of the path: is validation relaxed?
+_PREFIXES = {'v2.1': False, 'v2': True}          # {first segment of the path: whether validation is relaxed}
 FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
 OPENAPI = 'openapi.json'              # path of the document at the root and below each version
 WAITING_SHARE = 4                     # a quarter of the HTTP threads may wait for the end of a task
@@ -75,7 +75,7 @@ def all_routes() -> tuple[Route, ...]:
 
 
 class ComputeApi(application.Api[Request]):
-    """Hooks that nova.web.application calls for the compute API: paths below /v2.1, /v2 and /v3.0, and the root.
+    """The compute API as part of the HTTP application: paths below /v2.1, /v2 and /v3.0, and the root.
 
     :param services: Services
     :param routes: Route rows
@@ -156,7 +156,7 @@ class ComputeApi(application.Api[Request]):
 
     def refuse_method(self, req: Request, methods: Methods) -> Exception:
         if req.method == 'DELETE' and req.environ['PATH_INFO'].endswith('/'):
-            return exception.NotFound()       # DELETE with an empty ID
+            return exception.NotFound()       # the ID in the path is empty
         return super().refuse_method(req, methods)
 
     def negotiate(self, req: Request) -> None:

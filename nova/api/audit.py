@@ -9,8 +9,8 @@ from nova.web.routes import Route
 
 _PROJECT = 'tenant_id'           # path parameter of the project, which is not the target
 READS = frozenset({'nova:scheduler:explain'})            # rules of POST operations that only read
-SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of GET operations that show a screen
-REPLAYED = 'IdempotentReplay'    # reason of a replayed response
+SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of recorded GET operations, which show a screen
+REPLAYED = 'IdempotentReplay'    # reason in the record of a replayed response
 
 
 def begin(req: api_request.Request, parts: dict[str, str], code: int) -> None:

@@ -1,7 +1,7 @@
 """Limit on servers waiting to be built: requests beyond it get 503 with Retry-After.
 
-The backlog must stay shorter than the time after which the reconciler repeats a build that it believes lost. One
-project may use three quarters of the limit. Servers above this share do not count against other projects.
+The backlog must stay shorter than the time after which the reconciler repeats a build that it believes lost. Each
+project may use three quarters of the limit. Servers that exceed this share leave the room of other projects unchanged.
 """
 import collections
 import logging
@@ -72,7 +72,7 @@ class BuildAdmission:
             return queues.Size((self._waiting + self._accepted).total(), 0)
 
     def _excess(self, project_id: str) -> int:
-        """Return how many servers exceed the limit of all projects or of this project; negative: free places."""
+        """Return the excess of servers over the limit of all projects or of this one; negative: room for servers."""
         waiting = self._waiting + self._accepted
         counted = sum(min(number, self._share) for number in waiting.values())
         return max(counted - self._limit, waiting[project_id] - self._share)

@@ -37,7 +37,7 @@ def _answered(req: api_request.Request, found: list[tuple[db_cells.Cell, Any]],
 
 
 def check(req: api_request.Request, down: list[db_cells.Cell]) -> None:
-    """Refuse partial results where they are not allowed.
+    """Refuse a partial result, unless the request's version or the configuration allows it.
 
     :raises ServiceUnavailable: a cell is down, and this version or the configuration forbids partial results
     """
@@ -62,7 +62,7 @@ def first(req: api_request.Request,
 
 def only(req: api_request.Request, function: Callable[[engine.Connection], Any],
          id: str) -> tuple[db_cells.Cell | None, Any]:
-    """Like ``first``, for objects with numbers that are unique only in their cell.
+    """Like ``first``, for an object that a number identifies, which several cells may use.
 
     :param id: the number that the client sent
     :raises BadRequest: several cells have the number

@@ -39,7 +39,7 @@ OWNER = 'rule:admin_or_owner'
 _ALIAS = re.compile(r'[a-z]([a-z0-9~-]*[a-z0-9])?')
 _CODES = (400, 401, 403, 404, 409)
 
-# operation -> (method, path, action) of its route, and the key of the body: the hook gets the value of this key
+# operation -> (HTTP method, path, action, key in the body); the hook gets the value of this key
 SERVER_HOOKS = {
     'create': ('POST', '/servers', None, 'server'),
     'update': ('PUT', '/servers/{id}', None, 'server'),

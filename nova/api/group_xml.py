@@ -37,7 +37,7 @@ from nova.web import paste_registry
 from nova.web import pipeline
 
 JSON, XML = 'application/json', 'application/xml'
-_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first design: version in the path, and method for PUT
+_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # version and update method of the first design
 _XML_TYPES = (XML, 'text/xml')
 MAX_DEPTH = 8
 MAX_ELEMENTS = 4096

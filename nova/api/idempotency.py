@@ -4,9 +4,9 @@ The key is a secret of the client. The database stores hashes of the key and the
 password or private key, so it is encrypted with a key derived from the Idempotency-Key. Refusals are not stored. For
 a response longer than ``MAX_ANSWER`` only the fact that it was sent is stored.
 
-If a process fails between its first write and its response, the row has no response. After the row has expired, a
-request with the same key repeats the work. ``IdempotentRequest.uuid`` then returns the UUIDs of the first attempt, so
-that existing servers are found (see nova/api/servers/create.py).
+If a process fails between its first write and its response, the row of the key has no response. After this row has
+expired, a request with the same key repeats the work. ``IdempotentRequest.uuid`` then returns the UUIDs of the first
+attempt, so that existing servers are found (see nova/api/servers/create.py).
 """
 import logging
 from collections.abc import Callable
@@ -30,7 +30,7 @@ HEADER = 'HTTP_IDEMPOTENCY_KEY'
 KEYS = attempts.IDEMPOTENCY_KEYS
 MAX_KEY = 255
 MAX_ANSWER = 256 * 1024          # bytes; longer responses are not stored
-OF_USERS = ('/os-keypairs', '/os-certificates')     # paths of private keys, which other users must not see
+OF_USERS = ('/os-keypairs', '/os-certificates')     # paths of private keys, which only their user may see
 
 
 def wanted(environ: WSGIEnvironment, row: Route) -> bool:
@@ -71,7 +71,7 @@ def serve(req: api_request.Request, document: Json, work: Callable[[], Response]
     try:
         answer = work()
     except engine.CommitUnanswered:
-        raise                            # the transaction may be committed: a repeated request finds its result
+        raise        # keep the key: the transaction may be committed, and a repeated request finds its result
     except BaseException:
         database.run(KEYS.forget, req.project_id, attempt.key_hash, attempt.attempted_at)
         raise

@@ -28,7 +28,7 @@ from nova.db.projects import rate_limits as rows
 UNITS = {'SECOND': 1, 'MINUTE': 60, 'HOUR': 3600, 'DAY': 86400}
 VERBS = ('GET', 'POST', 'PUT', 'DELETE', 'PATCH')
 MICRO = 1_000_000
-SAMPLE = 'guide'              # line that stands for the sample limits of the API guide
+SAMPLE = 'guide'              # a line that is replaced by the sample limits of the API guide
 _OF_SAMPLE = ('POST * .* 120 MINUTE', 'POST */servers ^/servers 120 MINUTE', 'PUT * .* 120 MINUTE',
               'GET *changes-since* .*changes-since.* 120 MINUTE', 'DELETE * .* 120 MINUTE',
               'GET */os-fping* ^/os-fping 12 MINUTE')

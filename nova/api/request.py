@@ -31,7 +31,7 @@ Target = dict[str, str | None]                        # policy target: {'project
 
 ADOPTS = 'nova.adopts'    # key in the environ of a command: UUID of the existing guest that a new server adopts
 EC2 = 'nova.ec2'          # key in the environ of requests from the EC2 API of this process
-INNER = 'nova.inner'      # key in the environ of nested requests; true: not counted by rate limits
+INNER = 'nova.inner'      # key in the environ of nested requests; if true, rate limits do not count the request
 _PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # characters that need no quoting in a URL
 
 

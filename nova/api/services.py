@@ -38,14 +38,14 @@ class Services:
     images     nova.image.api facade: show, list, create, update, delete
     networks   nova.network.api facade
     volumes    nova.volume.api.BlockStorage
-    bare_metal  virt.ironic.client.Client; None if there is no Bare Metal service
+    bare_metal  virt.ironic.client.Client; None without a Bare Metal service
     notifier   publisher of the API's notifications
 
     The Application sets these fields:
 
     application   the Application, for operations that call other operations
-    rates      limits on requests of projects
-    streams    limit on open event streams
+    rates      rate limits on requests of projects
+    streams    limit on concurrent event streams
     passwords  ciphers of passwords in stored requests
     builds     limit on servers that wait to be built
     auditor    writer of audit records

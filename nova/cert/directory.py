@@ -76,7 +76,7 @@ class AuthorityDirectory:
         return signing.Signer(certificate, key)
 
     def replace(self, signer: signing.Signer, before: Iterable[x509.Certificate]) -> None:
-        """Replace the signing certificate; ``before`` stay trusted, other keys are deleted."""
+        """Replace the signing certificate; certificates in ``before`` stay trusted, other keys are deleted."""
         for path in (self._path, self._keys):
             _private_directory(path)
         kept = [signer.certificate, *before]
@@ -147,7 +147,7 @@ class AuthorityDirectory:
             path.unlink()
 
     def _files(self, project_id: str | None, user_id: str | None) -> Iterator[pathlib.Path]:
-        """Yield the files of stored certificates. IDs need no escaping: they have no special characters of ``glob``."""
+        """Yield the files of stored certificates. IDs are not escaped: they have no special characters of ``glob``."""
         for path in sorted((self._path / 'issued').glob(f'{project_id or "*"}/*.pem')):
             if user_id is None or path.name.rsplit('.', 2)[0] == user_id:
                 yield path

@@ -26,7 +26,7 @@ AUTHORITY_BITS, USER_BITS = 3072, 2048       # sizes of keys
 AUTHORITY_DAYS, USER_DAYS = 3650, 365        # lifetimes of certificates
 MIN_REMAINING_DAYS = 400  # minimum remaining lifetime of an authority that issues certificates
 LIST_DAYS = 30                               # lifetime of a revocation list
-MAX_ENCRYPTED = 512                          # bytes: RSA of 4096 bits
+MAX_ENCRYPTED = 512                          # bytes, for RSA keys of 4096 bits
 SHORTEST_TEXT = 16                           # minimum characters of an encrypted text; see ``decrypted``
 
 

@@ -58,9 +58,9 @@ from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
-# Stop order of the services, after the listeners: computes call the conductor, which calls the others.
+# Stop order, callers first: listeners call all services, computes call the conductor, which calls the others.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
-STORE_THREADS = 16                  # concurrent requests at the object store's port
+STORE_THREADS = 16                  # maximum concurrent requests at the object store's port
 # version documents, which need no token
 PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1', '/v3'}
 
@@ -89,7 +89,7 @@ class Cloud:
         self._started: list[service.Part] = []
         self._lock: TextIO | None = None
         self._late = _Late()
-        self.url = ''                    # empty until it listens
+        self.url = ''                    # empty until the HTTP server listens
 
     # ---- lifecycle
 
@@ -113,7 +113,7 @@ class Cloud:
             self._late.set(self._application())
             http.start()
             self._started.remove(http)
-            self._started.append(http)       # stops before the services that it calls
+            self._started.append(http)       # last, because it must stop before the services that it calls
             last: list[Any] = [*assembly.metadata(self.conf, self.api_db, self.cells), *self._store_port(),
                                nightly_backup.nightly(self.conf, self.api_db, self.cells)]
             for part in last:
@@ -229,7 +229,7 @@ class Cloud:
         if self.conf.volume.backend == 'embedded':
             self.volumes.recover()
             self._started.append(self.volumes)
-        if not rpc_bus.configured(self.conf):        # with a broker other processes may be working
+        if not rpc_bus.configured(self.conf):        # with a broker, other processes may still run tasks
             self.services[0].manager.take_over()
         # the file marks a restored database; the compute services have now compared their guests with it
         (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)
@@ -254,7 +254,7 @@ class Cloud:
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
-            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),   # first groups API, see api/group_xml.py
+            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),   # first design of /v3.0, see api/group_xml.py
         ], index)
         if self.conf.ec2.enabled:
             ec2 = optional_parts.ec2('[ec2] enabled')

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of deleted servers
-LATE_INTERVAL = 20                  # seconds between two searches for them among only the recently allocated ports
+LATE_INTERVAL = 20                  # seconds between two such searches among recently allocated ports only
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's network setup with the database
 # seconds between two searches for new hosts without a resource provider, to which Neutron adds child providers for its
 # agents
@@ -85,7 +85,7 @@ def checked_databases(conf: cfg.ConfigOpts, bus: Bus | None = None, sign: bool =
 
 
 def sign_as_deployment(bus: Bus, api_db: Database) -> None:
-    """Make a bus sign with the deployment's key and verify keys of hosts: for API, conductors and schedulers."""
+    """Make the bus of an API, conductor or scheduler sign with the deployment's key and verify keys of hosts."""
     if bus.signatures.mode == 'off':
         return
     from nova.conductor.hosts import trusted_keys
@@ -96,7 +96,7 @@ def sign_as_deployment(bus: Bus, api_db: Database) -> None:
 def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> Enrolment:
     """Return the enrolment of a compute or network service: it registers the host's key before all other work.
 
-    :param api_db: for a network service: API database, to verify messages of all hosts; None: a compute service
+    :param api_db: API database, with which a network service verifies messages of all hosts; None: a compute service
     """
     from nova.rpc import enrolment
     trusted = None
@@ -108,7 +108,7 @@ def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> 
 
 
 def follow_versions(conf: cfg.ConfigOpts, bus: Bus, cells: Cells) -> None:
-    """Make a bus follow the versions in the service rows of all cells; a cell that is down keeps its last versions."""
+    """Make a bus use the lowest versions in the service rows of all cells; for a cell that is down, the last known."""
     from nova.db.services import services
 
     known: dict[str, dict[str, int]] = {}

@@ -27,7 +27,7 @@ TYPES = ('block-storage', 'volumev3', 'volume')          # in the catalog
 
 
 class Manager:
-    """Start and stop of the storage: interrupted copies and exports are recovered at the start.
+    """Manager of the block storage's service, which recovers interrupted copies and exports at its start.
 
     :param timeout: seconds to wait for running copies at the stop
     """
@@ -43,7 +43,7 @@ class Manager:
 
 
 def service(conf: ConfigOpts, bus: Bus, storage: EmbeddedVolumes) -> services.Service:
-    """Return the service. It is called over HTTP and has no queue."""
+    """Return the service of the block storage, which has no message queue because its API is HTTP."""
     manager = Manager(storage, conf.graceful_shutdown_timeout / 2)
     return services.Service(conf, volume_services.BINARY, conf.host, manager=manager,
                             topic=volume_services.TOPIC, conductor=bus.client(conductor_interface.INTERFACE))
@@ -53,7 +53,7 @@ def server(conf: ConfigOpts, api_db: Database, storage: EmbeddedVolumes, rules: 
            certificate: Tls | None = None) -> wsgi.Server:
     """Return the HTTP server of the API, not started.
 
-    The API is below /volume, and also at the root, where a separate Block Storage service has it.
+    The API is below /volume, and also at the root, as in a separate Block Storage service.
     """
     face = authenticated(conf, api_db, log.Face(app.Application(storage, rules), log.Auditor(api_db, notify.new(conf))),
                          rules, TYPES)

@@ -26,7 +26,7 @@ from nova.runtime import stored_files
 
 LOG = logging.getLogger(__name__)
 
-COPY = '.before-conversion-'             # between the name of a database, or of BACKUP, and the time of the copy
+COPY = '.before-conversion-'             # names of copies: name of a database or BACKUP, this text, time of the copy
 BACKUP = 'state'                         # name of the state backup in the state directory
 
 

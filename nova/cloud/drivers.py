@@ -9,7 +9,7 @@ from nova.runtime import durable_files
 from nova.runtime import host_identity
 from nova.runtime import system_modules
 
-# name: (compute_driver, driver of [network])
+# {name of the driver: (compute_driver, driver of [network])}
 DRIVERS = {'libvirt': ('libvirt', 'linux'), 'fake': ('fake', 'fake')}
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nova.cloud.assembly import Application
     from nova.runtime.http.server import Server
 
-# Request classes: the first match counts. Requests without a match belong to the compute API.
+# Request classes; the first that matches a request is used. Requests without a match belong to the compute API.
 FACES = [
     priorities.RequestClass(rb'(GET|HEAD) /healthcheck(\?|$)', 'health'),
     priorities.RequestClass(rb'POST /identity/v3/auth/tokens', 'login'),
@@ -50,8 +50,8 @@ def server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
 def plan(conf: cfg.ConfigOpts) -> priorities.Plan:
     """Return the thread limits of the request classes.
 
-    Logins take at most a quarter of the threads, and no other request waits behind them. Health checks and each API
-    have reserved threads.
+    Logins take at most a quarter of the threads, so that slow logins do not block other requests. Health checks and
+    each API have reserved threads.
     """
     threads, streams = conf.http.threads, conf.api.event_streams
     own, quarter = max(1, threads // 8), max(1, threads // 4)

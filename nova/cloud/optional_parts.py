@@ -46,7 +46,7 @@ class Ec2(Protocol):
 
 
 class ObjectStore(Protocol):
-    """Objects over S3's protocol."""
+    """Object store with the S3 API."""
 
     PATH: str
 

@@ -44,14 +44,14 @@ from nova.runtime import state_directory
 from nova.runtime import tls
 
 API = 'api'
-MAX_FILE, MAX_FILES = 16 << 20, 64 << 20           # bytes of one small file, and of all: they are read into memory
-MAX_BATCH = 256 << 20                               # bytes of an uncompressed batch
+MAX_FILE, MAX_FILES = 16 << 20, 64 << 20           # maximum bytes of a small file, and of all, read into memory
+MAX_BATCH = 256 << 20                               # maximum bytes of an uncompressed batch
 PIECE = 1 << 20
 CONFIGURATION = 'restored-configuration'             # below the state path
 STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of names during and after a restore
 REPLACE = '--replace-existing-state'
 SINGLE = frozenset({'driver', 'clouds.yaml', secret_encryption.FILE})       # parts that are files, not directories
-ROOM = 64 << 20                                      # bytes that a restore leaves free
+ROOM = 64 << 20                                      # bytes that must stay free after a restore
 
 
 def parts(conf: cfg.ConfigOpts) -> dict[str, pathlib.Path]:
@@ -168,7 +168,7 @@ def _small_files(conf: cfg.ConfigOpts) -> dict[str, bytes]:
             if not path.is_file() or path.is_symlink() or path.name.endswith(durable_files.PART):
                 continue
             below = '' if path == place else f'/{path.relative_to(place)}'
-            with contextlib.suppress(FileNotFoundError):         # replaced or removed since
+            with contextlib.suppress(FileNotFoundError):         # the file was replaced or removed since
                 found[f'files/{name}{below}'] = _read_small(path)
     if sum(map(len, found.values())) > MAX_FILES:
         raise exception.InvalidInput(f'Keys and certificates are larger than {MAX_FILES >> 20} MiB together.')
@@ -218,8 +218,8 @@ class Content:
     manifest: dict[str, Any]
     row_count: int = 0
     files: list[str] = dataclasses.field(default_factory=list)
-    images: dict[str, int] = dataclasses.field(default_factory=dict)           # id of the data: bytes
-    cell_urls: dict[str, str] = dataclasses.field(default_factory=dict)        # uuid: URL of its database
+    images: dict[str, int] = dataclasses.field(default_factory=dict)           # {id of the data: bytes}
+    cell_urls: dict[str, str] = dataclasses.field(default_factory=dict)        # {uuid of a cell: URL of its database}
 
 
 def examine(conf: cfg.ConfigOpts, file: BinaryIO, passphrase: Callable[[], str]) -> Content:
@@ -364,7 +364,7 @@ class _Restore:
         self._state, self._images = state_path(conf), _images(conf)
         self._owner = os.stat(self._state)
         self._branches = {name: _branch(name) for name in _databases(content.manifest)}
-        self._targets: dict[str, Any] = {}           # name of a database: its URL
+        self._targets: dict[str, Any] = {}           # {name of a database: its URL}
         self._staged: dict[pathlib.Path, pathlib.Path] = {}          # {staged: target}
         self._without_data: list[str] = []
 
@@ -382,7 +382,7 @@ class _Restore:
             raise
         self._mark(state_directory.INCOMPLETE)
         replaced = self._rename()
-        if not self._on_servers():           # an all-in-one, which removes the mark at its next start
+        if not self._on_servers():           # the state of an all-in-one, which removes this mark at its next start
             self._mark(state_directory.RESTORED)
         os.unlink(self._state / state_directory.INCOMPLETE)
         directories.sync(self._state)
@@ -488,7 +488,7 @@ class _Restore:
             present = written | {path.name for path in self._images.glob('*')}
             self._without_data = databases[API].run(db_images.await_data, present)
         for db in databases.values():
-            db.dispose()                     # SQLite: closing the last connection removes the -wal file
+            db.dispose()                     # closing the last connection removes SQLite's -wal file
         for staged in self._staged:
             self._secure(staged)
 

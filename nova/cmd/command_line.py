@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from nova import version
 from nova.cmd import tables
 
-# {command: its actions, or a function}
+# {command: its actions, or a function if it has none}
 Commands = Mapping[str, Mapping[str, Callable[..., Any]] | Callable[..., Any] | tuple[str, ...]]
 
 _COUNT = re.compile('0*[1-9][0-9]{0,17}')
@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*words, **options)
 
     def add_subparsers(self, **options: Any) -> Any:
-        """Add subcommands, as argparse does."""
+        """Add subcommands, and keep their parsers in ``commands``."""
         found = super().add_subparsers(**options)
         self.commands = found.choices
         return found
@@ -83,7 +83,7 @@ def count(text: str | None) -> int | None:
 
 def parse(parser: argparse.ArgumentParser, words: list[str] | None, commands: Collection[str]) -> tuple[
         argparse.Namespace, list[str]]:
-    """Return (parsed arguments, options of nova.conf). Without a valid command, the error names the given words.
+    """Return (parsed arguments, options of nova.conf). If no word is a command, the error repeats the words.
 
     :param commands: names of the commands; their parsers set ``function``
     """

@@ -22,11 +22,11 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
 
     :param parts: function(conf) -> parts of service.Process
     :param arguments: command line; None: the command line of this process
-    :param split: function(conf), called before any thread and any log; it forks the privileged process. Its result is
-        the second argument of ``parts``
+    :param split: function(conf) that forks the privileged process, called before threads and the log start. Its result
+        is the second argument of ``parts``
     :param workers: the daemon may have several processes; parts(conf, worker) returns the parts of each. worker is a
         workers.WorkerSockets, or None for the only process
-    :param overrides: options as nova.conf.new takes them
+    :param overrides: {option: value} for nova.conf.new
     """
     concurrency.setup()
     # import after the thread model is set
@@ -41,7 +41,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     from nova.runtime import service
 
     os.umask(0o077)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # it would end the process; service.Process sets a handler
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process sets a handler, SIGHUP would end it
     try:
         conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, None, **overrides)
         more = [split(conf)] if split else []

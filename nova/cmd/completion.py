@@ -1,4 +1,4 @@
-"""The completion of the programs' commands and options in bash: writes etc/nova/nova-manage.bash-completion.
+"""Generator of the bash completion for the programs, etc/nova/nova-manage.bash-completion.
 
     python -m nova.cmd.completion >etc/nova/nova-manage.bash-completion
 """

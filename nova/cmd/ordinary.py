@@ -30,11 +30,11 @@ DAEMON_FILES = {
     'nova-compute': ('services', 'disk-space', 'guest-records'),
     'nova-network': ('services',),
 }
-# A state path that root owns belongs to the daemon if it contains these names. Its owner may then be changed.
+# If a state path of root contains these names, the daemon has used it as root, and its owner may be changed.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
 INSTANCES = 'instances'                  # directory of the guests, for daemons with a hypervisor
-STATE_MODE = 0o711                       # QEMU runs as a separate user and reaches the disks through it
-# groups of libvirt's socket, of /dev/kvm, and of the sockets of guests' serial ports
+STATE_MODE = 0o711                       # QEMU runs as a separate user, which must traverse the state path to the disks
+# groups that may use libvirt's socket, /dev/kvm, and the sockets of guests' serial ports
 GUEST_GROUPS = ('libvirt', 'kvm', 'libvirt-qemu')
 FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
 _NAMED_FILE = re.compile(r'\s*[\w-]+\s*=\s*(/[^\s,]+)\s*$')
@@ -43,7 +43,7 @@ _NAMED_FILE = re.compile(r'\s*[\w-]+\s*=\s*(/[^\s,]+)\s*$')
 def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
     """Give the daemon's files to its future user and return that user; None if the user does not change.
 
-    Called by root before the log and the first thread.
+    root calls it before the log is opened and the first thread starts.
     """
     user = privileges.account(conf.privileges.user)
     if user is None:
@@ -54,7 +54,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
         print(f'{binary} stays root: {reason} Otherwise it would run as the user {user.pw_name}. '
               'See doc/source/admin/privileges.rst.', file=sys.stderr, flush=True)
         return None
-    conf.set_override('state_path', str(state))          # the default depends on the user
+    conf.set_override('state_path', str(state))          # keep this path: the default depends on the user
     _give_state(conf, binary, state, user)
     log = _log_file(conf, binary)
     if log:
@@ -77,10 +77,7 @@ def _why_root(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.
 
 
 def _files_to_read(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path) -> list[pathlib.Path]:
-    """Return the files and directories that the user must be able to read or traverse.
-
-    They are configuration, code and the state path.
-    """
+    """Return the configuration, code and state path, which the user must be able to read or traverse."""
     given = _files_to_give(conf, binary)
     named = [path for path in _named_files(conf) if path.is_file() and str(path) not in given]
     code = [pathlib.Path(place) for place in (nova.__file__, sys.prefix, *filter(os.path.isabs, sys.path))]
@@ -105,7 +102,7 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
     if binary == 'nova-all' and conf.image.directory:
         privileges.hand_over(conf.image.directory, user)
     if runs_guests(conf, binary):
-        from nova.virt.libvirt.local_disks import storage   # imports packages of solonova[libvirt]
+        from nova.virt.libvirt.local_disks import storage   # needs packages of the extra solonova[libvirt]
         storage.take_over(str(state / INSTANCES), user)
 
 
@@ -127,7 +124,7 @@ def runs_guests(conf: cfg.ConfigOpts, binary: str) -> bool:
 
 
 def guest_helper(conf: cfg.ConfigOpts, user: pwd.struct_passwd) -> privileges.Helper:
-    """Return the privileged helper of a daemon with real guests, without forking it."""
+    """Return the privileged helper of a daemon that runs guests; the caller forks it."""
     from nova.virt.libvirt.local_disks import storage
     from nova.virt.libvirt.privileged import remote
     return remote.helper(conf, storage.instances_directory(conf.state_path), user.pw_uid)
@@ -136,7 +133,7 @@ def guest_helper(conf: cfg.ConfigOpts, user: pwd.struct_passwd) -> privileges.He
 # ---- checks: return an error message or '' --------------------------------------------------------
 
 def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
-    """Return whether the state path is new, belongs to the user, or was used by the daemon as root."""
+    """Return whether the state path is missing, empty, owned by the user, or used by the daemon when it ran as root."""
     if not state.exists():
         return True
     status, names = state.stat(), set(os.listdir(state)) - {'lost+found'}
@@ -145,7 +142,7 @@ def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
 
 
 def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
-    """Return an error if the guests' directory is a link to a directory of others, which must not get a new owner."""
+    """Return an error if the guests' directory is a link to another user's directory, which must keep its owner."""
     if instances.is_symlink() and instances.exists() and instances.stat().st_uid != user.pw_uid:
         return f'{instances} is a link to a directory that does not belong to that user.'
     return ''

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from nova.web.routes import Route
 
 MAY, MAY_NOT = 0, 1
-# Operations with these path prefixes are open to all unless their route has a rule. The handler's rules concern fields.
+# Routes with these prefixes and without a rule are open to all callers: their handlers check only rules for fields.
 OPEN = ('/flavors', '/images')
 # routes of the APIs other than compute
 ROUTES = {'identity': 'nova.identity.rest.handlers:ROUTES', 'image': 'nova.image.rest.handlers:ROUTES',
           'block storage': 'nova.volume.rest.handlers:ROUTES', 'network': 'nova.network.rest.app:ROUTES',
           'key manager': 'nova.keymanager.rest.handlers:ROUTES'}
-# first segments of a path that are not in the routes
+# first path segments that the paths of the routes omit
 PREFIXES = {'compute': ('v2', 'v2.1'), 'block storage': ('v3',), 'network': ('v2.0',)}
 
 

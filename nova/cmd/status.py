@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 UNEXPECTED = 255
-WIDTH = 58                   # characters of the text in the table
+WIDTH = 58                   # maximum characters in a line of the table
 
 
 class Code(enum.IntEnum):
@@ -58,7 +58,7 @@ def _schema(given: Deployment) -> Result:
         migration.check(cell.db, 'cell')
     try:
         migration.check(given.api_db, 'api')
-        given.cells.scatter(checked)         # the next check reports a cell that is down
+        given.cells.scatter(checked)         # the check _cells reports cells that are down
     except exception.NovaException as error:
         return Code.FAILURE, str(error)
     return Code.SUCCESS, None
@@ -200,7 +200,7 @@ def _fence(given: Deployment) -> Result:
 
     options = given.conf.libvirt
     if options.images_type != 'rbd' and not options.rbd_user:
-        return Code.SUCCESS, None            # the configuration of a host without Ceph
+        return Code.SUCCESS, None            # this host does not use Ceph
     found, _down = given.cells.read(block_devices.some_ceph_images)
     ceph = pool.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user, options.qemu_img_timeout)
     missing = fencing.missing_rights(ceph, {image for _cell, images in found for image in images})

@@ -18,8 +18,8 @@ FORMATS = {'table': 'text for people', 'json': 'one JSON document',
 def escaped(text: str, keep: str = '') -> str:
     """Return a text with an escape for each unprintable character.
 
-    Control characters control the terminal. Marks of bidirectional text, characters without width, and line and
-    paragraph separators change the order or the look of other characters.
+    Control characters could control the terminal. Marks of bidirectional text, zero-width characters, and line and
+    paragraph separators could change the order or the look of other characters.
 
     :param keep: characters that are not escaped
     """
@@ -49,7 +49,7 @@ class _Escaping:
 
 @contextlib.contextmanager
 def escaping() -> Iterator[None]:
-    """Pass all printed output through ``escaped``. An interrupted command may have set sys.stdout to None."""
+    """Pass all printed output through ``escaped``. A command whose reader has gone may set sys.stdout to None."""
     names = ('stdout', 'stderr')
     streams = [getattr(sys, name) for name in names]
     for name, stream in zip(names, streams):

@@ -19,12 +19,12 @@ class Availability:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._lock = threading.Lock()            # one report at a time: the newest is sent last
-        self._reason = ''                        # why the host can take no server; '': available
+        self._lock = threading.Lock()            # one report at a time, so that the newest state is sent last
+        self._reason = ''                        # why the host cannot take servers; '': it can
         self._reported: str | None = None        # reason in the last successful report; None: report again
 
     def start(self) -> None:
-        """Follow the state of the hypervisor, and replace the report of the previous process."""
+        """Watch the state of the hypervisor, and replace the report of the previous process."""
         self._host.driver.watch_hypervisor(self._changed)
         self.settle()
 

@@ -32,8 +32,8 @@ def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec
 
     The image is the one in the server's row, which a rebuild may have changed.
 
-    :raises BuildFailed: this host does not support an option of the flavor or the image. The scheduler does not check
-        this if the host was forced or already has the server
+    :raises BuildFailed: this host does not support an option of the flavor or the image. The scheduler has not checked
+        the options if the host was forced or already has the server
     """
     check_options(host, instance)
     image = None
@@ -110,7 +110,7 @@ class Builder:
             self._spawn(ctx, task.instance, spec, task)
         if task.ended:
             self._inventory.count_build(failed=False)
-            # the clocks of two hosts may differ
+            # a negative time is possible, because the clocks of API and compute hosts may differ
             metrics.BUILD_SECONDS.observe(max(0, (utils.utcnow() - task.instance.created_at).total_seconds()))
 
     @hooks.add_hook('build_instance')
@@ -141,14 +141,14 @@ class Builder:
             security_groups=spec.security_groups, host=host.name)
 
     def _leave_ports(self, ctx: context.RequestContext, task: tasks.Task) -> None:
-        """Unbind the ports for the next host, because they may have public addresses; the conductor releases them after
-        the last attempt. Release them if the server was deleted."""
+        """Unbind the ports, and keep them for the next host, because they may have public addresses. Release them if
+        the server was deleted. After the last attempt, the conductor releases them."""
         network = self._host.network
         leave = network.deallocate_for_instance if task.superseded else network.unbind_ports
         leave(ctx, instance_uuid=task.instance.uuid, host=self._host.name)
 
     def _adopt(self, server: objects.Instance, spec: objects.RequestSpec, task: tasks.Task) -> None:
-        """Adopt an existing guest. Its network devices are replaced with the server's at its next start."""
+        """Adopt an existing guest. At its next start, the devices of the server's ports replace its network devices."""
         driver = self._host.driver
         adoption = driver.get_feature(virt.Adoption)
         if adoption is None:

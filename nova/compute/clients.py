@@ -25,7 +25,7 @@ from nova.virt import driver
 
 Row = dict[str, typing.Any]
 Value = Encodable | Fault | list[Vif] | datetime.datetime
-Values = Mapping[str, Value]                         # columns of a server or a move that a host sets
+Values = Mapping[str, Value]                         # {column of a server or a move: value that the host sets}
 Expected = dict[str, list[typing.Any]]               # {column: allowed values}
 
 

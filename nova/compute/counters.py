@@ -18,7 +18,7 @@ BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 
 
 class Reporter:
-    """Samples the driver's counters.
+    """Samples the driver's counters, and reports them.
 
     guests       {uuid: Counters} of the last sample
     max_exposed  maximum number of servers in /metrics

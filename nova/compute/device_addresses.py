@@ -35,5 +35,5 @@ def record(host: Host, ctx: context.RequestContext, server: objects.Instance, ta
     try:
         host.conductor.update_instance(ctx, instance_uuid=server.uuid, expect={'host': [host.name]},
                                        values={'system_metadata': {device_addresses.KEY: found}})
-    except exception.HostForbidden as error:             # from a conductor of the previous release
+    except exception.HostForbidden as error:             # a conductor of the previous release refuses this key
         LOG.warning('Cannot record the device addresses of server %s: %s', server.uuid, error)

@@ -47,7 +47,7 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
     if host_records.complete:
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if uuid not in guests and host_records.get(uuid) is None and is_settled_here(server))
-        # The guest has left according to the host's record, but the row is older than that. A server with a task is
+        # The host's record says that the guest has left, but the row is older than the record. A server with a task is
         # skipped, because its guest may have left since ``servers`` was read.
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if (record := host_records.get(uuid)) is not None and record.has_left and uuid not in found
@@ -62,7 +62,7 @@ def is_settled_here(server: objects.Instance) -> bool:
 
 
 class Reporter:
-    """Reports differences, and plugs guests again after an administrator resolved them."""
+    """Reports differences. After an administrator resolved them, plugs ports and volumes of the guests again."""
 
     def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
         self._host, self._volumes = host, volumes
@@ -104,7 +104,7 @@ class Reporter:
     def report(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
                servers: collections.abc.Mapping[str, objects.Instance],
                rows: collections.abc.Mapping[str, records.Row], with_volumes: bool) -> None:
-        """Report the current differences, if there are any or there were some before.
+        """Report the current differences, or their end if the previous report had some.
 
         :param with_volumes: compare the volumes of guests, too
         """
@@ -148,7 +148,7 @@ class Reporter:
         return reports
 
     def _plug(self, ctx: context.RequestContext, uuid: str) -> None:
-        """Plug ports and volumes of a guest after its row was changed to this host. Runs in the server's queue."""
+        """Plug ports and volumes of a guest after its row was changed to name this host; runs in the server's queue."""
         host = self._host
         try:
             entries = host.conductor.instances_on_host(ctx, host=host.name)

@@ -1,4 +1,4 @@
-"""Record the storage clients of this host's guests. The destination of an evacuation uses the record for fencing."""
+"""Records of the Ceph clients of this host's guests, which the destination of an evacuation blocks (fencing)."""
 import collections.abc
 import contextlib
 import logging
@@ -15,14 +15,14 @@ RUNNING = (states.RUNNING, states.POWER_PAUSED)
 
 
 class DiskClients:
-    """Writes the storage clients found by the driver into the system metadata of servers."""
+    """Writes the Ceph clients of servers' disks, which the driver finds, into the system metadata of the servers."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._fenced: dict[str, str] = {}        # {server uuid: fenced source host} of evacuations to this host
 
     def record(self, uuid: str, images: disk_clients.Images, started: bool) -> None:
-        """Record the clients of a guest; see ComputeDriver.watch_disk_clients.
+        """Record the Ceph clients of a guest; see ComputeDriver.watch_disk_clients.
 
         :raises InstanceChanged, InstanceNotFound: the server is no longer on this host
         """
@@ -44,11 +44,11 @@ class DiskClients:
             self._fenced.pop(uuid, None)
             raise
         if self._fenced.pop(uuid, None) is not None:
-            with contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound):  # the server has left
+            with contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound):  # no longer here
                 self.record(uuid, {}, False)
 
     def complete(self) -> None:
-        """Record the clients of running guests that an older release started without a record."""
+        """Record the Ceph clients of running guests that an older release started without a record."""
         ctx, concerned = context.admin_context(), set(self._host.driver.guests_with_clients())
         if not concerned:
             return
@@ -80,5 +80,5 @@ class DiskClients:
             self._host.conductor.update_instance(
                 context.admin_context(), instance_uuid=uuid, values={'system_metadata': {
                     disk_clients.KEY: record.values()}}, expect={'host': [self._host.name]})
-        except exception.HostForbidden as error:             # the server has left this host
+        except exception.HostForbidden as error:             # the server is no longer on this host
             LOG.warning('The clients of the disks of server %s are not recorded: %s', uuid, error)

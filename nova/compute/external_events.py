@@ -43,7 +43,7 @@ class ExternalEvents:
             if act is not None:
                 self._try(act, ctx, instance, event)
         changes = [event for event in events if event['name'] in NETWORK_CHANGES]
-        if changes:                  # one read for all events: the Networking service repeats events
+        if changes:                  # read the ports once for all events, because the Networking service repeats events
             self._try(self._network_changed, ctx, instance, changes)
 
     @staticmethod
@@ -57,7 +57,7 @@ class ExternalEvents:
             LOG.exception('Cannot handle events %s of server %s.', events, instance.uuid)
 
     def settle_ports(self, ctx: context.RequestContext, instance: objects.Instance, trusted: bool) -> None:
-        """Read the server's ports again after a comparison has found a difference; see lost_ports.settle."""
+        """Read the server's ports again after a comparison has found a difference; see ports/lost.py."""
         try:
             self._read_ports(ctx, instance, [], trusted)
         except (exception.InstanceChanged, exception.InstanceNotFound):
@@ -73,9 +73,9 @@ class ExternalEvents:
                     events: list[plugging.Event], trusted: bool) -> None:
         """Read the server's ports again, and detach lost ports from the guest.
 
-        The Networking service reports the status of a port. Its plugging events do not count: they may be late,
-        repeated, or for ports that were never plugged. With the embedded network, the last plugging
-        event of a port decides its status.
+        With the Networking service, the status of a port is read. Its plugging events are ignored: they may be late,
+        repeated, or for ports that were never plugged. With the embedded network, the last plugging event of a port
+        decides its status.
         """
         server = self._current(ctx, instance)
         states = {event['tag']: event['name'] == plugging.PLUGGED and event['status'] == 'completed'

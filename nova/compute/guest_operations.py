@@ -52,7 +52,7 @@ class GuestOperations:
         try:
             with background_actions.action(self._host, ctx, instance, _CRASH_DUMP):
                 dump(instance)
-        except exception.InstanceChanged:                # nova-api of the previous release has ended the action
+        except exception.InstanceChanged:                # closed by nova-api of the previous release
             dump(instance)
 
     def abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

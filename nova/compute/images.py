@@ -23,8 +23,8 @@ from nova.virt import driver as virt
 LOG = logging.getLogger(__name__)
 
 SNAPSHOT_POLL_INTERVAL_S = 0.5      # seconds between two checks of incomplete volume snapshots
-COPY_S = 4 * 3600               # seconds; timeout of the snapshots
-MAX_FREEZE_S = 10                     # seconds; limit of the freeze of file systems, which ends when the copies begin
+COPY_S = 4 * 3600               # seconds after which incomplete snapshots fail the task
+MAX_FREEZE_S = 10                     # maximum seconds for which file systems are frozen, while the copies begin
 
 # task frame for the rollback of an interrupted image or backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'].frame, started=None, taken_in=(

@@ -37,7 +37,7 @@ from nova.virt import traits
 LOG = logging.getLogger(__name__)
 
 REPORT_INTERVAL_S = 600         # seconds between two reports of unchanged nodes
-THIS = '$COMPUTE_NODE'       # stands for the nodes of the host that reads the file
+THIS = '$COMPUTE_NODE'       # name in a file for all nodes of the host that reads it
 
 
 class Inventory:
@@ -75,7 +75,7 @@ class Inventory:
             self.report()
 
     def count_build(self, failed: bool) -> None:
-        """Count the result of a build, and report a changed number of failures, so that schedulers know it immediately.
+        """Count successive failed builds, and report a changed number, so that schedulers know it immediately.
 
         A successful build resets the number.
         """
@@ -122,7 +122,7 @@ class Inventory:
 
 
 def _compared(nodes: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
-    """Return the nodes without the values that need no report when they change."""
+    """Return the nodes without the uptime, because its changes need no report."""
     return [{name: value for name, value in node.items() if name != 'uptime'} for node in nodes]
 
 

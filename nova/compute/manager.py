@@ -56,7 +56,7 @@ class ComputeManager:
     """The compute service of one host.
 
     methods   {RPC method of interface.py: function}
-    host      nova.compute.host.Host, with its ``driver`` and its ``queue``
+    host      nova.compute.host.Host; ``driver`` and ``queue`` are those of ``host``
     inventory, power_states, recovery   objects with periodic tasks
 
     :param conf: the configuration
@@ -83,7 +83,7 @@ class ComputeManager:
             lambda uuid, volume: host.volumes.get_volume_key(context.admin_context(), instance_uuid=uuid,
                                                              volume_id=volume))
         if conf.image.certificate_backend == 'barbican':
-            from nova.volume import barbican                 # load its libraries only on hosts that use it
+            from nova.volume import barbican                 # other hosts do not load its libraries
             driver.use_certificates(barbican.Barbican(conf).certificate)
 
         self._disk_clients = disk_clients.DiskClients(host)

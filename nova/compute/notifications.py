@@ -35,7 +35,7 @@ class Notifier:
         if not self._on:
             return
         try:
-            # once, without retries: a notification must not delay the operation
+            # the client without retries, because a notification must not delay the operation
             self._host.conductor.client.notify(ctx, instance_uuid=instance.uuid, event=event, phase=phase,
                                                host=self._host.name)
         except exception.NovaException as error:

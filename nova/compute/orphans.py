@@ -1,7 +1,7 @@
 """Orphans: resources of servers that are not on this host, such as guests, files, and copies kept for a return.
 
-A host that was down or disconnected misses messages. Servers may be deleted during their move or move to another host.
-At its start, after a reconnect and periodically, the host searches for orphans and asks a conductor about each.
+A host misses messages while it is down or disconnected, for example about servers that are deleted or moved. At its
+start, after a reconnect and periodically, the host therefore searches for orphans and asks a conductor about each.
 """
 import collections.abc
 import logging
@@ -32,7 +32,7 @@ Found = dict[str, str]                   # {uuid: kind of the resource}
 
 
 class Orphans:
-    """Removes resources of servers that are not on this host. Doubtful ones are left for an administrator."""
+    """Removes resources of servers that are not on this host; in doubt, leaves them for an administrator."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -44,8 +44,8 @@ class Orphans:
         return {(what,): list(self._left.values()).count(what) for what in _TEXTS}
 
     def find(self, guests: collections.abc.Iterable[str]) -> Found:
-        """Return the resources of servers on this host. Call it before the servers are read: a server that
-        arrives in between is no orphan.
+        """Return the resources of servers on this host. Call it before the servers are read, so that a server
+        that arrives in between does not count as an orphan.
 
         :param guests: uuids of the driver's guests, read earlier
         """

@@ -12,7 +12,7 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-SETTLE_S = 0.5       # seconds; a rebooting guest passes several states in this time
+SETTLE_S = 0.5       # seconds between an event and its report, because a reboot causes several events
 
 
 class PowerStates:
@@ -96,6 +96,6 @@ class PowerStates:
         return different
 
     def look_again(self) -> None:
-        """While an administrator must resolve a difference, compare at a shorter interval (periodic task)."""
+        """Compare again while differences wait for an administrator (periodic task with a short interval)."""
         if self._reporter.is_waiting:
             self.synchronize()

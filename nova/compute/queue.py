@@ -25,8 +25,8 @@ _Result = typing.TypeVar('_Result')
 Function = typing.Callable[..., object]
 
 MIGRATION = 'live-migration'
-COPIES, COPIES_AT_ONCE = 'copies', 4       # type and limit of volume copies; a task of the server waits for them
-POLL_INTERVAL_S = 1      # seconds between two checks whether the queue has dropped an awaited task
+COPIES, COPIES_AT_ONCE = 'copies', 4       # kind and limit of volume copies, for which tasks of servers wait
+POLL_INTERVAL_S = 1      # seconds between two checks whether the queue has dropped the task for which a caller waits
 
 
 @dataclasses.dataclass(frozen=True)

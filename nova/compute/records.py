@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 DIRECTORY, ENDING, COMPLETE = 'guest-records', '.json', 'complete'
 LOCKS = 16                   # maximum number of records that are written concurrently
-MAX_COMPLETED_TASKS = 16     # maximum number in each record
+MAX_COMPLETED_TASKS = 16     # maximum number of completed tasks in a record
 GUEST, FILES, SHARED, RESIZE_BACKUP, INCOMING = 'guest', 'files', 'shared_files', 'resize_backup', 'incoming'
 
 
@@ -35,12 +35,12 @@ GUEST, FILES, SHARED, RESIZE_BACKUP, INCOMING = 'guest', 'files', 'shared_files'
 class Record:
     """Record of one guest.
 
-    generation  generation of the server's row at the end of its last task here
-    completed_tasks  (request id, event) of the last tasks that succeeded here
+    generation  generation of the server's row at the end of the last task of the server on this host
+    completed_tasks  (request id, event) of the last tasks of the server that succeeded on this host
     has_left    the guest has left; its files are kept for a return
-    disputed    the host has since seen an older row; reset by the next task, or when the difference is resolved
+    disputed    the host has since seen a row that is older than the record; the next task or the resolution resets it
     server      fields of the server (objects.Instance), as JSON
-    unknown_fields  fields that another release has in the record
+    unknown_fields  fields of another release, which are kept
     """
 
     generation: int
@@ -51,7 +51,7 @@ class Record:
     unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def is_newer_than(self, generation: int | None) -> bool:
-        """Return whether the record is newer than a row with this generation; None is a row without generation."""
+        """Return whether the record is newer than a row with this generation, or than a row without one (None)."""
         return self.disputed or generation is None or generation < self.generation
 
 
@@ -73,18 +73,18 @@ class Row:
 
 
 def is_removable(what: str, record: Record | None, row: Row) -> bool:
-    """Return whether a host may remove its resources of a server: the row allows it and is newer than the record.
+    """Return whether a host may remove resources of a server: its row is newer than the record and allows the removal.
 
     :param what: GUEST, FILES, SHARED, RESIZE_BACKUP or INCOMING
     """
     if row.state not in states.GONE or what == SHARED and row.state != states.DELETED_FOR_GOOD:
         return False
     if record is None:
-        # keep a guest without a record: an older release wrote none, or the guest has just arrived
+        # keep a guest without a record, unless its server is deleted: an older release wrote none, or it just arrived
         return what != GUEST or row.state == states.DELETED_FOR_GOOD
     if record.is_newer_than(row.generation) or row.generation is None:
         return False
-    # a resize backup is also removed if the generation has not changed since the guest left
+    # a resize backup may also be removed if the generation has not changed since the guest left
     return row.state == states.DELETED_FOR_GOOD or what == RESIZE_BACKUP and record.has_left or (
         row.generation > record.generation)
 
@@ -182,7 +182,7 @@ class Records:
                                                 server=self.server(uuid)))
 
     def dispute(self, uuid: str) -> None:
-        """Record that an older row was seen."""
+        """Record that the host has seen a row that is older than the record."""
         before = self._records.get(uuid)
         if before is not None and not before.disputed:
             self._put(uuid, dataclasses.replace(before, disputed=True, server=self.server(uuid)))
@@ -209,7 +209,7 @@ class Records:
 
         :raises InvalidInput: a guest has such a record; the host name in the configuration has changed
         """
-        if self.complete or self._all is None or not os.path.isdir(self._all):  # this name was used before
+        if self.complete or self._all is None or not os.path.isdir(self._all):  # name used before
             return
         here = {uuid + ENDING for uuid in guests if uuid not in self._records}
         own = os.path.basename(self._directory or '')
@@ -248,7 +248,7 @@ class Records:
             LOG.error('Cannot write %s, which is unchanged: %s', path, error.strerror)
 
 
-_PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # fields without conversion to JSON
+_PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # columns that need no conversion to JSON
 
 
 def _record(values: dict[str, typing.Any]) -> Record:

@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 Arguments = dict[str, typing.Any]            # arguments of the open action
 
-INITS = ('systemd', 'init')              # names of PID 1
+INITS = ('systemd', 'init')              # names of PID 1 in a container with an init system
 START_FIELD = 19  # field of /proc/PID/stat after the name: start time in ticks since the kernel's start
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -38,15 +38,15 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 def boot_time() -> float:
     """Return the boot time of this machine in seconds since the epoch.
 
-    In a container, /proc/uptime is the uptime of the host's kernel. The start time of an init system as PID 1 is
-    therefore added.
+    In a container, /proc/uptime is the uptime of the host's kernel. If PID 1 is an init system, its start time after
+    the start of the kernel is therefore added.
     """
     with open('/proc/uptime') as file:
         uptime = float(file.read().split()[0])
     try:
         with open('/proc/1/stat') as file:
             name, _, fields = file.read().partition('(')[2].rpartition(')')
-    except OSError:                      # hidden from this user (ProtectProc=)
+    except OSError:                      # ProtectProc= hides PID 1 from this user
         name, fields = '', ''
     return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
 
@@ -54,7 +54,7 @@ def boot_time() -> float:
 # task frame of _settle
 SETTLE = actions.Frame(task_event=actions.ACTIONS['os-stop'].frame.task_event, taken_in=(None,),
                        started=states.POWERING_OFF, on_failure=states.ERROR)
-# states of servers with disks on this host
+# vm states of servers that have disks on their host
 WITH_DISKS = (states.ACTIVE, states.PAUSED, states.STOPPED, states.SUSPENDED, states.RESCUED, states.SHELVED)
 
 
@@ -62,9 +62,9 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
            restored: bool = False) -> str | None:
     """Return the recovery step of a server of this host, a key of Recovery._recover, or None.
 
-    :param power_state: power state of its guest, or None if there is no guest
+    :param power_state: power state of the server's guest, or None if there is no guest
     :param booted_after: the machine was booted after the last write of the row
-    :param resume: start servers that should run after a boot of the machine
+    :param resume: whether to start ACTIVE servers after a boot of the machine
     :param restored: the rows come from a backup; no server is started, because another machine may run it
     """
     if server.vm_state == states.BUILDING:
@@ -128,7 +128,7 @@ class Recovery:
             elif what:
                 LOG.info('Server %s is %s (task %s), its guest %s: %s.', server.uuid, server.vm_state,
                          server.task_state, guests.get(server.uuid), what)
-                # the task ends under the request id that began it
+                # the resumed task has the request id of the interrupted one
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
         servers = [entry['instance'] for entry in entries]
         rows = self._orphans.settle(ctx, here, {server.uuid for server in servers})
@@ -171,9 +171,9 @@ class Recovery:
         self._power.start_again(ctx, server)
 
     def _settle(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
-        """Mark a server of a restored database as stopped, or set it to ERROR if it cannot be started here.
+        """Mark a server of a restored database as stopped, or set it to ERROR if it cannot be started on this host.
 
-        It runs before start-up ends, not in the queue: after a restart the host would treat the rows as current.
+        It runs before start-up ends, not in the queue, because the next start would treat the rows as current.
         """
         with (contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound),
               tasks.task(self._host, ctx, server, dataclasses.replace(SETTLE, taken_in=(server.task_state,))) as task):

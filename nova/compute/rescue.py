@@ -16,10 +16,10 @@ from nova.virt import metadata
 
 
 class _WayBack:
-    """Restores a server after a failed rescue: its guest gets the server's disks, and is started if it was running.
+    """Restores a server after a failed rescue: reconnects its disks to the guest, and starts it if it was running.
 
-    runs   whether the guest was running before
-    begun  whether the guest may have the rescue disk
+    runs   whether the guest was running before the rescue
+    begun  whether the guest may already have the rescue disk
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, task: tasks.Task,

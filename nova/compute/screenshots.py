@@ -1,4 +1,4 @@
-"""Screenshots of consoles as the compute service returns them: JPEG of a bounded size, made by Pillow.
+"""Conversion of screenshots of consoles to JPEG of a bounded size, with Pillow.
 
 Pillow is in the package's extra ``screenshots`` and is loaded with the first screenshot. A guest controls the content
 and the size of the screen. The decoder therefore accepts only PPM and PNG, the formats of hypervisors, and checks
@@ -11,10 +11,10 @@ from nova import exception
 
 FORMS = ('PPM', 'PNG')
 MAX_PIXELS = 10 * 1000 * 1000          # limit for a decoded screen: 3840 x 2400 are 9.2 million
-MAX_SIZE = (2560, 1600)                  # pixels of the result; larger screens are scaled down
+MAX_SIZE = (2560, 1600)                  # maximum pixels of the result; larger screens are scaled down
 QUALITIES = (85, 60, 30, 10)            # JPEG qualities, tried in this order until the result is small enough
 MAX_BYTES = 1024 * 1024
-MAX_CONCURRENT, RETRY_S = 2, 2                 # concurrent screenshots of a host; more are refused without a wait
+MAX_CONCURRENT, RETRY_S = 2, 2                 # maximum concurrent screenshots of a host; further ones are refused
 
 
 def check() -> None:

@@ -63,7 +63,7 @@ class Shelve:
                 task.ends(**shelved)
             else:
                 task.step(states.SHELVING_OFFLOADING, progress=0, **shelved)
-                task.keep()              # no rollback from here on
+                task.keep()              # no rollback after this state
                 self._release_host(ctx, task)
 
     def shelve_offload_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
@@ -90,9 +90,9 @@ class Shelve:
         self._host.submit(instance, self._unshelve, ctx, instance, spec, build=True)
 
     def _unshelve(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec) -> None:
-        """Unshelve the server; delete the image after the end of the task.
+        """Unshelve the server, and then delete the image.
 
-        The task is repeated after a crash. The guest is created again if the row still has the state SHELVED_OFFLOADED.
+        After a crash the task is repeated; if the row is still SHELVED_OFFLOADED, the guest is created again.
         """
         host, frame = self._host, actions.ACTIONS['unshelve'].frame
 

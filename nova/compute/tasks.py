@@ -6,7 +6,7 @@
 
 The frame names the task states in which the task begins, and the states at its end. The task begins with a conditional
 write, which fails for a repeated or late message. On success a second conditional write sets the final
-states. If the server was deleted meanwhile, or the body failed, the undo stack is unwound.
+states. If the server was deleted meanwhile, or the with block failed, the undo stack is unwound.
 """
 import collections.abc
 import contextlib
@@ -30,11 +30,11 @@ LOG = logging.getLogger(__name__)
 
 UNREACHABLE = 'The hypervisor does not answer; the server keeps its state. Try again later.'
 
-# minimum difference between two written values of progress, in percent and seconds: a conductor writes each one
+# minimum percent and seconds between two reports of progress, which a conductor writes to the database
 SPACING = 10
 PROGRESS_INTERVAL_S = 1
 
-# events of tasks that create a guest on a host which had none
+# events of tasks that create a guest on a host without a guest of the server
 _MAKES = frozenset(row.frame.task_event for row in (
     actions.BUILD, actions.ACTIONS['evacuate'], actions.ACTIONS['unshelve'], actions.FINISH, actions.LIVE_MIGRATION))
 
@@ -47,8 +47,8 @@ _Params = typing.ParamSpec('_Params')
 class Undo:
     """Undo stack of a task or an action.
 
-    event      of the task or action
-    instance   the server when it began
+    event      name of the event of the task or action
+    instance   the server when the task or action began
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:
@@ -88,13 +88,13 @@ class Task(Undo):
 
     instance   the server when the task began
     ctx        the context of the request, with the image grant of the task
-    after      vm state at the usual end, None: unchanged
-    on_failure vm state when the body fails, None: unchanged
+    after      vm state at a successful end, None: unchanged
+    on_failure vm state when the with block fails, None: unchanged
     values     columns to set when the task succeeds
     ended      True once the end was written
     superseded True once the server was found deleted or changed by another task
     leaves     True: after the task the server has no guest on this host
-    keeps_for_return   True: the guest has left, its files stay for a return, and the body updates the host's record
+    keeps_for_return   True: the guest has left, its files stay for a return, and the block updates the guest record
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, frame: actions.Frame,
@@ -105,7 +105,7 @@ class Task(Undo):
         self.on_failure = frame.on_failure
         self.ctx = ctx.granted(instance.image_grant if instance.obj_attr_is_set('image_grant') else None)
         self._host, self._ctx = host, ctx
-        # task states in which the task owns the row
+        # task states that the row has while this task is in progress
         self._holds = frame.taken_in if frame.started is None else (frame.started,)
         self.values: dict[str, typing.Any] = {'task_state': None}
         if self.after is not None:
@@ -159,7 +159,7 @@ class Task(Undo):
     def failed(self, error: Exception) -> None:
         """Record a failure: task state None, the vm state of ``on_failure``, fault and event.
 
-        If the hypervisor could not be reached, the vm state is unchanged: the guest continues.
+        If the hypervisor could not be reached, the vm state is unchanged, because the guest may still run.
         """
         unreachable = isinstance(error, exception.HypervisorUnreachable) and not self.is_kept
         fault = faults.fault(error, UNREACHABLE if unreachable else None, details=faults.trace(error))
@@ -180,7 +180,7 @@ class Task(Undo):
 
 
 class Gauge:
-    """Progress of a task, in at most nine writes. A driver may report more often; a short task writes none."""
+    """Reports the progress of a task in at most nine writes, even if the driver calls it more often."""
 
     def __init__(self, current: Task) -> None:
         self._task, self._shown, self._next = current, 0, time.monotonic() + PROGRESS_INTERVAL_S
@@ -198,7 +198,7 @@ class Gauge:
             self._task.show(percent)
         except (exception.InstanceChanged, exception.InstanceNotFound):
             raise
-        except exception.NovaException as error:             # a task does not fail because of its progress
+        except exception.NovaException as error:             # a failed report must not fail the task
             LOG.info('Cannot record the progress of server %s: %s', self._task.instance.uuid, error)
 
 
@@ -209,7 +209,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
     """Context manager of a task; see the module's docstring.
 
     :param frame: frame of an action or of a step of an action
-    :param give_up: called with (task, error) when the body fails, instead of the usual record of a failure
+    :param give_up: called with (task, error) when the with block fails, in place of ``Task.failed``
     :param lives_on: host of the server, if not this one; the caller then writes the end with ``ends_with``
     :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)
     """
@@ -235,7 +235,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # before the body, during which the host may crash
+        if record is None and event in _MAKES:  # before the block, because the host may crash in it
             host.records.note(row)
         try:
             yield current
@@ -277,7 +277,7 @@ def _note(host: Host, task: Task, request_id: str | None, is_elsewhere: bool) ->
 
 
 def _never_here(host: Host, server: objects.Instance, event: str) -> str | None:
-    """Return the reason not to start a guest that this host has never had, or None."""
+    """Return the reason to refuse the start of a guest that this host has never had, or None."""
     if (event in STARTS and host.records.complete and host.records.get(server.uuid) is None
             and server.uuid not in host.driver.guests()):
         return 'this host has no guest of the server, and no record that it had one'

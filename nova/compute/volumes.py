@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 POLL_S = 1           # seconds between two checks of volumes that are being created
 REPORT_S = 5         # seconds between two progress reports of a merge
-MERGED = 89          # progress in percent at the end of a merge; the volume service takes 90 for a complete removal
+MERGED = 89          # progress in percent at the end of a merge; the volume service takes 90 as its completion
 
 Devices = list[BlockDevice]
 
@@ -85,7 +85,7 @@ class Volumes:
         self._host.submit(instance, self._attach_volume, ctx, instance, bdm_uuid)
 
     def _attach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
-        """Attach a volume. After a crash the task starts again, so each step must be idempotent."""
+        """Attach a volume. After a crash the task is repeated, so each step must be idempotent."""
         host = self._host
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_attach_volume') as current:
             server, which = current.instance, {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
@@ -117,7 +117,7 @@ class Volumes:
             try:
                 device = host.volumes.get_volume_device(ctx, **which)
             except exception.InstanceChanged:
-                return                   # a crash prevented the record of the detachment
+                return                   # already detached by an action that a crash interrupted
             current.undo(host.volumes.volume_detach_failed, ctx, **which)
             host.driver_with(virt.Volumes).detach_volume(ctx, current.instance, device)
             current.keep()
@@ -136,7 +136,7 @@ class Volumes:
                      'new_attachment_id': new_attachment_id}
             device = host.volumes.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
             info = device['connection_info']
-            if device['attachment_id'] != new_attachment_id:         # otherwise the swap was recorded before a crash
+            if device['attachment_id'] != new_attachment_id:         # not yet recorded before a crash
                 current.undo(host.volumes.volume_swap_failed, ctx, **which)
                 info = host.volumes.connect_new_volume(ctx, attachment_id=new_attachment_id,
                                                        connector=self.connector(), device_name=device['device_name'])
@@ -151,27 +151,27 @@ class Volumes:
 
 
 class _Copies:
-    """Copies of volumes of a server that run in the background while one task of the server waits for them."""
+    """Volume copies of a server that run in the background; a task of the server waits until they have begun."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()
         self._changed = threading.Condition()
 
     def begin(self, snapshot_id: str) -> None:
-        """Record that the copy of a snapshot has failed, or has begun: later writes of the guest do not change it."""
+        """Record that the copy for a snapshot has failed or has begun: later writes of the guest do not change it."""
         with self._changed:
             self._begun.add(snapshot_id)
             self._changed.notify_all()
 
     def wait(self, snapshot_ids: collections.abc.Iterable[str], timeout_s: float) -> bool:
-        """Wait until the copies for all of these snapshots have begun; False: some have not within timeout_s."""
+        """Wait until the copies for all of these snapshots have begun; return False after ``timeout_s``."""
         wanted = set(snapshot_ids)
         with self._changed:
             return self._changed.wait_for(lambda: wanted <= self._begun, timeout_s)
 
 
 class VolumeSnapshots:
-    """Copies of volumes, and snapshot files that the hypervisor creates and merges for the volume service."""
+    """Copies volumes, and creates and merges snapshot files for the volume service."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -179,7 +179,7 @@ class VolumeSnapshots:
 
     @contextlib.contextmanager
     def copying(self, uuid: str) -> collections.abc.Iterator[_Copies]:
-        """Allow copies of the server's volumes, outside of its queue, while the block waits for them."""
+        """Run copies of the server's volumes outside of its queue, because the task in the block waits for them."""
         copies = self._beside[uuid] = _Copies()
         try:
             yield copies
@@ -206,7 +206,7 @@ class VolumeSnapshots:
                 make(begin)
             finally:
                 begin()
-        # one after the other: QEMU copies one disk of a guest at a time
+        # a queue for each guest, because QEMU copies one disk of a guest at a time
         self._host.queue.submit(f'{instance.uuid} {queue.COPIES}', self._work, ctx, snapshot_id, 'creating', work,
                                 build=queue.COPIES, project_id=instance.project_id)
 
@@ -226,7 +226,7 @@ class VolumeSnapshots:
 
     def _note(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
               file: virt.VolumeFile) -> None:
-        """Record the new file of a volume in its connection, for later builds of the guest on this host."""
+        """Record the new file of a volume in its connection_info, from which this host builds the guest later."""
         self._host.volumes.volume_file_changed(ctx, instance_uuid=instance.uuid, volume_id=volume_id, file=file)
 
     def _work(self, ctx: context.RequestContext, snapshot_id: str, status: str,
@@ -279,7 +279,7 @@ class Shares:
 
 @contextlib.contextmanager
 def _recorded() -> collections.abc.Iterator[None]:
-    """Suppress an error: the action record contains it, and no caller waits for the result."""
+    """Suppress an error, because the action record contains it and no caller waits for the result."""
     try:
         yield
     except (exception.InstanceChanged, exception.InstanceNotFound):

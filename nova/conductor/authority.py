@@ -1,7 +1,7 @@
 """Rights of compute hosts at a conductor: each host may access only its own servers, moves and volumes.
 
-``RIGHTS`` has a row for each method of interface.py that hosts call; see rpc/admission.py. Methods without a row are
-for other services. The condition ``host_is_caller`` is enough for methods whose SQL statements select by the host name.
+``RIGHTS`` has a row for each method of interface.py that hosts call; see rpc/admission.py. Hosts may not call methods
+without a row. ``host_is_caller`` is the only check of methods with SQL statements that select by the host name.
 """
 import collections.abc
 
@@ -35,7 +35,7 @@ SWAP = 'swap_volume'
 # (binary, topic)
 _OF_HOSTS = {('nova-compute', 'compute'), ('nova-network', 'network'), ('nova-network-agent', 'network_agent')}
 
-# columns of instances, by purpose
+# columns of instances that hosts may write, by purpose
 _STATE = {'vm_state', 'task_state', 'power_state', 'launched_at', 'network_info', 'system_metadata'}
 _PROGRESS = {'status', *(f'{what}_{how}_bytes' for what in ('memory', 'disk')
                          for how in ('total', 'processed', 'remaining'))}
@@ -50,8 +50,8 @@ _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hyperviso
 def _confirms(call: Call) -> None:
     """Check that the caller runs the server or is the source of its finished move.
 
-    A host begins only one kind of task on servers that run on another host: the source of a resize confirms it
-    (compute/moves/resize.py).
+    The only task that a host begins on a server of another host is the confirmation of a resize by the source host.
+    See compute/moves/resize.py.
     """
     if admission.is_expecting_caller(call):
         return
@@ -65,7 +65,7 @@ def _confirms(call: Call) -> None:
 
 
 def _failure_here(call: Call) -> None:
-    """Check the host if the message reports a failure.
+    """If the message reports a failure, check that the server is on the caller.
 
     After a failure the conductor also writes columns that the message does not contain (Rebuilds.image_kept).
     """
@@ -110,7 +110,7 @@ def _images_of(call: Call) -> set[str]:
 
 
 def _image_of_action(call: Call) -> None:
-    """Check that a request of the server's owner created the image to be filled."""
+    """Check that the image belongs to an open action of the server."""
     if call.arguments.get('image_id') not in _images_of(call):
         call.refuse(f'no open request created image {str(call.arguments.get("image_id"))[:40]} of the server')
 
@@ -122,9 +122,9 @@ def _image_of_rebuild(call: Call) -> None:
 
 
 def _own_action(call: Call) -> None:
-    """Check that the caller claimed the open action of the request.
+    """Check that the caller has claimed the open action of the request.
 
-    A request without an open action is accepted: its action has ended, and the caller repeats a call.
+    A request without an open action is accepted: its action has ended, and the caller repeats a message.
     """
     if call.server is None:
         return                               # the server and its actions are gone
@@ -171,7 +171,7 @@ def _snapshot_on_host(call: Call) -> None:
 
 
 def _service_of_host(call: Call) -> None:
-    """Check the service: a host reports nova-compute, and nova-network or its agent."""
+    """Check that the service is nova-compute, nova-network or its agent, the only services that hosts report."""
     if (call.arguments.get('binary'), call.arguments.get('topic')) not in _OF_HOSTS:
         call.refuse(f'it reports {str(call.arguments.get("binary"))[:50]}')
 
@@ -283,7 +283,7 @@ def admission_of(services: CellServices) -> admission.Admission:
 
 
 class Facts:
-    """Facts for the checks; each kind is read once for each call."""
+    """Database rows for the checks; each kind is read once for each call."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._volumes = services.cell_db, services.volumes
@@ -307,7 +307,7 @@ class Facts:
             return call.uuid is not None and ownership.was_there(conn, call.uuid, call.host)
 
     def _step(self, call: Call) -> tuple[str, str] | None:
-        """Return (compute method, host) that the move's server waits for, or None."""
+        """Return (compute method, host) of the step for which the move's server waits, or None."""
         if call.move is None:
             return None
         row = call.move.row

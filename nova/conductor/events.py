@@ -41,10 +41,10 @@ from nova import objects
 
 
 class Change:
-    """Change of a server in one transaction.
+    """Records the events of a server's change in one transaction.
 
-    ctx     context of the request; for a message from a host, it comes from the stored action, if there is one
-    before  the server's row before the change, or None if state changes are not notified
+    ctx     context of the request; for a message from a host, of the stored action with this request id, if it exists
+    before  the server's row before the change, or None if there are no notifications of state changes
     """
 
     def __init__(self, notifier: notify.Notifier, conn: Connection, ctx: Context | None, uuid: str,
@@ -93,7 +93,7 @@ class Change:
     # ---- events
 
     def states(self, row: InstancesRow) -> None:
-        """Record a state change of the server at most once, if such notifications are configured."""
+        """Record a state change of the server, once in a transaction and only if such notifications are configured."""
         if self.before is not None and not self._states_recorded:
             with _harmless(self._notifier, 'instance.update'):
                 self._states_recorded = self._notifier.record_states(self._conn, self.ctx, self.before, row,
@@ -106,7 +106,7 @@ class Change:
         :param name: name of a row of notify.events, without ``instance.``
         :param row: columns of the server at the end of the transaction
         :param host: host in the event
-        :param by: publishing service; None selects the event's default
+        :param by: service that the event names as its publisher; None: the event's default
         """
         self.states(row)
         action = self.main_action
@@ -161,16 +161,16 @@ class Change:
             self.record('shutdown', START, row, host)
 
     def stepped(self, row: InstancesRow) -> None:
-        """Record a new task state within a task. If shelving goes on to offload, shelve ends and the offload starts."""
+        """Record a new task state within a task. If shelving goes on to offload, end shelve and start the offload."""
         self.states(row)
         if row['task_state'] == states.SHELVING_OFFLOADING:
             self.record('shelve', END, row, row['host'])
             self.record('shelve_offload', START, row, row['host'])
 
     def task_ended(self, row: InstancesRow, event: str, host: str | None, fault: Fault | None) -> None:
-        """Record the end of a task; ``fault`` means that it failed."""
+        """Record the end of a task, or its failure if there is a ``fault``."""
         self.states(row)
-        if event == 'conductor_unshelve_instance':          # no host was found, so no host has failed
+        if event == 'conductor_unshelve_instance':          # not a failure of a host: no host was found
             return
         name = actions.NOTIFICATION_OF_TASK.get(event)
         if event == 'conductor_reconcile':
@@ -237,9 +237,9 @@ class Events:
 
     def of(self, conn: Connection, ctx: Context | None, uuid: str,
            migration: MigrationsRow | None = None) -> Change | None:
-        """Return the change that a transaction can record for a server, or None if notifications are off.
+        """Return the Change with which a transaction records events of a server, or None if notifications are off.
 
-        Call it before the transaction changes the server or its actions.
+        Call it in the transaction before the server or its actions are changed.
 
         :param migration: row of the server's move
         """
@@ -251,7 +251,7 @@ class Events:
         return None
 
     def spec(self, uuid: str) -> objects.RequestSpec | None:
-        """Read the request spec of a server for an event, or None if notifications are off or it has no spec.
+        """Read a server's request spec for an event; None if notifications are off or the server has no spec.
 
         Call it before the transaction that records the event. Otherwise that transaction would hold its locks in the
         cell until the API database answers.

@@ -37,7 +37,7 @@ def _status(row: api_request.Row, server: api_request.Row) -> str:
     return 'inactive' if server['vm_state'] in _OFF else 'active'
 
 
-# `view` is the server's row
+# the second argument of the getters is the server's row
 SUMMARY = Fields(
     Field('share_id', 'share_id', type='string format=uuid required'),
     Field('status', _status, type='string one of active,inactive,attaching,detaching,error required'),

@@ -1,7 +1,7 @@
 """/servers/{id}/os-volume_attachments: volumes of a server.
 
-An attach stores the mapping and the open action first. Then it reserves the volume in the block storage service,
-which arbitrates between requests, and casts to the host. For a server without a host the volume stays reserved.
+An attach first stores the block device mapping and the open action. Then it reserves the volume in the block storage
+service, which arbitrates between requests, and casts to the host. Without a host, the volume is only reserved.
 """
 import dataclasses
 import uuid

@@ -23,8 +23,8 @@ ROOT = '/dashboard'
 STATIC = pathlib.Path(__file__).parent / 'static'
 PAGE, CONFIG, TEXTS, VERSIONED = 'index.html', 'config.json', 'texts.json', 'v/'
 WEBSSO = ROOT + '/websso'                     # Keystone's page posts the token of a federated login here
-MAX_FORM = 16384                              # bytes of the form with the token
-MAX_LOGINS = 8                                # buttons of federated logins
+MAX_FORM = 16384                              # maximum bytes of the form with the token
+MAX_LOGINS = 8                                # maximum number of buttons of federated logins
 _TOKEN = re.compile(r'[\w.=-]{1,8192}', re.ASCII)
 _LOGIN = re.compile(r'(?:(\w[\w.-]{0,63})/)?(\w[\w.-]{0,63})', re.ASCII)
 _USUAL_PORTS = {'http': 80, 'https': 443}

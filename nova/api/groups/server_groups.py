@@ -78,7 +78,7 @@ LIST = params.Query(params.Param('all_projects', params.STRING), params.Param('l
 
 def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
          get: Callable[[engine.Connection, str], server_groups.Group] = server_groups.get) -> server_groups.Group:
-    """Return the row of a group, as server_groups.get does, if the group is visible to the caller.
+    """Return the row of a group, read with ``get``, if the group is visible to the caller.
 
     :raises ServerGroupNotFound: the group does not exist or is not visible
     """

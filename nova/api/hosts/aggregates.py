@@ -29,7 +29,7 @@ _RULE = 'os_compute_api:os-aggregates:'
 _IMAGES = 'compute:aggregates:images'
 ZONE = aggregates.ZONE
 CACHE_KEY = 'os-image-cache'
-MAX_IMAGES = 100                    # images in one pre-cache request
+MAX_IMAGES = 100                    # maximum number of images in one pre-cache request
 
 
 _BASE = Fields(
@@ -136,7 +136,7 @@ def _change(req: api_request.Request, event: str,
             function: Callable[Concatenate[engine.Connection, P], aggregates.Aggregate],
             *args: P.args, **kwargs: P.kwargs) -> JsonDocument:
     """Run ``function(conn, *args)`` of db.aggregates with members and zones locked; return the aggregate's document."""
-    req.services.cells.all()             # the first call writes to the database, which the lock would block
+    req.services.cells.all()             # before the lock, which would block the database write of the first call
 
     def run(conn: engine.Connection) -> aggregates.Aggregate:
         aggregates.lock(conn)

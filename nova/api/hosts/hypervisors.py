@@ -104,7 +104,7 @@ Servers = dict[str, list[dict[str, str]]]            # {node: [{uuid, name}]}
 
 
 class _View:
-    """Argument of the getters: the request and data of the listed nodes.
+    """Argument of the field getters: the request, and data of all listed nodes.
 
     servers    None if not requested
     workloads  {node: number of servers with a task in progress}
@@ -174,7 +174,7 @@ def _workloads(req: api_request.Request) -> dict[str, int]:
 
 
 def _by_node(req: api_request.Request, function: Callable[[engine.Connection], dict[str, T]]) -> dict[str, T]:
-    """Merge the dictionaries by node that ``function(conn)`` returns in all cells."""
+    """Call ``function(conn)``, which returns {node: value}, in all cells, and merge the results."""
     return {node: value for _cell, here in cell_queries.ask(req, function)[0] for node, value in here.items()}
 
 

@@ -107,7 +107,7 @@ def delete(req: api_request.Request, id: str) -> None:
     with cell.db.reader() as conn:
         _refuse(conn, row, down_time)
         revokes = is_compute or not services.others_of_host(conn, row['host'], row['id'])
-    if revokes:            # first: an interrupted request must leave a deletable row, not a host with a key
+    if revokes:            # before the row is deleted, so that an interrupted request can be repeated
         req.services.api_db.run(message_keys.revoke, row['host'])
 
     def run(conn: engine.Connection) -> None:
@@ -157,7 +157,7 @@ def _legacy_force_down(req: api_request.Request) -> Change:
     return {'forced_down': forced}, {'forced_down': forced}
 
 
-# action: first version, function(request) -> Change
+# {action in the path: (first version, function(request) -> Change)}
 _LEGACY: dict[str, tuple[int, Callable[[api_request.Request], Change]]] = {
     'enable': (1, lambda req: ({'disabled': False, 'disabled_reason': None}, {'status': 'enabled'})),
     'disable': (1, lambda req: ({'disabled': True, 'disabled_reason': None}, {'status': 'disabled'})),

@@ -54,7 +54,7 @@ DOCUMENTS = ('meta_data.json', 'network_data.json', 'password', 'vendor_data.jso
 
 
 class MetadataApi(application.Api['MetadataRequest']):
-    """Hooks and handlers of the metadata service.
+    """The metadata service as part of the HTTP application: handlers, and methods that nova.web.application calls.
 
     :param conf: configuration
     :param api_db: the API database
@@ -139,7 +139,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
 
     def _openstack(self, req: MetadataRequest, version: str) -> objects.Instance:
-        """Return the instance that requests a path below a version.
+        """Return the instance that sent a request for a path below /openstack/VERSION.
 
         :raises NotFound: unknown version
         """

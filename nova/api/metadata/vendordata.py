@@ -22,8 +22,8 @@ from nova.web import json_text
 
 LOG = logging.getLogger(__name__)
 
-MAX_BYTES = 256 * 1024            # size of one response
-MAX_CONCURRENT = 3  # concurrent requests of a process: a target that hangs must not occupy all threads
+MAX_BYTES = 256 * 1024            # maximum size of a response
+MAX_CONCURRENT = 3  # maximum concurrent requests of a process, because a target that hangs must not occupy all threads
 CHUNK = 16 * 1024
 OK = 200
 

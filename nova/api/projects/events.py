@@ -117,7 +117,7 @@ class _Feed:
             fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._sent]
         for row in fresh:
             self._sent[row['uuid'], row['changed_at']] = None
-            if not self._down:               # else later changes of a cell that is down would be missed
+            if not self._down:               # not while a cell is down: its changes would be skipped later
                 self._reached = max(self._reached, row['changed_at'])
         self._sent = {key: None for key in self._sent if key[1] >= self._reached - _OVERLAP}
         return fresh

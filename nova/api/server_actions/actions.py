@@ -218,7 +218,7 @@ def create_image(req: api_request.Request, id: str) -> JsonDocument | Response:
         with cell.db.reader() as conn:
             devices = block_devices.by_instance(conn, id)
         for device in devices:
-            if device['volume_id']:                  # each volume will have a snapshot
+            if device['volume_id']:                  # the action creates a snapshot of each volume
                 req.services.volumes.check_create_snapshot(req.context, device['volume_id'])
     row, image_id = begin_with_image(req, cell, id, action, requested_image(req, row, wanted))
     cast(req, cell, row, action, image_id=image_id)

@@ -30,7 +30,7 @@ def create_backup(req: api_request.Request, id: str) -> JsonDocument | Response:
     server_actions.cast(req, cell, row, action, image_id=image_id, **rotation)
     if req.has('image_id_in_answer'):
         return {'image_id': image_id}
-    # without a link if rotation is 0, because the image is then deleted
+    # no Location header if rotation is 0, because the image is then deleted
     return Response(headers=(('Location', req.image_url(image_id)),) if wanted['rotation'] else ())
 
 

@@ -23,7 +23,7 @@ from nova.web.routes import Route
 
 RULE = 'os_compute_api:os-server-external-events:create'
 
-MAX_EVENTS = 1000         # events of one request
+MAX_EVENTS = 1000         # maximum number of events in a request
 
 # name of an event -> first version
 SINCE = {
@@ -89,7 +89,7 @@ def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tupl
     found = {}
     for cell, here in cell_queries.ask(req, lambda conn: instances.get_many(conn, list(uuids)))[0]:
         for uuid, row in here.items():
-            if uuid not in found or row['host']:       # both cells have a server that is moving
+            if uuid not in found or row['host']:       # a server that moves to another cell may be in both
                 found[uuid] = cell, row
     return found
 

@@ -46,7 +46,7 @@ def diagnostics(req: api_request.Request, server_id: str) -> JsonDocument:
     row, facts = server_actions.ask_host(req, server_id, DIAGNOSTICS, 'diagnostics', 'get_diagnostics')
     if not req.has('standard_diagnostics'):
         return free_form(facts)
-    # the API reference lists no driver name for this product
+    # always 'libvirt', because the API reference lists no driver name for this product
     return {**{name: facts[name] for name in _STANDARD}, 'driver': 'libvirt',
             'config_drive': bool(row['config_drive']), 'num_cpus': len(facts['cpu_details']),
             'num_disks': len(facts['disk_details']), 'num_nics': len(facts['nic_details'])}

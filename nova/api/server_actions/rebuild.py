@@ -56,7 +56,7 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Data to store: ``values`` in the server's row, ``arguments`` in the action, other fields in the request spec."""
+    """Data to store: ``values`` in the server's row, ``arguments`` in the action, image and files in the spec."""
 
     image: api_request.Document
     files: list[api_request.Document]
@@ -83,7 +83,7 @@ def rebuild(req: api_request.Request, id: str) -> Response:
 
 
 def _note(conn: engine.Connection, server_id: str, plan: Plan) -> objects.RequestSpec:
-    """Update the request spec. Read its other fields again, because a resize may have changed the flavor."""
+    """Store the plan in the request spec, which is read again because a resize may have changed its flavor."""
     spec = request_specs.get(conn, server_id)
     spec.image, spec.injected_files = plan.image, plan.files
     request_specs.update(conn, spec)
@@ -100,7 +100,7 @@ def _read(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, body
         key = create_facts.find_key(conn, req.user_id, body.get('key_name'))
         spec = request_specs.get(conn, row['uuid'])
     image = create_facts.find_image(req, body['imageRef'])
-    assert image is not None                     # required by the schema of the body
+    assert image is not None                     # the schema of the body requires imageRef
     image_references.check(req, image['properties'])
     backed = row['image_id'] is None
     other = device_sources.check_rebuild(req, cell, row, image) if backed else image['id'] != row['image_id']

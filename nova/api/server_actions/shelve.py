@@ -30,7 +30,7 @@ def shelve(req: api_request.Request, id: str) -> None:
     if row['image_id']:
         image = server_actions.snapshot_of(req, row, f"{row['display_name'][:247]}-shelved", {})
         row, image_id = server_actions.begin_with_image(req, cell, id, action, image, {'clean_shutdown': True})
-    else:                                     # boots from a volume: needs no image
+    else:                                     # the server boots from a volume and needs no image
         image_id = None
         row = server_actions.begin(req, cell, id, action, {'image_id': None, 'clean_shutdown': True})
     server_actions.cast(req, cell, row, action, image_id=image_id, clean_shutdown=True)

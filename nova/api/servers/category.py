@@ -25,7 +25,7 @@ CREATE = 'nova:servers:create:category'
 DELETE, REBOOT = 'nova:servers:delete:category', 'nova:servers:reboot:category'
 
 
-# the columns of a server that decide who sees it
+# the columns of a server that determine its visibility
 Owned = TypedDict('Owned', {'uuid': str, 'category': str, 'project_id': str, 'user_id': str})
 
 
@@ -51,7 +51,7 @@ def visible_category(req: api_request.Request) -> str | None:
 
 
 def hidden_images(req: api_request.Request) -> frozenset[str] | set[str]:
-    """Return IDs of administrative images, which an external image service shows to this caller.
+    """Return IDs of administrative images that lists of an external image service must not show to this caller.
 
     The embedded image service hides such images itself.
     """
@@ -155,10 +155,9 @@ def visible_members(group: Group, req: api_request.Request) -> list[str]:
 # ---- new servers ---------------------------------------------------------------
 
 def of_new(req: api_request.Request, server: server_schemas.ServerValues) -> tuple[str, set[str]]:
-    """Return (category of a new server, set of keys that the category filled in).
+    """Complete missing image and flavor references of a new server from its category.
 
-    Missing image and flavor references are taken from the category.
-
+    :returns: (name of the category, set of the keys that were added to ``server``)
     :param server: content of ``server`` in the body; modified
     :raises PolicyDenied: the caller may not use the category
     :raises BadRequest: the category does not exist, or the flavor is missing

@@ -33,7 +33,7 @@ class _Part:
 
 
 class CellPage:
-    """A page of a query with a limit. ``down`` are cells that did not respond, ``answered`` is True if any did.
+    """A page of a query. ``down`` lists the cells that did not respond; ``answered`` is True if any cell responded.
 
     :param place: position after which the page begins; None: first page
     :param prepare: function(query, place) -> function(cell) that returns the rows of a cell after the position
@@ -89,7 +89,7 @@ class CellPage:
         """Read the next rows of cells. Cells that do not respond are down, and their rows are dropped."""
         if not cells:
             return
-        reads: dict[tuple[int, Place], Read] = {}          # most cells share a prepared query
+        reads: dict[tuple[int, Place], Read] = {}          # a prepared query serves all cells with equal size and place
         for cell in cells:
             part = self._parts.setdefault(cell, _Part(size, self._place))
             if (part.size, part.place) not in reads:

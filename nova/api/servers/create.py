@@ -83,7 +83,7 @@ def create(req: api_request.Request) -> Document | Response:
         kept = req.services.passwords.encrypted({'admin_password': password}, *uuids)
         cell.db.run(_insert, req.context, rows, volumes, kept)
     except engine.CommitUnanswered:
-        raise            # if the rows were stored, a conductor builds them; if not, it deletes the mappings
+        raise            # if the rows are stored, a conductor builds the servers; otherwise it deletes the mappings
     except Exception:
         device_sources.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)
@@ -105,7 +105,7 @@ def _begun_before(req: api_request.Request, names: list[str], server: server_sch
     If it returns None, it has removed the request's rows in the API database, so that the request can be repeated.
     """
     row, arguments = _stored_before(req, names[0])
-    while row is None and server_lookup.has_moved(req):       # the server changed its cell during the lookup
+    while row is None and server_lookup.has_moved(req):       # the server moved to another cell during the lookup
         row, arguments = _stored_before(req, names[0])
     if row is None:
         for attachment_id in req.services.volumes.attachments_of(req.context, names[0]):
@@ -134,7 +134,7 @@ def _stored_before(req: api_request.Request, uuid: str
 def _accepted(req: api_request.Request, uuid: str, row: api_request.Row, password: str, groups: list[str]) -> Response:
     links = server_fields.links({'uuid': uuid}, server_fields.View(req))
     body = {'server': {'id': uuid, 'links': links, 'OS-DCF:diskConfig': row['disk_config'],
-                       'security_groups': [{'name': name} for name in groups],          # names from the request
+                       'security_groups': [{'name': name} for name in groups],          # requested group names
                        **server_spec.shown_password(req.services.conf, password)}}
     return Response(body, headers=(('Location', links[0]['href']),))
 

@@ -81,7 +81,7 @@ class Facts:
     groups        names of the security groups that a server shows
     aliases       {name: pci_spec.Alias}
     of_ports      PCI devices that the ports need
-    named         whether the name is the default of the description (until 2.18)
+    named         whether a missing description defaults to the name (until 2.18)
     written       whether hosts inject files into disks, so that no config drive is needed
     """
 

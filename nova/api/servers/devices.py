@@ -239,7 +239,7 @@ def _with_those_of(image: StoredImage, given: list[Device]) -> list[Device]:
 
 _NAMED = ('source_type', 'destination_type', 'snapshot_id', 'volume_size', 'boot_index', 'device_name', 'device_type',
           'disk_bus', 'delete_on_termination', 'tag')
-_VERSION = 67                # minor version at which a mapping supports all of these keys
+_VERSION = 67                # first minor version at which a mapping supports all of these keys
 
 
 def is_volume_backed(devices: list[Device]) -> bool:

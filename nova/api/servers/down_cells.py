@@ -15,7 +15,7 @@ from nova.web.fields import Fields
 
 STATUS = 'UNKNOWN'
 COMPUTE = 'nova-compute'
-# Lists with other filters, sort keys or markers show only servers of cells that respond.
+# Lists with query keys other than these show only servers of cells that respond.
 KNOWN_OF = frozenset({'all_tenants', 'deleted', 'project_id', 'tenant_id'})
 
 Field = fields.Field
@@ -51,7 +51,7 @@ def listed(req: api_request.Request, table: Fields, cells: list[db_cells.Cell], 
 
 
 def _whole(query: params.QueryValues) -> bool:
-    """Return True if a list has no filters other than those of KNOWN_OF."""
+    """Return True if a list has no query keys other than those of KNOWN_OF, and no filter for deleted servers."""
     deleted = query.one('deleted')
     return query.keys() <= KNOWN_OF and (deleted is None or deleted in params.FALSE)
 

@@ -120,7 +120,7 @@ def _gather(req: api_request.Request, query: listing.Query, columns: set[str],
 
 
 def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | None:
-    """Return the position of the marker's server; its mapped cell is read first.
+    """Return the position of the marker's server in the list; the cell of its mapping is read first.
 
     :raises MarkerNotFound: no cell has it
     :raises ServiceUnavailable: the marker was not found, and a cell is down
@@ -138,7 +138,7 @@ def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | 
 
 
 def to_query(req: api_request.Request, all_tenants_rule: str) -> listing.Query | None:
-    """Convert a request to a listing.Query with a limit of one row more than the page; None for an empty result."""
+    """Convert a request to a listing.Query for one row more than the page; return None for an empty result."""
     values, privileged = req.query, req.allows(ALL_FILTERS)
     filters: dict[str, Any] = {}
     matches: dict[str, str] = {}
@@ -201,10 +201,9 @@ def _which_rows(values: QueryValues, privileged: bool) -> str:
 
 
 def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool, rows: str) -> bool | None:
-    """Return the filter for soft-deleted servers: False hides them, True adds them to deleted servers, None does not
-    filter.
+    """Return the filter for soft-deleted servers: False hides them, True adds them to deleted servers, None: no filter.
 
-    Users see soft-deleted servers if they filter by status or state, or follow changes.
+    Users see soft-deleted servers in lists with a filter for the status, the state or changes-since.
     """
     if rows == 'deleted':
         return privileged and _boolean('soft_deleted', values.one('soft_deleted') or 'false') or None

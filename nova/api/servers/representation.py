@@ -41,7 +41,7 @@ def _shown(req: api_request.Request, rows: Sequence[api_request.Document]) -> li
 
 
 def added(answer: Response, shown: Sequence[api_request.Document]) -> Response:
-    """Add representations to the response of POST /servers: as ``server``, or for a reservation as ``servers``."""
+    """Add representations to the response of POST /servers: ``server``, or ``servers`` if it has a reservation ID."""
     if not shown:
         return answer
     assert isinstance(answer.body, dict)

@@ -10,17 +10,17 @@ from nova.json_types import JsonObject
 from nova.web import params
 
 VersionedType = tuple[params.Typed | params.Schema, int, int | None]      # a type, and its first and last minor version
-MAX_HINTS = 64                 # scheduler hints of one request, and values of one hint
-MAX_DEVICES = 64               # block devices, and networks, of one request
+MAX_HINTS = 64                 # maximum scheduler hints of a request, and values of a hint
+MAX_DEVICES = 64               # maximum block devices, and networks, of a request
 CATEGORY: Final = 'os-instance-categories:category'
 
 ANY: dict[str, Any] = {}
 
 
 def _id_in(collection: str) -> Callable[[str | int], str]:
-    """Return a function that extracts the ID from a reference, because a flavor or image may be given by its URL.
+    """Return a function that extracts the ID from a reference, which may be an ID or, as in the API guide, a URL.
 
-    The API guide shows such URLs. The host is ignored and the URL is not fetched; its last segment must be an ID.
+    The host is ignored and the URL is not fetched; its last segment must be an ID.
     """
     pattern = re.compile(_URL % (collection, '([^ /?#]{1,255})'))
 
@@ -209,7 +209,7 @@ REBUILD = params.Object(
 
 
 def action(name: str, *types: VersionedType) -> params.Object:
-    """Return the body schema of an action. ``types``: [(type, since, until)]; default: any value."""
+    """Return the body schema of an action. ``types``: (type, first and last minor version); default: any value."""
     rows = types or ((ANY, 1, None),)
     return params.Object(*(params.Param(name, type_, since=since, until=until, required=True)
                            for type_, since, until in rows))

@@ -29,7 +29,7 @@ from nova.web import sizes
 Document = dict[str, typing.Any]
 
 NOT_WRITTEN = -2                # [libvirt] inject_partition: hosts do not inject files into disks
-MAX_SERVERS = 1000              # servers of one request
+MAX_SERVERS = 1000              # maximum servers of one request
 HOSTNAME_LENGTH, NAME_LENGTH = 63, 255
 PASSWORD_LENGTH = 12
 # excludes characters that are easily confused
@@ -87,7 +87,7 @@ def numbered(name: str, suffix: str, length: int = NAME_LENGTH) -> str:
 
 
 def longest(hostname: str) -> int:
-    """Return the maximum length of a host name: of a label, or of a name with a domain."""
+    """Return the maximum length of a host name, which is longer if the name has a domain."""
     return NAME_LENGTH if '.' in hostname else HOSTNAME_LENGTH
 
 

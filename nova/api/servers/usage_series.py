@@ -42,10 +42,10 @@ def show(req: api_request.Request, server_id: str) -> JsonDocument:
 def window(req: api_request.Request, conn: engine.Connection, owner: str) -> JsonDocument:
     """Return the series of a server or compute node in the window of the request.
 
-    Without ``since``, the window is the whole period of the step's ring. Without ``step``, the step is the finest one
-    whose ring reaches back to ``since``. Without both, the window is the last hour.
+    Without ``since``, the window is the whole period that is stored for ``step``. Without ``step``, the finest step
+    with values since ``since`` is used. Without both, the window is the last hour.
 
-    :raises BadRequest: the ring of the step does not reach back to ``since``, or ``since`` is in the future
+    :raises BadRequest: values with this step are not kept since ``since``, or ``since`` is in the future
     """
     now, step, since = time.time(), req.query.one('step'), req.query.one('since')
     age = None if since is None else now - since.replace(tzinfo=datetime.UTC).timestamp()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.features import adopted
 
 REFUSED, NOTHING_DONE = 1, 3
-BUS = 'nova-inprocess:///adoption'       # a bus without receivers: the reconciler starts the build
+BUS = 'nova-inprocess:///adoption'       # a bus without receivers, because the reconciler starts the build
 WAIT_S = 300                             # seconds to wait for the compute service
 POLL_S = 0.5
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 NOT_SETTLED = 3              # exit code
 FRESH_S = 60                 # hosts report every 15 s; an older report could undo later changes
-ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # differences with a guest come first
+ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # differences of hosts with a guest come first
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A report of a host, with its cell and the row of the server."""
+    """A host's report about a server, the host's cell and the row of the server."""
 
     cell: db_cells.Cell
     report: GuestReportsRow
@@ -169,7 +169,7 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         guest_reports.resolve(conn, report, True)
         return None
     lost = _enter_ports(api_db, difference) if ports_are_here and kind in (rules.NEWER, rules.UNKNOWN) else ''
-    refused = cell.db.run(write)           # last, because the host then plugs the ports
+    refused = cell.db.run(write)           # after the ports, because the host plugs them after this transaction
     return refused or f'The record now matches the guest on {host}.{lost}', refused is None
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from nova.db import engine
 
-SECRET_BYTES = 24            # length of a broker's password
+SECRET_BYTES = 24            # length of a password for the broker
 STAGING_TIME_S = 600               # seconds in which every running host fetches the keys twice
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 PARTS = 'nova.manage'        # entry point group of optional commands: modules such as nova/cert/manage.py
-UNEXPECTED = 255             # exit code for other failures of the commands with EXIT_CODES
+UNEXPECTED = 255             # exit code for failures that a command's EXIT_CODES do not list
 
 
 @tables.escaping()
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, COMMANDS)
     parser = command_parser()
     given, rest = parser.parse_known_args(command)
-    if 'function' not in given:           # without a category or an action: print the choices
+    if 'function' not in given:           # the category or the action is missing: print the choices
         try:
             nova_conf.new(before + rest)
         except cfg.Error as error:
@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
         return common.failed('nova-manage', error, unexpected)
     except cfg.Error as error:
         return common.failed('nova-manage', error, 2)
-    except BrokenPipeError:              # the reader has closed our output
+    except BrokenPipeError:              # the reader of the pipe has closed it
         sys.stdout = None
         return 1
     except OSError as error:
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg.ConfigOpts,
               options: dict[str, Any]) -> int | None:
-    """Run a command; its first write adds the audit record. Commands that only change files add it at the end."""
+    """Run a command and record it: in its first database write, or at its end if it only changes files."""
     from nova.db.audit import log
 
     record = manage_audit.record_of(_words(command), options)

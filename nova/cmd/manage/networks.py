@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HOST = {'metavar': 'HOST', 'nargs': '?', 'help': 'list only addresses on this host'}
 ADDRESS = {'metavar': 'ADDRESS', 'help': 'the address'}
-RESERVED = 'reserved'            # printed in place of the id of a port
+RESERVED = 'reserved'            # printed for a reserved address in place of the id of a port
 
 
 def list_networks(conf: cfg.ConfigOpts) -> None:
@@ -61,7 +61,7 @@ def create(conf: cfg.ConfigOpts, default: bool, **wanted: str | int | None) -> N
     if 'vlan' in given and given.keys() & {'vlan_start', 'num_networks'}:
         raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')
     count, project = given.get('num_networks', 1), given.get('project')
-    networks = _networks(given, count)               # before the database, so that wrong options are reported first
+    networks = _networks(given, count)               # check options before opening the database
     names = [given['label'] if count == 1 else f'{given["label"]}_{index}' for index in range(count)]
     api_db, admin = _api_db(conf), context.admin_context()
     project = known_projects.find(conf, api_db, project) if project is not None else None
@@ -87,7 +87,7 @@ def _create_default(conf: cfg.ConfigOpts) -> None:
 
 
 def _kind(given: dict[str, Any], index: int) -> dict[str, Any]:
-    """Return the Network API's fields for the VLAN of a network, or {} without a VLAN."""
+    """Return the fields of the Networking API for the VLAN of a network, or {} without a VLAN."""
     first = given.get('vlan', given.get('vlan_start'))
     if first is None and 'physical_network' not in given:
         return {}
@@ -96,7 +96,7 @@ def _kind(given: dict[str, Any], index: int) -> dict[str, Any]:
 
 
 def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
-    """Return the subnets of each network, as the Network API takes them.
+    """Return, for each network, the bodies of the requests to the Networking API that create its subnets.
 
     :raises InvalidInput:
     """
@@ -242,9 +242,9 @@ def _number(metavar: str, text: str) -> dict[str, Any]:
     return {'type': int, **_text(metavar, text)}
 
 
-MAX_NETWORKS = 4096              # networks created by one command
+MAX_NETWORKS = 4096              # maximum number of networks created by one command
 EVERYBODY = 'nova-manage'        # temporary owner of a network without a project, during its creation
-NEEDED = (('--label',), ('--fixed-range-v4', '--fixed-range-v6'))        # one option of each is required
+NEEDED = (('--label',), ('--fixed-range-v4', '--fixed-range-v6'))        # one option of each group is required
 EXAMPLE = 'nova-manage network create --label private --fixed-range-v4 10.44.0.0/24'
 REFUSED = {'vpn': 'os-cloudpipe sets the port of a VPN instance'}
 CREATE = {

@@ -22,7 +22,7 @@ Ask = Callable[..., Any]                 # the function that ``api`` yields
 PROJECT = {'metavar': 'PROJECT', 'help': 'id or name of the project'}
 DELETION_TIMEOUT_S = 120     # seconds that scrub waits for the deletion of servers
 POLL_INTERVAL_S = 0.5        # seconds between two checks of the deletion
-PAGE = 1000                  # servers; the API's limit of a page
+PAGE = 1000                  # maximum number of servers in a page of the API
 
 
 def list_projects(conf: cfg.ConfigOpts) -> None:

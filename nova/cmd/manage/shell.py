@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 WORDS = ('conf, the configuration; api_db and db, the databases (with db.reader() as conn: …); cells; images; ctx, '
          'the system as caller')
-_BETTER = ('bpython', 'ipython', 'python')          # each one is the fallback of the one before
+_BETTER = ('bpython', 'ipython', 'python')          # in order of preference: the first that is installed is used
 _MODULES = {'bpython': 'bpython', 'ipython': 'IPython', 'python': 'code'}
 
 

@@ -39,8 +39,8 @@ def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
 
 
 OF_CLIENT = '-client'              # suffix of a host's second certificate
-# {purpose: (configuration lines of the server, those of its clients)}; {name} is replaced. memcached and PostgreSQL
-# read their files as separate users.
+# {purpose: (configuration lines of the server, configuration lines of its clients)}; {name} is replaced. memcached and
+# PostgreSQL read their files as separate users.
 LINES: dict[str, tuple[str, ...]] = {
     'rabbitmq': ('''/etc/rabbitmq/rabbitmq.conf
 listeners.tcp = none

@@ -30,7 +30,7 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-REPORT_S = 1             # seconds between two progress reports; each one is a write of the conductor
+REPORT_S = 1             # seconds between two progress reports, which the conductor writes to the database
 
 
 class DestinationReport(typing.TypedDict):
@@ -140,7 +140,7 @@ class LiveMigration:
 
     def live_migrate_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
-        # no fair scheduling between projects: administrators migrate servers
+        # no fair scheduling between projects, because administrators request migrations
         begin = functools.partial(self._host.queue.submit, instance.uuid, self._live_migrate_in_turn, ctx, instance,
                                   migration, build=queue.MIGRATION, project_id=instance.uuid)
         if self._outgoing.take('', begin):
@@ -170,7 +170,7 @@ class LiveMigration:
                     ctx, server, {'host': migration.dest_compute, 'address': migration.dest_host}, facts,
                     _Throttle(lambda values: self._obey(server, self._report(ctx, migration, values))))
             except exception.InstanceChanged as error:
-                # the server was deleted, or the migration given up: the conductor must clean up the destination
+                # the server was deleted, or the migration was abandoned: the conductor must clean up the destination
                 self._live_migration_failed(ctx, migration, error)
                 raise
             task.leaves = True
@@ -236,12 +236,12 @@ class LiveMigration:
         self._host.submit(instance, self._resume_live_migration, ctx, instance)
 
     def _resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """Report whether the guest is here; the conductor decides about the migration."""
+        """Report whether the guest is on this host; the conductor then completes the migration or rolls it back."""
         host = self._host
         migration = host.driver.get_feature(virt.LiveMigration)
         if migration:
             migration.await_live_migration(instance, _Throttle(lambda values: self._still_leaves(ctx, instance)))
-        # after a crash of this machine its libvirt still has the definition of a guest that has left
+        # a guest that is off has left: after a crash of this machine, libvirt still has its definition
         has_guest = host.driver.guest_state(instance.uuid) not in (None, states.SHUTDOWN)
         left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name,
                                                 has_guest=has_guest)
@@ -251,9 +251,9 @@ class LiveMigration:
 
 
     def _still_leaves(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """Check that the migration is still wanted.
+        """Check that the server is still being migrated.
 
-        :raises InstanceChanged, InstanceNotFound: the server was deleted, or its migration was given up
+        :raises InstanceChanged, InstanceNotFound: the server was deleted, or its migration was abandoned
         """
         self._host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={}, expect={
             'host': [self._host.name], 'task_state': [states.MIGRATING]})

@@ -39,12 +39,12 @@ class Rebuild:
 
     def _rebuild(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                  preserve_ephemeral: bool) -> None:
-        """Rebuild a server. After a crash the task starts again: the old disks are not needed."""
+        """Rebuild a server. After a crash the task is repeated, because it does not need the old disks."""
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['rebuild'].frame) as task:
             server = task.instance
             with task.harmless():
-                if preserve_ephemeral and server.ephemeral_gb:           # from an API of the previous release
+                if preserve_ephemeral and server.ephemeral_gb:           # APIs of the previous release accept it
                     raise exception.VirtError(operation='rebuild the server', reason=NOT_PRESERVED)
                 host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             devices = self._volumes.connect(ctx, server, spec)
@@ -66,16 +66,16 @@ class Rebuild:
 
 
 def _was_off(server: objects.Instance, request: dict[str, typing.Any]) -> bool:
-    """Return whether the former host had switched the server off, and was not about to start it.
+    """Return whether the former host had switched the server off and had no interrupted task that could start it.
 
-    :param request: arguments of the evacuation; those of the previous release lack the server's state
+    :param request: arguments of the evacuation; the previous release does not store ``interrupted_task``
     """
     return (server.vm_state == states.STOPPED and server.power_state == states.SHUTDOWN
             and request.get('interrupted_task', '') is None)
 
 
 class Evacuation:
-    """Accepts servers of a dead host, and cleans up when this host was the dead one."""
+    """Accepts servers of a failed host. When a failed host returns, removes guests that others have taken over."""
 
     def __init__(self, host: Host, volumes: volumes.Volumes, clients: disk_clients.DiskClients) -> None:
         self._host, self._volumes, self._clients = host, volumes, clients
@@ -86,7 +86,7 @@ class Evacuation:
 
     def _evacuate(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                   migration: objects.Migration) -> None:
-        """Evacuate a server to this host. After a crash the task starts again."""
+        """Evacuate a server to this host. After a crash the task is repeated."""
         host, volumes = self._host, self._volumes
 
         def give_up(task: tasks.Task, error: Exception) -> None:
@@ -122,15 +122,15 @@ class Evacuation:
                 ctx, migration_id=migration.id, host=host.name, values=task.values))
 
     def _fence(self, ctx: context.RequestContext, server: objects.Instance, migration: objects.Migration) -> None:
-        """Fence the former host off from the server's disks and volumes before they are changed.
+        """Block the former host's access to the server's disks and volumes before this host changes them.
 
-        :raises NotFenced: the former host may still write there, and no operator has accepted that
+        :raises NotFenced: the former host may still write to them, and no operator has accepted this risk
         """
         source, request = migration.source_compute, migration.arguments
         if source is None:
             return
         record = clients.read(server.system_metadata)
-        if record is None or record.fenced != source:            # otherwise an interrupted attempt has fenced it
+        if record is None or record.fenced != source:            # not yet fenced by an interrupted attempt
             done = self._host.driver.fence(server, virt.FormerHost(
                 source, _was_off(server, request),
                 self._host.volumes.get_block_devices(ctx, instance_uuid=server.uuid),
@@ -141,9 +141,9 @@ class Evacuation:
         self._clients.evacuating(server.uuid, source)
 
     def _disks_are_here(self, server: objects.Instance, source: str | None, requested: bool | None) -> bool:
-        """Return whether this host and the dead one share the storage of the disks.
+        """Return whether this host and the failed host share the storage of the disks.
 
-        :param source: the dead host; the server already belongs to this one
+        :param source: the failed host; the server's row already names this host
         :param requested: value in the request, or None
         :raises VirtError: the request says that the storage is shared, but it is not
         """
@@ -153,9 +153,9 @@ class Evacuation:
         return found and requested is not False
 
     def remove_evacuated_guests(self, ctx: context.RequestContext) -> None:
-        """Remove guests of evacuated servers. Guests of unfinished evacuations are only stopped.
+        """Remove guests of evacuated servers, and stop guests of unfinished evacuations.
 
-        A server never runs twice.
+        Thus a server never runs on two hosts.
         """
         for entry in self._host.moves.list_evacuated(ctx, host=self._host.name):
             self._host.queue.submit(entry['instance_uuid'], self._clean_up, ctx, entry)

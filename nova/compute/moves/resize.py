@@ -53,7 +53,7 @@ class Resize:
 
     def resize_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                         migration: objects.Migration) -> None:
-        """On the source: stop the guest and keep its files for a revert ("put aside")."""
+        """On the source: stop the guest, send it to the destination and keep its files for a revert ("put aside")."""
         self._host.submit(instance, self._send, ctx, instance, migration)
 
     def _send(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -193,7 +193,7 @@ class Resize:
         return networks
 
     def recover(self) -> None:
-        """At start-up: continue the moves of this host, and restore stopped guests that belong to no move."""
+        """At start-up: continue the moves of this host, and restore guests that were put aside without an open move."""
         host = self._host
         ctx = context.admin_context()
         resize = host.driver.get_feature(virt.Resize)

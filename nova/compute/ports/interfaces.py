@@ -123,7 +123,7 @@ class Interfaces:
             current.ends(network_info=host.set_up_networks(ctx, current.instance))
 
     def abandon_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance, network_id: str) -> None:
-        """End an interrupted request for an address as failed, and read the server's addresses."""
+        """Mark an interrupted request for an address as failed, and read the server's addresses again."""
         self._host.submit(instance, self._abandon_fixed_ip, ctx, instance)
 
     def _abandon_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

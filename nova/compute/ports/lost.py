@@ -1,9 +1,9 @@
 """Lost ports: the server no longer has the port, but its guest still has the device, because an event was lost.
 
-The server's row shows the ports of the guest; the network service lists the ports of the server. A port that is shown
-but not listed is detached from the guest. An empty list is no proof: the service's user may have lost the right to see
-ports. Devices are therefore detached only if another port is listed, of the same server or, at start-up, of any server
-of the host.
+The server's row has the ports of the guest; the network service lists the ports of the server. A port that is only in
+the row is detached from the guest. An empty list is no proof: the service's user may have lost the right to see ports.
+Devices are therefore detached only if another port is listed, of the same server or, at start-up, of any server of
+the host.
 """
 import logging
 import typing
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 
 def lost(shown: list[Vif], listed: list[Vif]) -> list[Vif]:
-    """Return the ports that a server shows and the network service does not list."""
+    """Return the ports in a server's row that the network service does not list."""
     known = {vif['id'] for vif in listed}
     return [vif for vif in shown if vif['id'] not in known]
 
@@ -42,7 +42,7 @@ def detach(host: Host, ctx: context.RequestContext, server: objects.Instance, vi
 
 def settle(host: Host, ctx: context.RequestContext, server: objects.Instance, listed: list[Vif],
            trusted: bool) -> list[Vif]:
-    """Detach lost ports; return the ports to show: the listed ones and those the guest still has.
+    """Detach lost ports; return the ports for the server's row: listed ports, and ports that the guest still has.
 
     :param trusted: the network service lists ports of other servers of the host
     """
@@ -66,7 +66,7 @@ class LostPorts:
     """Comparison of ports at start-up, in the background, because it waits until a network service answers.
 
     :param settled: function(ctx, server, trusted) that reads the ports of a server again, in the server's queue
-    :param differs: function that returns whether guests are newer than the database, which then may not know ports
+    :param differs: function that returns whether guests are newer than the database, which then may lack their ports
     """
 
     def __init__(self, host: Host,

@@ -11,7 +11,7 @@ from nova.objects.network_info import Vif
 LOG = logging.getLogger(__name__)
 
 PLUGGED, UNPLUGGED = 'network-vif-plugged', 'network-vif-unplugged'
-CHECK_INTERVAL_S = 5      # seconds between two checks whether the server is still wanted
+CHECK_INTERVAL_S = 5      # seconds between two checks whether the server still exists
 
 
 
@@ -24,7 +24,7 @@ class Event(typing.TypedDict):
 
 
 class Waiter:
-    """Waits until the ports of one server are plugged. Events since its creation count, because they may arrive early.
+    """Waits until the ports of one server are plugged. It also uses events that arrive before the wait begins.
 
     Only network-vif-plugged events count: the status ``completed`` ends the wait for a port, ``failed`` fails it.
     Unplug events are ignored, because they also arrive for ports that were never plugged.

@@ -45,7 +45,7 @@ class Enrolment:
             return self._renew_key(conn, signed_by, host, ident, key)
         known = message_keys.get(conn, ident)
         if known is not None and known['state'] == message_keys.RETIRED and message_keys.is_good(known):
-            # the host stopped before it had stored its new key: RENEWING makes it generate another key
+            # the host stopped before it had stored its new key: the state RENEWING makes it generate another key
             return _answer(conn, message_keys.RENEWING)
         if known is not None and known['state'] == message_keys.REVOKED:
             raise exception.HostKeyRefused(host=host, reason=(
@@ -54,7 +54,7 @@ class Enrolment:
         if known is not None and known['state'] == message_keys.RETIRED:
             raise exception.HostKeyRefused(host=host, reason='it is retired')
         proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, number)
-        # A token cannot take over the name of a host that has a key: an operator must approve that.
+        # A token does not approve a further key of a host that already has one: an operator must approve it.
         if proved and token_id is not None and signed_by == ident and (
                 known is not None or not message_keys.has_good(conn, host)):
             proved = message_keys.use_token(conn, token_id)

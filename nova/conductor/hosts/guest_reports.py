@@ -45,9 +45,9 @@ class GuestReports:
         return {'resolved': sorted(resolved), 'open': is_open}
 
     def _follows(self, conn: Connection, host: str, report: guest_reports.Report) -> bool:
-        """Update the row of a server from its guest if the row names this host; return whether it did.
+        """Update the row of a server from its guest if the row names this host; return whether it was updated.
 
-        For the servers of a host, the report of the host is correct and the row is outdated.
+        If the row names this host, the host's report is correct and the row is outdated.
         """
         if report['kind'] != differences.NEWER:
             return False
@@ -66,7 +66,7 @@ def _report(guest: dict[str, typing.Any]) -> guest_reports.Report:
     if not isinstance(guest, dict) or guest.get('kind') not in differences.KINDS:
         raise exception.InvalidInput(reason='a report of guests has an unknown form')
     server, volumes = guest.get('server') or {}, guest.get('volumes') or {}
-    if len(dump_json(volumes)) > MAX_RECORD:         # a report without them would remove the volumes from the row
+    if len(dump_json(volumes)) > MAX_RECORD:         # without its volumes, the report would remove them from the row
         raise exception.InvalidInput(reason='a report of guests has too many volumes')
     if len(dump_json(server)) > MAX_RECORD:
         server = {}

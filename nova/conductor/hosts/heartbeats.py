@@ -16,8 +16,8 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-MAX_DELAY_S = 0.5      # seconds; longest delay of a heartbeat that waits for others
-SILENT_INTERVALS = 3    # report intervals without a heartbeat after which the database counts as unavailable
+MAX_DELAY_S = 0.5      # maximum seconds that a heartbeat waits, so that several are written together
+SILENT_INTERVALS = 3    # report intervals without a written heartbeat after which an outage is assumed
 
 Name = tuple[str, str]                   # (host, binary)
 
@@ -92,7 +92,7 @@ class Heartbeats:
     def write(self, beats: collections.abc.Collection[Beat]) -> int:
         """Write these heartbeats in one transaction; return how many were written.
 
-        The heartbeat of a service whose name another service owns is ignored.
+        A heartbeat is ignored if another service has registered its host and binary.
         """
         self.resume()
         strange = {beat.name for beat in beats if self._of(beat) is None}
@@ -120,7 +120,7 @@ class Heartbeats:
         return True
 
     def resume(self) -> None:
-        """Extend the deadline of services after an outage in which no heartbeats could be written.
+        """After an outage in which no heartbeats could be written, give the services more time to report.
 
         Call it before a heartbeat is written. It does nothing if this conductor has written a heartbeat recently.
         """

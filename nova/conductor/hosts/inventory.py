@@ -71,8 +71,8 @@ class Inventory:
     def server_states(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, ServerState]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
-            # Read moves before instances. A move that ends between the two reads has already updated the instance row.
-            # A server that has just arrived is therefore not treated as one that is elsewhere.
+            # Read moves before instances: a move that ends between the two reads has then updated the instance row.
+            # So a server that has just arrived does not appear to be elsewhere.
             moves = server_migrations.open_of_many(conn, uuids)
             evacuated = live_migrations.list_evacuated(conn, host)
             rows = instances.get_many(conn, uuids)
@@ -80,7 +80,7 @@ class Inventory:
         # a host keeps the guests of its open moves until the moves end
         moving = {uuid for uuid, move in moves.items()
                   if uuid in rows and host in (move['source_compute'], move['dest_compute'])}
-        # old guests of evacuated servers: their disks may belong to the new guest
+        # servers evacuated from the host: their disks may now belong to guests of other hosts
         moving.update(entry['instance_uuid'] for entry in evacuated)
 
         def state(uuid: str) -> str:

@@ -17,19 +17,19 @@ from nova.runtime import batching
 
 LOG = logging.getLogger(__name__)
 
-MAX_REPORTS = 500      # reports of one transaction
+MAX_REPORTS = 500      # maximum reports in a transaction
 
 # Server state that follows from a power state while no task is in progress: (vm state, power state) -> vm state.
 _SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
 _FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
             states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
 
-# Console tokens of other states are revoked: the port may belong to another guest now.
+# In other power states, console tokens are revoked, because another guest may get the port of the console.
 WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
 
 
 def vm_state_for(vm_state: str, power_state: int) -> str:
-    """Return the new vm state of a server for the power state of its guest; usually the vm state is unchanged."""
+    """Return the vm state of a server that follows from the power state of its guest, or else the present vm state."""
     if vm_state not in _SETTLED or (vm_state == states.SUSPENDED and power_state == states.SHUTDOWN):
         return vm_state
     return _FOLLOWS.get(power_state, vm_state)
@@ -44,7 +44,7 @@ class Report(batching.Item):
 
 
 class PowerStates:
-    """Writer of the batches.
+    """Collects reports of power states in batches, and writes these.
 
     :param db: Database of the cell
     """
@@ -81,7 +81,7 @@ def _changed(rows: collections.abc.Iterable[Row], found: dict[tuple[str, str], i
 
 
 def _write(conn: Connection, uuids: list[str], found: dict[tuple[str, str], int]) -> None:
-    """Decide again on locked rows: a task may have begun."""
+    """Compare again with locked rows, because a task may have begun, and write the changes."""
     same = collections.defaultdict(list)
     for row, vm_state, state in _changed(instances.power_state_rows(conn, uuids, lock=True), found):
         same[vm_state, state].append(row['uuid'])

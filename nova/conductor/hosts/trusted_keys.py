@@ -10,11 +10,11 @@ from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import signatures
 
-CACHE_LIFETIME_S = 10      # longest time for which a revoked key is accepted
+CACHE_LIFETIME_S = 10      # lifetime of a lookup: maximum seconds for which a revoked key is still accepted
 UNKNOWN_CACHE_LIFETIME_S = 1      # lifetime of a failed lookup in mode ACCEPT
 MAX_KEYS = 10_000
-# Largest number of keys in one lookup. A lookup includes other keys in use that are past half of their lifetime.
-# Otherwise the key of each host would need a separate SELECT.
+# Maximum number of keys in one lookup. To save SELECTs, a lookup includes other keys in use with cached results that
+# are older than half of their lifetime.
 BATCH = 500
 
 
@@ -24,7 +24,7 @@ class _Known:
 
     trusted  the key, or None if messages signed with it are refused
     at       time of the lookup
-    used     whether a message with this key caused the lookup or has come since
+    used     whether a message with this key caused the lookup or arrived after it
     """
 
     trusted: signatures.Trusted | None
@@ -47,7 +47,7 @@ class TrustedKeys:
     def use(self, keys: signatures.Signatures) -> None:
         """Sign messages with the deployment's key, and verify them with the keys of this object.
 
-        :raises DBError: the account may not read the private half
+        :raises DBError: the database account may not read the private key
         """
         if keys.undecided:
             keys.decide(bool(self._signing_row()['signatures_required']))
@@ -95,9 +95,9 @@ class TrustedKeys:
                 self._known[key_id] = _Known(trusted, now, key_id == used)
 
     def _look_again(self, key_id: str, now: float) -> None:
-        """Look up a key together with other keys whose lookups expire now or soon.
+        """Look up a key, together with other keys in use that expire soon.
 
-        Unused and unknown keys are dropped from the cache; their next message looks them up again.
+        Unused and unknown keys are removed from the cache; the next message with such a key looks it up again.
         """
         due = {key_id}
         with self._lock:
@@ -117,7 +117,7 @@ class TrustedKeys:
     def _look_up(self, key_id: str) -> signatures.Trusted | None:
         with self._api_db.reader() as conn:
             row = message_keys.get(conn, key_id)
-            if row is None:                          # the first key of a deployment is not named by its fingerprint
+            if row is None:                          # the id of a deployment's first key is not its fingerprint
                 row = next((each for each in message_keys.of_deployment(conn)
                             if signatures.fingerprint(base64.b64decode(each['public'])) == key_id), None)
         return None if row is None else _trusted(row)

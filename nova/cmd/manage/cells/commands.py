@@ -204,7 +204,7 @@ def map_cell_and_hosts(conf: cfg.ConfigOpts, name: str | None, transport_url: st
 
 
 def _own_cell(known: known_cells.Known, name: str | None, transport: str | None) -> CellsRow:
-    """Return the row of the configured database's cell, after creating a missing one.
+    """Return the row of the cell with the configured database; create a missing row.
 
     :raises InvalidInput: a URL is missing or not valid
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import CellsRow
     from oslo_config import cfg
 
-BATCH = 50                    # servers that are mapped in one transaction
+BATCH = 50                    # maximum number of servers that one transaction maps
 
 _ANY_CELL = {**CELL, 'required': False}
 
@@ -25,7 +25,7 @@ _ANY_CELL = {**CELL, 'required': False}
 
 def map_hosts(known: known_cells.Known, cell: CellsRow, by_service: bool = False,
               report: Callable[[str], object] = lambda sentence: None) -> list[str]:
-    """Map the hosts that report in a cell; return the names of the newly mapped hosts.
+    """Map the hosts that have rows in a cell's database; return the names of the newly mapped hosts.
 
     :raises HostInAnotherCell: a host of this name is in another cell
     """

@@ -54,7 +54,7 @@ class Known:
         return next((row for row in self.rows if row['uuid'] == uuid), None)
 
     def find(self, uuid: str) -> CellsRow:
-        """Return the row of a cell that a command names.
+        """Return the row of a cell by the uuid from the command line.
 
         :raises Ended: there is no such cell
         """
@@ -70,7 +70,7 @@ class Known:
                 cell_urls.fill(row['database_url'], self.database) or self.database)
 
     def using(self, transport: str | None, database: str | None, but: str | None = None) -> CellsRow | None:
-        """Return the first other cell with this broker or database. The broker of cell0 does not count."""
+        """Return the first cell other than ``but`` with this broker or database; the broker of cell0 is ignored."""
         from nova.db.cells import cells
         for row in self.rows:
             if row['uuid'] != but:
