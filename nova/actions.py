@@ -36,7 +36,7 @@ class Restart:
     """Recovery of an interrupted action when the compute service starts.
 
     method     method of the compute's RPC interface
-    arguments  {name: default value} of the method's arguments; the action record may have other values
+    arguments  {name: default value} of the method's arguments; values in the action record take precedence
     repeats    whether to repeat the action; otherwise it is abandoned and its changes are rolled back
     """
 

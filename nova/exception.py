@@ -404,7 +404,7 @@ class HypervisorUnreachable(VirtError):
 
 
 class GuestAgentUnavailable(VirtError, code=409):
-    """The operation requires the guest agent, but it does not respond. The server's owner may read the message."""
+    """The operation requires the guest agent, but it does not respond. The message is for the server's owner."""
 
 
 class NotFenced(NovaException, code=409, template=(

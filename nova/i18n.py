@@ -20,7 +20,7 @@ DOMAIN = 'nova'
 LOCALES = pathlib.Path(__file__).parent / 'locale'
 DEFAULT = 'en'                   # language of the texts in the code
 
-# oslo.i18n reads the directory of the catalogs only from an environment variable.
+# oslo.i18n finds the directory of the catalogs only through this environment variable.
 os.environ.setdefault('NOVA_LOCALEDIR', str(LOCALES))
 
 _translators = oslo_i18n.TranslatorFactory(domain=DOMAIN)

@@ -72,8 +72,7 @@ class Manager:
         """Prepare the host; called first."""
 
     def pre_start_hook(self) -> None:
-        """Prepare for messages. The service's name is already registered for this machine.
-        """
+        """Prepare for messages; called after the name of the service was registered for this machine."""
 
     def post_start_hook(self) -> None:
         """Run after the service is in the list of services and receives messages."""

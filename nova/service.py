@@ -65,7 +65,7 @@ class Service:
     :param periodic_enable: whether to run periodic tasks
     :param periodic_fuzzy_delay: maximum random delay of the first periodic task, seconds
     :param periodic_interval_max: maximum interval of a periodic task, seconds
-    :param db_allowed: whether the service may open databases. Required if messages are signed, because the signing key
+    :param db_allowed: whether the service may open databases; required if messages are signed, because the signing key
         of the deployment is in the API database
     :param bus: message bus. None: create a bus for ``transport_url``; ``stop`` closes this bus
     :raises InvalidInput: an unsupported combination

@@ -68,7 +68,7 @@ def exact_time(moment: datetime.datetime | None) -> str | None:
 
 
 def change_number() -> int:
-    """Return the current time in microseconds. Each change of a row stores this number, so that readers select by it.
+    """Return the current time in microseconds, which a row stores when it changes: readers select rows by this number.
 
     Clocks differ, and commits become visible out of order. Each read therefore overlaps the time of the previous read.
     """

@@ -1,7 +1,7 @@
 """Limit on servers waiting to be built: requests beyond it get 503 with Retry-After.
 
 The backlog must stay shorter than the time after which the reconciler repeats a build that it believes lost. Each
-project may use three quarters of the limit. Servers that exceed this share leave the room of other projects unchanged.
+project may use three quarters of the limit. Servers beyond this share do not count towards the limit of all projects.
 """
 import collections
 import logging
@@ -96,7 +96,7 @@ class BuildAdmission:
                 fewer = (self._waiting + before).total() - waiting.total()
                 self._rate = max(0.0, fewer) / (now - self._counted_at)
             self._waiting, self._counted_at = waiting, now
-            self._accepted -= before                         # also removes projects without servers
+            self._accepted -= before                         # the subtraction also removes projects without servers
 
     def _building(self, cell: db_cells.Cell) -> dict[str, int]:
         with cell.db.reader() as conn:

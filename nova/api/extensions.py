@@ -10,8 +10,8 @@ A class in the group ``nova.api.v3.extensions`` describes an extension (see ``V3
 actions become Route rows with policy, microversions and audit records.
 
 A class in ``nova.api.v3.extensions.server.create``, ``.rebuild``, ``.update`` or ``.resize`` has a method such as
-``server_create(server, req)``. It gets the validated body below ``server``, ``rebuild`` or ``resize`` before the
-operation begins. It may change the body, or raise an exception of ``nova.exception`` to refuse the request.
+``server_create(server, req)``. The method gets the validated body below ``server``, ``rebuild`` or ``resize`` before
+the operation begins. It may change the body, or raise an exception of ``nova.exception`` to refuse the request.
 """
 import collections.abc
 import dataclasses
@@ -102,8 +102,8 @@ def action(name: str) -> collections.abc.Callable[[Handler], Handler]:
 class Controller:
     """Base of controllers.
 
-    Methods are ``index(req)``, ``create(req, body)``, ``show(req, id)``, ``update(req, id, body)``, ``delete(req,
-    id)``; actions ``method(req, id, body)``. They return a JSON-able dict, None, or a web.request.Response.
+    Subclasses define ``index(req)``, ``create(req, body)``, ``show(req, id)``, ``update(req, id, body)``, ``delete(req,
+    id)``, or actions ``method(req, id, body)``. They return a JSON-able dict, None, or a web.request.Response.
     """
 
 
@@ -134,7 +134,7 @@ class ControllerExtension:
 
 
 class V3APIExtensionBase:
-    """One extension. GET /extensions shows its docstring as description.
+    """Base of extensions. GET /extensions shows the docstring of the class as the description of the extension.
 
     name, alias, version   shown by /extensions; the alias has lowercase letters, digits, '-' and '~'
     policies   ((rule, check, description), …); a route without a listed rule is guarded by ``os_compute_api:ALIAS``.

@@ -48,8 +48,7 @@ def serve(req: api_request.Request, document: Json, work: Callable[[], Response]
     :param document: the parsed body, or None if there is none
     :param work: () -> Response
     :raises BadRequest: the key is malformed
-    :raises IdempotencyKeyInUse: the key belongs to another request, the first attempt is still running, or its response
-     was too long to be stored
+    :raises IdempotencyKeyInUse: the key is that of another request or a running one, or the response was not stored
     :raises TooManyKeys: the project has too many keys
     """
     key = req.environ[HEADER]

@@ -25,7 +25,7 @@ class IdempotentRequest:
         return hmac.digest(self._secret, purpose + b':' + self._project_id.encode(), 'sha256')
 
     def uuid(self) -> str:
-        """Return a new UUID. Each attempt gets the same sequence until the key's row is deleted."""
+        """Return a new UUID. All attempts get the same sequence of UUIDs until the row of the key is deleted."""
         self._made += 1
         name = f'uuid:{self._made}:{self.created_at.isoformat()}'
         return str(uuid.UUID(bytes=self.derived(name.encode())[:16], version=4))

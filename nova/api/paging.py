@@ -57,8 +57,8 @@ def add_links(body: dict[str, Any], req: Request, collection: str, key: str, las
               marker_of: Callable[[Any], str | int] | None = None) -> JsonDocument:
     """Add ``<key>_links`` to the body of a list that has another page.
 
-    :param marker_of: returns the marker of an item; pass it if users control the size of items. Pages then have at
-        most sizes.PAGE bytes.
+    :param marker_of: returns the marker of an item; pass it if users control the size of items, to limit pages to
+        sizes.PAGE bytes
     """
     if marker_of is not None and (kept := sizes.fitting(body[key])) < len(body[key]):
         body[key] = body[key][:kept]

@@ -29,7 +29,7 @@ Row = collections.abc.Mapping[str, typing.Any]        # row of a table: {column:
 Document = dict[str, typing.Any]                      # JSON object of a body, or part of one
 Target = dict[str, str | None]                        # policy target: {'project_id', 'user_id'} of a resource
 
-ADOPTS = 'nova.adopts'    # key in the environ of a command: UUID of the existing guest that a new server adopts
+ADOPTS = 'nova.adopts'    # key in the environ of nova-manage vm adopt: UUID of the guest that the new server adopts
 EC2 = 'nova.ec2'          # key in the environ of requests from the EC2 API of this process
 INNER = 'nova.inner'      # key in the environ of nested requests; if true, rate limits do not count the request
 _PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # characters that need no quoting in a URL

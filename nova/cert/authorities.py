@@ -129,13 +129,13 @@ class Authorities:
     # ---- operations of operators
 
     def issued(self, project_id: str | None = None, user_id: str | None = None) -> list[directory.Issued]:
-        """Return stored certificates of users; None: any."""
+        """Return stored certificates of users; an argument None matches all."""
         _check_wanted(project_id, user_id)
         with self._changing():
             return [found for name in self._names() for found in self._directory(name).issued(project_id, user_id)]
 
     def revoke(self, project_id: str | None = None, user_id: str | None = None, serial: int | None = None) -> int:
-        """Revoke valid certificates and return their number; None: any."""
+        """Revoke valid certificates and return their number; an argument None matches all."""
         _check_wanted(project_id, user_id)
         now, count = utils.utcnow(), 0
         with self._changing():
@@ -152,9 +152,9 @@ class Authorities:
         """Create a new key and certificate of an authority.
 
         :param project_id: None: the root authority
-        :param forget: delete the previous certificates and keys, and for the root those of all projects. Certificates
-         that they issued become invalid, and texts encrypted for them unreadable. False: they stay valid until they
-         expire
+        :param forget: True deletes the previous certificates and keys, and for the root those of all projects, so that
+         certificates that they issued become invalid and texts encrypted for them unreadable; with False the previous
+         certificates stay valid until they expire
         """
         if project_id is not None and not self._each_project:
             raise exception.InvalidInput(reason='projects have no authorities: [crypto] use_project_ca is '

@@ -53,7 +53,7 @@ class AuthorityDirectory:
     # ---- the authority
 
     def authorities(self) -> list[x509.Certificate]:
-        """Return its certificates, newest first; empty before its creation."""
+        """Return the authority's certificates, newest first; empty before the authority is created."""
         try:
             return x509.load_pem_x509_certificates((self._path / 'ca.pem').read_bytes())
         except FileNotFoundError:
@@ -125,7 +125,7 @@ class AuthorityDirectory:
         return len(list(self._files(project_id, user_id)))
 
     def issued(self, project_id: str | None = None, user_id: str | None = None) -> Iterator[Issued]:
-        """Yield stored certificates; None: any."""
+        """Yield stored certificates; an argument None matches all."""
         revoked = {(found.issuer, entry.serial_number): entry.revocation_date_utc.replace(tzinfo=None)
                    for found in self.lists() for entry in found}
         for path in self._files(project_id, user_id):

@@ -4,7 +4,7 @@ Certificates, keys and revocation lists are PEM text. Ids are those of the Ident
 """
 from nova.rpc.interface import Interface, Method
 
-TIMEOUT = 20        # seconds; a key takes at most one, but calls wait for each other
+TIMEOUT = 20        # seconds; the creation of a key takes at most one second, but calls wait for each other
 
 INTERFACE = Interface(
     'cert', '1.1',

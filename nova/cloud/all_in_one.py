@@ -68,8 +68,8 @@ PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1', '/v3'}
 class Cloud:
     """One cloud in this process.
 
-    :param conf: configuration; ``transport_url``, ``[database]`` and ``[api_database]`` may name servers. Otherwise
-        messages stay in the process and databases are SQLite files
+    :param conf: configuration; unless ``transport_url``, ``[database]`` and ``[api_database]`` name servers, messages
+        stay in the process and databases are SQLite files
     :param hosts: names of the compute hosts; None: this one. Several only with the fake driver
     :param network_helper: privileges.Helper that changes the host's network; None: this process does
     :param guest_helper: privileges.Helper for the privileged steps of the compute driver
@@ -268,7 +268,7 @@ class Cloud:
                                apis.dashboard(self.conf, mounts, self.url))
 
     def _store_port(self) -> list[server.Server]:
-        """Return the object store's listener, for clients that cannot have a path in an endpoint."""
+        """Return the separate listener of the object store, for clients that do not support endpoints with a path."""
         if not self.conf.objectstore.enabled or not self.conf.objectstore.port:
             return []
         store = optional_parts.object_store('[objectstore] enabled')

@@ -53,7 +53,7 @@ VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points for drivers
 # {(compute_driver, [libvirt] virt_type): driver that is loaded instead, with a subset of the features}
 CONTAINERS = {('libvirt', 'lxc'): 'nova.virt.libvirt.containers.driver.ContainerDriver'}
 VOLUME_BACKENDS = 'nova.volume.backends'
-METADATA_THREADS = 8                # concurrent requests from guests of one host
+METADATA_THREADS = 8                # maximum concurrent requests from guests of one host
 
 
 def open_databases(conf: cfg.ConfigOpts) -> tuple[Database, Database]:

@@ -22,10 +22,10 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
 
     :param parts: function(conf) -> parts of service.Process
     :param arguments: command line; None: the command line of this process
-    :param split: function(conf) that forks the privileged process, called before threads and the log start. Its result
+    :param split: function(conf) that forks the privileged process, called before threads and the log start; its result
         is the second argument of ``parts``
-    :param workers: the daemon may have several processes; parts(conf, worker) returns the parts of each. worker is a
-        workers.WorkerSockets, or None for the only process
+    :param workers: the daemon may have several processes; parts(conf, worker) returns the parts of each process, with
+        a workers.WorkerSockets, or None for the only process
     :param overrides: {option: value} for nova.conf.new
     """
     concurrency.setup()

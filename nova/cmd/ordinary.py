@@ -30,7 +30,7 @@ DAEMON_FILES = {
     'nova-compute': ('services', 'disk-space', 'guest-records'),
     'nova-network': ('services',),
 }
-# If a state path of root contains these names, the daemon has used it as root, and its owner may be changed.
+# If a state path owned by root contains these names, the daemon has used it as root, and its owner may be changed.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
 INSTANCES = 'instances'                  # directory of the guests, for daemons with a hypervisor
 STATE_MODE = 0o711                       # QEMU runs as a separate user, which must traverse the state path to the disks

@@ -77,8 +77,8 @@ _output: contextvars.ContextVar[_Output | None] = contextvars.ContextVar('output
 def formatted(name: str) -> Iterator[None]:
     """Print the output of a command in one of FORMATS.
 
-    Programs read the standard output of ``json`` and ``value``. It has the rows of the command's table, or its
-    document, while sentences go to standard error. Without a table or document, standard output has the sentences.
+    Programs read the formats ``json`` and ``value``. Standard output then has the rows of the command's table, or its
+    document, and sentences go to standard error. Without a table or document, standard output has the sentences.
     """
     if name == 'table':
         yield

@@ -32,8 +32,8 @@ def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec
 
     The image is the one in the server's row, which a rebuild may have changed.
 
-    :raises BuildFailed: this host does not support an option of the flavor or the image. The scheduler has not checked
-        the options if the host was forced or already has the server
+    :raises BuildFailed: this host does not support an option of the flavor or the image, which the scheduler has not
+        checked if the host was forced or already has the server
     """
     check_options(host, instance)
     image = None
@@ -148,7 +148,7 @@ class Builder:
         leave(ctx, instance_uuid=task.instance.uuid, host=self._host.name)
 
     def _adopt(self, server: objects.Instance, spec: objects.RequestSpec, task: tasks.Task) -> None:
-        """Adopt an existing guest. At its next start, the devices of the server's ports replace its network devices."""
+        """Adopt an existing guest. At its next start, the server's ports replace the guest's network devices."""
         driver = self._host.driver
         adoption = driver.get_feature(virt.Adoption)
         if adoption is None:

@@ -20,7 +20,7 @@ BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 class Reporter:
     """Samples the driver's counters, and reports them.
 
-    guests       {uuid: Counters} of the last sample
+    guests       Counters of each guest in the last sample, by uuid
     max_exposed  maximum number of servers in /metrics
     """
 

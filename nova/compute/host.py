@@ -58,7 +58,7 @@ class Host:
     def submit(self, server: objects.Instance, function: typing.Callable[[*_Args], object], *args: *_Args,
                build: bool | str = False) -> None:
         """Queue a task of a server; worker threads are shared fairly between projects. See TaskQueue.submit."""
-        # only the uuid of a deleted server may be known
+        # a deleted server may be known only by its uuid
         project_id = server.project_id if server.obj_attr_is_set('project_id') else ''
         self.queue.submit(server.uuid, function, *args, build=build, project_id=project_id)
 

@@ -60,7 +60,7 @@ class Orphans:
 
     def settle(self, ctx: context.RequestContext, found: Found,
                servers: collections.abc.Container[str]) -> dict[str, records.Row]:
-        """Remove resources of a server if its row is newer than the record and names another host or a deletion.
+        """Remove resources of a server if its row is newer than the record and the server is deleted or elsewhere.
 
         :param servers: uuids of this host's servers
         :returns: reports of the conductors about the other servers

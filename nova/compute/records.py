@@ -215,7 +215,7 @@ class Records:
         own = os.path.basename(self._directory or '')
         for name in sorted(os.listdir(self._all)) if here else ():
             directory = os.path.join(self._all, name)
-            if name == own or not os.path.isdir(directory):      # an operator's or a program's file is no host
+            if name == own or not os.path.isdir(directory):      # a file is not the directory of a host
                 continue
             found = here.intersection(os.listdir(directory))
             if found:

@@ -10,7 +10,7 @@ import io
 from nova import exception
 
 FORMS = ('PPM', 'PNG')
-MAX_PIXELS = 10 * 1000 * 1000          # limit for a decoded screen: 3840 x 2400 are 9.2 million
+MAX_PIXELS = 10 * 1000 * 1000          # maximum pixels of a decoded screen; 3840 x 2400 are 9.2 million
 MAX_SIZE = (2560, 1600)                  # maximum pixels of the result; larger screens are scaled down
 QUALITIES = (85, 60, 30, 10)            # JPEG qualities, tried in this order until the result is small enough
 MAX_BYTES = 1024 * 1024

@@ -186,7 +186,7 @@ def _own_nodes(call: Call) -> None:
 
 
 def _has_been_there(call: Call) -> None:
-    """Check that the server is or was on the caller, or was meant to move there."""
+    """Check that the server is or was on the caller, or that the caller was the destination of a move."""
     if (call.server is None or call.server.host != call.host) and not call.read(call, 'was_there'):
         call.raise_not_on_host()
 

@@ -268,7 +268,7 @@ class Events:
 
     def publish(self, ctx: Context | None, name: str, phase: str | None, row: InstancesRow, host: str | None,
                 migration: MigrationsRow | None = None) -> None:
-        """Publish an event that belongs to no transaction: before a call to a host, or when a host reports it.
+        """Publish an event outside of a transaction, for example before a call to a host.
 
         :param name: name of a row of notify.events, without ``instance.``
         """

@@ -1,7 +1,7 @@
 """RPC methods of the conductor: builds of servers, and database writes for services without database credentials."""
 from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method, Newer
 
-BUILDS_AT_ONCE = 16      # build requests that one conductor handles concurrently; other methods have separate threads
+BUILDS_AT_ONCE = 16      # maximum concurrent build requests of a conductor; other methods have separate threads
 
 INTERFACE = Interface(
     'conductor', '1.5',

@@ -1,4 +1,4 @@
-"""/servers/{id}/shares (2.97): shares of a server, which must be stopped for attaching and detaching."""
+"""/servers/{id}/shares (2.97): shares of a server. Attaching and detaching require a stopped server."""
 from typing import Any
 
 from nova import actions

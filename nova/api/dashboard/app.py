@@ -102,8 +102,8 @@ class Dashboard:
     """WSGI filter that serves the dashboard.
 
     :param identity: URL of the Identity API with /v3; None: /identity/v3 at the page's address
-    :param base: URL in the catalog that the page replaces by its own address, because browsers reach the APIs there;
-     None: browsers use the URLs of the catalog
+    :param base: URL in the catalog that the page replaces by its own address, because browsers reach the APIs there,
+     or None if browsers use the URLs of the catalog
     :param connect: origins of further APIs
     :param websso: {PROTOCOL or IDENTITY_PROVIDER/PROTOCOL: text of the button} of federated logins
     :raises InvalidInput: ``websso`` is malformed, or needs an external Keystone

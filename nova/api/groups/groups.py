@@ -1,6 +1,6 @@
 """/v3.0/{tenant_id}/groups: server groups in the first design of instance groups, as JSON or XML.
 
-The resources are those of os-server-groups, with several policies and metadata.
+The resources are the same as in os-server-groups, but show several policies, and metadata.
 ``nova.api.group_xml`` converts between XML and JSON.
 """
 from collections.abc import Callable

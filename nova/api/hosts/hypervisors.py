@@ -138,7 +138,7 @@ def _nodes(req: api_request.Request, pattern: str | None = None, after: tuple[db
 
 
 def _node(req: api_request.Request, id: str) -> tuple[db_cells.Cell, api_request.Document]:
-    """Return (cell, node with its service) for an ID at this version.
+    """Return (cell, node with its service) for an ID: a UUID since 2.53, before that a number.
 
     :raises NotFound: the node does not exist
     :raises BadRequest: since 2.53 the ID is not a UUID; before, several cells use the number

@@ -177,7 +177,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return instance
 
     def _token(self, req: MetadataRequest) -> Response:
-        # refuse proxies inside the guest; a proxy that signs its requests may forward for one guest
+        # refuse proxies, which set X-Forwarded-For; a proxy that signs its requests may set it to one address
         forwarded = req.header(FORWARDED, None)
         if len((forwarded or '').split(',')) > 1 or forwarded is not None and (req.guest is None or req.relayed):
             raise exception.Forbidden('Session tokens are not available through a proxy.')

@@ -27,7 +27,7 @@ class GuestLimits:
 
     @contextlib.contextmanager
     def request(self, guest: str) -> Iterator[None]:
-        """Context manager around one request.
+        """Context manager of one request, which enforces the limits.
 
         :raises TooManyRequests: the guest exceeds a limit; ``retry_after`` is in seconds
         """

@@ -80,7 +80,7 @@ class VendorData:
     def _ask(self, name: str, url: str, body: str) -> Json:
         try:
             return json_text.parse(self._post(url, body))
-        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:       # OSError: raised by requests
+        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:       # requests raises OSError
             LOG.warning('Cannot get vendor data from %s: %s', name, error)
             if self._fatal:
                 raise exception.Unavailable(f'Cannot get vendor data from {name}.') from None
@@ -96,7 +96,7 @@ class VendorData:
                 if answer.status_code != OK:
                     raise ValueError(f'unexpected status code {answer.status_code}')
                 found = bytearray()
-                while chunk := answer.raw.read1(CHUNK, decode_content=False):       # read1 waits at most once
+                while chunk := answer.raw.read1(CHUNK, decode_content=False):       # waits at most once
                     found += chunk
                     if len(found) > MAX_BYTES or time.monotonic() > ends:
                         raise ValueError('the response is too large or too slow')

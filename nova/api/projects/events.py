@@ -165,7 +165,7 @@ def _still(may_go_on: Callable[[], bool]) -> bool:
         return may_go_on()
     except exception.Unauthorized:
         return False
-    except exception.Unavailable:            # unknown: continue, and check again later
+    except exception.Unavailable:            # authorization unknown: continue, and check again later
         LOG.warning('Cannot check the authorization of an event stream now; the stream continues.')
         return True
 

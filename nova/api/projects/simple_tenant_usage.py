@@ -128,7 +128,7 @@ def _add_all(req: api_request.Request, found: Usage, project_id: str | nova_cont
 
 def _add_page(req: api_request.Request, found: Usage, project_id: str | nova_context.Projects,
               detailed: bool) -> tuple[str | None, bool]:
-    """Add one page of servers to the sums; return (ID of its last server if more follow, whether more follow)."""
+    """Add one page of servers to the sums; return (ID of the page's last server or None, whether more follow)."""
     limit, marker = paging.limit(req), paging.marker(req)
     category = server_category.visible_category(req)
     if marker is not None and not formats.is_uuid(marker):

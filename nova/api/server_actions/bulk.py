@@ -24,8 +24,8 @@ from nova.web.routes import Route
 
 KEY = 'os-bulk-action'
 MAX_SERVERS = 1000               # limit of one request; each server takes some milliseconds
-MAX_S = 60                       # seconds; later servers are refused, because hosts may respond slowly
-DELETE = 'delete'                # not an action of /servers/{id}/action
+MAX_S = 60                       # seconds; then the remaining servers are refused, because hosts may be slow
+DELETE = 'delete'                # an action that /servers/{id}/action does not have
 
 _EMPTY_MEANS_TRUE = frozenset({'all_tenants', 'deleted', 'soft_deleted'})
 _NO_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir'})

@@ -26,7 +26,7 @@ GROWTH = 4            # factor by which the number of rows grows when a cell is 
 class _Part:
     """Rows of one cell."""
 
-    size: int                                  # rows of the next read
+    size: int                                  # number of rows of the next read
     place: Place
     rows: Rows = dataclasses.field(default_factory=list)
     ended: bool = False

@@ -1,7 +1,7 @@
 """Kernel and ramdisk references in the properties of images and boot volumes.
 
 Users can store any ID in the properties of their images. Each reference is therefore looked up with the caller's
-rights, like an ID in a request body. Hosts download only images that were found here.
+rights, like an ID in a request body. Hosts download only images that this lookup has found.
 """
 
 from nova import context as nova_context

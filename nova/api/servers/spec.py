@@ -28,7 +28,7 @@ from nova.web import sizes
 
 Document = dict[str, typing.Any]
 
-NOT_WRITTEN = -2                # [libvirt] inject_partition: hosts do not inject files into disks
+NOT_WRITTEN = -2                # value of [libvirt] inject_partition with which hosts do not inject files into disks
 MAX_SERVERS = 1000              # maximum servers of one request
 HOSTNAME_LENGTH, NAME_LENGTH = 63, 255
 PASSWORD_LENGTH = 12

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstancesRow
 
 NOT_SETTLED = 3              # exit code
-FRESH_S = 60                 # hosts report every 15 s; an older report could undo later changes
+FRESH_S = 60                 # maximum age of a report, which hosts send every 15 s: an old one could undo later changes
 ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # differences of hosts with a guest come first
 
 

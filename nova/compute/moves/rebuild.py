@@ -130,7 +130,7 @@ class Evacuation:
         if source is None:
             return
         record = clients.read(server.system_metadata)
-        if record is None or record.fenced != source:            # not yet fenced by an interrupted attempt
+        if record is None or record.fenced != source:            # unless an interrupted attempt has fenced it
             done = self._host.driver.fence(server, virt.FormerHost(
                 source, _was_off(server, request),
                 self._host.volumes.get_block_devices(ctx, instance_uuid=server.uuid),

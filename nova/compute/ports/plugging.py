@@ -16,7 +16,7 @@ CHECK_INTERVAL_S = 5      # seconds between two checks whether the server still 
 
 
 class Event(typing.TypedDict):
-    """An event of a server from the network service; ``tag`` is its port."""
+    """An event of a server from the network service; ``tag`` is the id of the port."""
 
     name: str
     status: str

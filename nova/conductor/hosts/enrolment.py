@@ -89,9 +89,9 @@ class Enrolment:
 
 
 def _answer(conn: engine.Connection, state: str) -> Answer:
-    """Return the answer to a host, with the keys of the deployment: see Enrolment._follow_deployment."""
+    """Return the answer to a host, with the keys of the deployment: see Enrolment._follow_deployment in nova.rpc."""
     rows = message_keys.of_deployment(conn)
-    if not rows:                                     # no key yet: the conductors do not sign
+    if not rows:                                     # no key yet, because the conductors do not sign messages
         message_keys.signing_key(conn, signatures.Key)
         rows = message_keys.of_deployment(conn)
     return {'state': state, 'proof': None,
