@@ -148,7 +148,7 @@ class RequestContext(context.RequestContext):
 
 
 def admin_context(request_id: str | None = None) -> RequestContext:
-    """Return the context of the system: periodic tasks, start-up, reconcilers."""
+    """Return the context for work of the system itself: periodic tasks, start-up, reconcilers."""
     return RequestContext(is_admin=True, roles=['admin'], overwrite=False,
                           request_id=request_id or new_request_id())
 

@@ -61,7 +61,7 @@ class NovaException(Exception):
         facts = {name: _short(value) for name, value in self.kwargs.items()}
         try:
             from_template = self.template % facts == self.message
-        except (KeyError, TypeError, ValueError):            # explicit message: values do not fit the template
+        except (KeyError, TypeError, ValueError):            # explicit message without the values of the template
             from_template = False
         return translate(self.template) % facts if from_template else translate(self.message)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import prometheus_client
 
 METHODS = frozenset({'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'})
-ROUTE = 'nova.route'            # key in the environ: the matched Route, set by the Application
+ROUTE = 'nova.route'            # key in the environ with the matched Route, which the Application sets
 
 
 class MetricsMiddleware:

@@ -94,7 +94,7 @@ def sign_as_deployment(bus: Bus, api_db: Database) -> None:
 
 
 def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> Enrolment:
-    """Return the enrolment of a compute or network service: it registers the host's key before all other work.
+    """Return the enrolment of a compute or network service, which registers the host's key before all other work.
 
     :param api_db: API database, with which a network service verifies messages of all hosts; None: a compute service
     """
@@ -388,7 +388,7 @@ def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells
 
 
 def checked_volumes(conf: cfg.ConfigOpts, storage: BlockStorage, rules: Policies) -> BlockStorage:
-    """Return the block storage for the compute API: the embedded one with checks of its policy rules."""
+    """Return the block storage for the compute API; the embedded block storage checks its policy rules."""
     if conf.volume.backend != 'embedded':
         return storage
     from nova import policies

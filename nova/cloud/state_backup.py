@@ -533,7 +533,7 @@ class _Restore:
     def _mark(self, name: str) -> None:
         path = self._state / name
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)                  # root writes in a directory of another user: do not follow a link
+            os.unlink(path)                  # do not follow a link, because root writes in a directory of another user
         with open(path, 'x') as file:
             file.write(f'backup of {self._content.manifest.get("created_at")}, restored {utils.utcnow()}\n')
         path.chmod(0o600)

@@ -174,7 +174,7 @@ def _signatures(given: Deployment) -> Result:
     from nova.rpc import inprocess
 
     if not rpc_bus.configured(given.conf) or given.conf.transport_url.startswith(inprocess.SCHEME + ':'):
-        return Code.SUCCESS, None            # all services run in one process: no signatures are needed
+        return Code.SUCCESS, None            # no signatures needed: all services run in one process
     with given.api_db.reader() as conn:
         required, rows = message_keys.requires_signatures(conn), message_keys.of_hosts(conn)
     good = {row['host'] for row in rows if message_keys.is_good(row)}

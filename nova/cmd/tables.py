@@ -49,7 +49,7 @@ class _Escaping:
 
 @contextlib.contextmanager
 def escaping() -> Iterator[None]:
-    """Pass all printed output through ``escaped``. A command whose reader has gone may set sys.stdout to None."""
+    """Pass all printed output through ``escaped``. After a broken pipe, a command may have set sys.stdout to None."""
     names = ('stdout', 'stderr')
     streams = [getattr(sys, name) for name in names]
     for name, stream in zip(names, streams):

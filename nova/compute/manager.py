@@ -231,7 +231,7 @@ class ComputeManager:
         self.host.driver_with(virt.HostControl).set_host_maintenance(enabled)
 
     def _report_alive(self) -> None:
-        """Send the first heartbeat. Call it before the servers are read: then no conductor evacuates these servers."""
+        """Send the first heartbeat. Call it before the servers are read, so that no conductor evacuates them."""
         self.host.conductor.report_service(context.admin_context(), host=self.host.name, binary='nova-compute',
                                            topic='compute', version=service.VERSION)
 

@@ -65,7 +65,7 @@ class TaskQueue:
             separate limit
         :param project_id: project for fair scheduling; '': the host's own work
         """
-        # keep the caller's context: the thread of the previous task may run the work
+        # keep the caller's context, because a thread with another context may run the work
         work = _Work(uuid, project_id, build, concurrency.with_context(function), args)
         with self._lock:
             if self._stopped:

@@ -161,7 +161,7 @@ def _collect(req: api_request.Request, project_id: str | nova_context.Projects,
 
 
 def index(req: api_request.Request) -> JsonDocument:
-    detailed = req.query.one('detailed') in params.TRUE          # documented value: 1; some clients send True
+    detailed = req.query.one('detailed') in params.TRUE          # the documented value is 1; some clients send True
     found, last, more = _collect(req, nova_context.ALL_PROJECTS, detailed)
     projects = [found.projects[ident] for ident in sorted(found.projects)]
     if not detailed:

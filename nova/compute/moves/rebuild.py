@@ -1,4 +1,4 @@
-"""Rebuild of a server in place with new disks, or on this host after its own host died (evacuation)."""
+"""Rebuild of a server in place with new disks, or on this host after its former host has failed (evacuation)."""
 import logging
 import typing
 

@@ -25,7 +25,7 @@ class Enrolment:
 
     def enroll_host(self, ctx: Context, host: str, public: str, token_id: str | None, number: str,
                     proof: str | None) -> Answer:
-        """See interface.py. The message is signed with the new key, or with the key that it replaces.
+        """See interface.py. The message is signed with the new key, or with the key that the new key replaces.
 
         :raises HostKeyRefused: the key is malformed, revoked, or belongs to another host
         """

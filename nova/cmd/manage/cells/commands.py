@@ -122,7 +122,7 @@ def update_cell(conf: cfg.ConfigOpts, cell_uuid: str, name: str | None, transpor
     values = {'name': name, 'transport_url': transport_url, 'database_url': database_connection,
               'disabled': True if disable else False if enable else None}
     values = {key: value for key, value in values.items() if value is not None}
-    if not values:                     # no arguments: take the configuration
+    if not values:                     # without arguments, use the configured URLs
         values = {'transport_url': known.transport or '', 'database_url': known.database}
     both = cast('CellsRow', {**row, **values})
     try:
