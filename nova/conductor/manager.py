@@ -1,4 +1,4 @@
-"""Conductor manager: creates the parts of the conductor and maps RPC methods to them."""
+"""Conductor manager: creates the objects of the conductor and maps RPC methods to their functions."""
 import collections.abc
 import typing
 
@@ -45,7 +45,7 @@ PeriodicTask = tuple[str, float, collections.abc.Callable[[], typing.Any]]     #
 
 
 class ConductorManager:
-    """Parts of the conductor; each one is an attribute.
+    """The objects that implement the RPC methods of the conductor, as attributes.
 
     methods  {RPC method of interface.py: function}
 
@@ -159,7 +159,7 @@ class ConductorManager:
     def take_over(self) -> None:
         """Take up the work of a dead process immediately, in a deployment with a single process.
 
-        Call it before the first request: it removes every instance mapping that has no instance row yet.
+        Call it before the first request, because it removes every instance mapping without an instance row.
         """
         self.lost_mappings.remove_lost_mappings(0)
         self.reconciler.take_over()

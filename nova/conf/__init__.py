@@ -88,7 +88,7 @@ def _fill(conf: cfg.ConfigOpts, args: Sequence[str] = (), files: list[str] | Non
     except SystemExit as error:
         if not error.code:                # --help and --version
             raise
-        # argparse prints its usage, many lines, and then one with the error
+        # argparse prints its usage; only the last line is the error
         reason = printed.getvalue().strip().rpartition('\n')[2].partition(' error: ')[2]
         raise UsageError(f'{reason}; see {conf.prog} --help') from None
     sys.stderr.write(printed.getvalue())

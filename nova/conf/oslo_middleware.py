@@ -1,4 +1,4 @@
-"""[oslo_middleware]: trust in the headers of a proxy in front of the API. The group name is that of oslo.middleware."""
+"""[oslo_middleware]: trust in the headers of a proxy in front of the API."""
 from oslo_config import cfg
 
 GROUP = 'oslo_middleware'

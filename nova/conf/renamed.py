@@ -5,7 +5,7 @@ import re
 
 from oslo_config import cfg
 
-_LINE = re.compile(r'^(?:\[([^]]+)\]|(\w+)\s*[=:])', re.MULTILINE)         # a group or an option in a file
+_LINE = re.compile(r'^(?:\[([^]]+)\]|(\w+)\s*[=:])', re.MULTILINE)         # a [group] line or an option line
 
 # (group, old name): new name
 NAMES = {

@@ -113,7 +113,7 @@ class Application:
     def _host(self, environ: WSGIEnvironment) -> str:
         """Return the Host of a request, which must be known; otherwise DNS rebinding would be possible.
 
-        :raises BadRequest: it is unknown
+        :raises BadRequest: the host is unknown
         """
         host = environ.get('HTTP_HOST', '')
         name = urllib.parse.urlsplit(f'//{host}').hostname if _HOST.fullmatch(host) else None
@@ -193,7 +193,7 @@ def _request(environ: WSGIEnvironment) -> http11.Request:
 def _token(environ: WSGIEnvironment) -> str:
     """Return the token in the query.
 
-    :raises ConsoleTokenNotFound: it is missing or repeated
+    :raises ConsoleTokenNotFound: the token is missing or repeated
     """
     try:
         found = urllib.parse.parse_qs(environ.get('QUERY_STRING', ''), max_num_fields=20).get('token', [])

@@ -60,8 +60,8 @@ class Session:
     """One client at one console.
 
     :param protocol: WebSocket protocol in the state OPEN
-    :param stream: of the hypervisor, after its authentication
-    :param greeting: handshake with the client; None: none
+    :param stream: connection to the hypervisor, already authenticated
+    :param greeting: handshake with the client, or None if there is none
     :param ended: function(session, reason), called once
     :ivar until: time.monotonic() at which the session ends; None: unlimited
     """
@@ -179,7 +179,7 @@ class Session:
             if data:
                 self._to_client.append(memoryview(data))
                 self._client_size += len(data)
-            elif self.closing is None:           # the protocol ends after this data
+            elif self.closing is None:           # end of the stream: the protocol sends no more data
                 self.closing = time.monotonic() + CLOSE_TIMEOUT_S
         now = time.monotonic()
         while self._to_client:
@@ -265,7 +265,7 @@ class Session:
 
 
 class Relay:
-    """All sessions of a process, as a part of the process (see nova.runtime.service.Part)."""
+    """All sessions of a process; implements nova.runtime.service.Part."""
 
     def __init__(self) -> None:
         self._selector: selectors.BaseSelector

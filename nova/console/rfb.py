@@ -25,7 +25,7 @@ def open(stream: streams.Stream, password: str | None, tls: ssl.SSLContext | Non
 
     :param tls: context for TLS; if given, TLS is required
     :param host: name or address in the hypervisor's certificate
-    :raises Broken: it does not support RFB 3.8, or authentication failed
+    :raises Broken: the hypervisor does not support RFB 3.8, or authentication failed
     """
     found = stream.read(len(VERSION))
     if not found.startswith(b'RFB 003.'):

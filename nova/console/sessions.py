@@ -87,7 +87,7 @@ class Sessions:
         self._stopping = threading.Event()
         metrics.CONSOLE_SESSIONS.watch(self, lambda sessions: {(): len(sessions)})
 
-    # ---- methods of a part of the process, see nova.runtime.service.Part
+    # ---- methods that nova.runtime.service.Part requires
 
     def start(self) -> None:
         self._relay.start()
@@ -111,7 +111,7 @@ class Sessions:
         """Connect to the console of a token; ``Opened.take`` starts the session.
 
         :param kind: kind of proxy, 'vnc', 'spice' or 'serial'
-        :param address: of the client
+        :param address: address of the client
         :param protocol: WebSocket protocol, after the opening handshake
         :raises ConsoleTokenNotFound: the token is invalid for this proxy
         :raises TooManyRequests: too many sessions

@@ -24,7 +24,7 @@ _SHA1 = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)     # req
 
 
 def link(password: str) -> Greeting:
-    """Link stage of one channel.
+    """Perform the link stage of one channel.
 
     :raises ValueError: one side does not speak SPICE
     """

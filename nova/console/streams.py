@@ -23,7 +23,7 @@ class Broken(Exception):
 class Stream:
     """Connection to a hypervisor.
 
-    :param sock: connected
+    :param sock: connected socket
     :param deadline: time.monotonic() limit of ``read`` and ``write``
     """
 
@@ -96,7 +96,7 @@ class Stream:
     def flow(self) -> None:
         """Switch to non-blocking mode."""
         self.sock.setblocking(False)
-        if self._tls is not None:                # the socket reports no event for data received with the handshake
+        if self._tls is not None:                # the socket reports no event for data already received
             self._plain += self._opened() or b''
 
     @property
@@ -105,7 +105,7 @@ class Stream:
         return bool(self._plain)
 
     def receive(self, size: int = PIECE) -> bytes | None:
-        """Return bytes, b'' at their end, None if there are none now.
+        """Return received bytes, b'' at the end of the stream, or None if there are no bytes now.
 
         :raises OSError: the connection broke
         """
@@ -162,7 +162,7 @@ class Stream:
         return self._out.read()
 
     def _decrypted(self, data: bytes) -> bytes | None:
-        """Return plain bytes; None if a record is incomplete."""
+        """Return decrypted bytes; None if a TLS record is incomplete."""
         if self._tls is None:
             return data
         if not data:
@@ -197,7 +197,7 @@ def connect(host: str, port: int, seconds: float = CONNECT_S) -> Stream:
 def connect_socket(path: pathlib.Path, seconds: float = CONNECT_S) -> Stream:
     """Connect to a socket of this host.
 
-    :raises Broken: it does not exist, or access is denied
+    :raises Broken: the socket does not exist, or access is denied
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -1,8 +1,8 @@
 """Cold moves: resize and migrate, from the request to the confirmation.
 
-The move's row and the server's task state hold the progress. ``continue_move`` sends the next step for every caller:
-the API, a restarted host or the reconciler. Compute services run the steps (compute/moves/resize.py). At the end of a
-step, the compute service calls a method here, which commits one transaction and sends the next step.
+The move's row and the server's task state hold the progress. The API, a restarted host or the reconciler calls
+``continue_move``, which sends the message of the next step. Compute services run the steps (compute/moves/resize.py)
+and call a method here at the end of a step. This method commits one transaction and sends the next message.
 
     resize_prep        pre-migrating    the destination is chosen and checks the guest   prep_resize
     resize_migrating   migrating        the source stops the guest, keeps its files      resize_instance
@@ -52,7 +52,7 @@ from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 
-_UNPLACED = 'conductor_migrate_server'       # the event of a move without a destination
+_UNPLACED = 'conductor_migrate_server'       # event name while a move has no destination
 # statuses after the destination has created the guest
 _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')
 
@@ -84,7 +84,7 @@ class ColdMoves:
         self._events, self._specs = events, specs
 
     def continue_move(self, ctx: Context, instance_uuid: str) -> None:
-        """Send the next message of a cold move, if the server waits for one."""
+        """Send the message of the current step of a cold move, if the server is in such a move."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             migration = server_migrations.open_of_many(conn, [instance_uuid]).get(instance_uuid)
@@ -339,7 +339,7 @@ class ColdMoves:
     # ---- failures ----
 
     def move_failed(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: faults.Fault) -> None:
-        """Roll back a move after a failed step, which its host has undone or never finished."""
+        """Roll back a move after a failed step. The host of this step has undone it, or never finished it."""
         migration = self._move(migration_id)
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [migration['instance_uuid']]).get(migration['instance_uuid'])

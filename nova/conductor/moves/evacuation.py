@@ -119,7 +119,7 @@ class Evacuations:
         except exception.Unavailable as error:
             self._services.retry_soon(error, row['uuid'])
 
-    # ---- what the destination calls ----
+    # ---- called by the destination ----
 
     def evacuation_finished(self, ctx: Context, migration_id: int, host: str, values: ColumnValues) -> None:
         """Mark the server as rebuilt and release the claim at the old host."""
@@ -139,7 +139,7 @@ class Evacuations:
         if source is None:
             return
         try:
-            # if the old host runs although it was considered down, it can remove its guests now
+            # the old host may be up again: then it can remove its guests now
             self._services.compute.remove_evacuated_guests(ctx, server=source)
         except exception.Unavailable:
             LOG.debug('Host %s is down; it removes evacuated guests when it is back.', source)

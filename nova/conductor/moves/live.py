@@ -52,7 +52,7 @@ LOG = logging.getLogger(__name__)
 
 EVENT = 'compute_live_migration'
 ABORTED = 'The live migration was aborted.'
-_SOURCE = ('queued', 'preparing', 'running')          # statuses in which the source has the next step
+_SOURCE = ('queued', 'preparing', 'running')          # statuses in which the source performs the next step
 
 
 class LiveMigrations:
@@ -208,7 +208,7 @@ class LiveMigrations:
             return record
         migration = self._claimed_by_source(migration_id, status='preparing', record=recording(START))
         uuid, dest = migration['instance_uuid'], migration['dest_compute']
-        assert dest is not None                      # chosen before the source begins
+        assert dest is not None                      # a destination is claimed before the source begins
         with self._cell_db.reader() as conn:
             row = instances.get(conn, uuid)
         devices = self._connect_at_destination(ctx, row, migration)
@@ -222,7 +222,7 @@ class LiveMigrations:
     def _claimed_by_source(self, migration_id: int, status: str | None = None,
                            record: collections.abc.Callable[[Connection, MigrationsRow], None] | None = None,
                            **changes: object) -> MigrationsRow:
-        """Update a migration in which the source has the next step; return its row.
+        """Update a migration in which the source performs the next step; return its row.
 
         :raises InstanceChanged: the migration was aborted or is over
         """
@@ -269,7 +269,7 @@ class LiveMigrations:
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
             instance_actions.take(conn, migration['instance_uuid'], f'compute:{host}', deadline_s)
             return {name: bool(migration['arguments'].get(name)) for name in ('abort', 'complete')}
-        return self._progress.run(migration_id, write)           # hosts report every second
+        return self._progress.run(migration_id, write)           # batched: hosts report every second
 
     def _noted(self, conn: Connection, migration_id: int, values: collections.abc.Mapping[str, Json]) -> MigrationsRow:
         migration = server_migrations.get(conn, migration_id)
@@ -385,7 +385,7 @@ class LiveMigrations:
 
     def live_migration_finished(self, ctx: Context, migration_id: int, host: str, values: JsonObject,
                                 fault: Fault | None, traceback: str | None) -> None:
-        """Complete the migration. A fault means that the guest may need attention."""
+        """Complete the migration. With a fault, the guest has moved but may need attention."""
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in server_migrations.OVER and migration['claims_swapped']:

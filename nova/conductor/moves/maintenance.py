@@ -31,7 +31,7 @@ from nova.objects import pci
 LOG = logging.getLogger(__name__)
 
 PERIOD_S = 2             # seconds between two checks of a maintenance in which servers are moved
-LEASE_S = 120            # seconds; longer than one check with all its requests to hosts
+LEASE_S = 120            # seconds for which a conductor reserves a maintenance; longer than one check
 
 Way = tuple[actions.Action, str, str]                # (action, type of its move, the move's first status)
 LIVE: Way = (actions.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
@@ -158,7 +158,7 @@ class Maintenance:
             self._cell_db.run(server_migrations.begin_end, ctx, uuid, actions.ACTIONS['confirmResize'], 'confirming',
                               True)
         except exception.NovaException as error:
-            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # the owner was faster
+            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # the owner has ended it
             return
         self._moves.continue_move(ctx, uuid)
 

@@ -7,7 +7,7 @@ from nova.conductor.cell_services import Connection
 from nova.db import engine
 from nova.runtime import batching
 
-MAX_WRITES = 100      # writes of one transaction
+MAX_WRITES = 100      # maximum writes in one transaction
 
 Result = typing.TypeVar('Result')
 
@@ -37,7 +37,7 @@ class WriteBatches:
         self._batches = batching.Batch(self.write, MAX_WRITES)
 
     def run(self, key: int, function: collections.abc.Callable[[Connection], Result]) -> Result:
-        """Run ``function(conn)`` as Database.run does, in one transaction with concurrent writes.
+        """Run ``function(conn)`` in a transaction, with retries after deadlocks, together with concurrent writes.
 
         :returns: result of the function
         """

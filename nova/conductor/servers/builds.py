@@ -48,7 +48,7 @@ class Builds:
         """
         specs = self._specs.of(instance_uuids) if spec is None else {
             uuid: objects.RequestSpec(**{**spec.as_dict(), 'instance_uuid': uuid}) for uuid in instance_uuids}
-        uuids = [uuid for uuid in instance_uuids if uuid in specs]      # servers without a spec are deleted
+        uuids = [uuid for uuid in instance_uuids if uuid in specs]      # servers without a spec were deleted
         if not uuids:
             return
         try:
@@ -102,7 +102,7 @@ class Builds:
             self._services.retry_soon(error, instance_uuid)
 
     def reschedule_instance(self, ctx: Context, instance_uuid: str, host: str, node: str, fault: faults.Fault) -> None:
-        """See interface.py; ``fault['final']``: another host would fail too."""
+        """See interface.py; ``fault['final']`` is true if another host would fail too."""
         if not self._cell_db.run(self._release_host, ctx, instance_uuid, host, node, fault):
             LOG.info('Server %s is not being built on %s any more.', instance_uuid, host)
             return
@@ -162,8 +162,8 @@ class Builds:
         """Set a server that is being built to ERROR and release its host, claim and ports; return False if it was
         deleted.
 
-        :param waiting: act only while the server waits for a host, because a repeated request may find no free host
-            after the first request has claimed it
+        :param waiting: act only while the server waits for a host: a repeated request may find no free host although
+            the first request has claimed one
         :param has_ports: a host may have allocated ports: a failed build keeps them for the next host
         """
         fault = faults.stored(fault)
@@ -201,7 +201,7 @@ class Builds:
     def _release_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: faults.Fault,
                     tasks: collections.abc.Collection[str | None] = BUILDING_TASKS,
                     down_time: int | None = None) -> bool:
-        """Release the claim of a failed build and reset the server to wait for another host; return whether it did.
+        """Release the claim of a failed build and let the server wait for a host; return whether it was released.
 
         :param tasks: allowed task states
         :param down_time: required downtime of the host in seconds; None: the host itself sent the request

@@ -22,7 +22,7 @@ class Rebuilds:
         self._services, self._specs, self._grants = services, specs, grants
 
     def check_rebuild(self, ctx: Context, instance_uuid: str) -> None:
-        """See interface.py. An image that has passed is not checked again: the host may have deleted the old disks.
+        """See interface.py. A repeated call checks nothing, because the host may have deleted the old disks already.
 
         :raises NoValidHost: a filter refuses the image
         """

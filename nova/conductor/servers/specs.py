@@ -29,7 +29,7 @@ class RequestSpecs:
         return found[instance_uuid]
 
     def of(self, uuids: collections.abc.Iterable[str]) -> dict[str, request_spec.RequestSpec]:
-        """Return {instance uuid: RequestSpec} of existing servers, with the password while its action is open."""
+        """Return {instance uuid: RequestSpec} of existing servers, with the password of an open action."""
         with self._api_db.reader() as conn:
             found = request_specs.get_many(conn, uuids)
         with self._cell_db.reader() as conn:

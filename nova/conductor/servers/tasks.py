@@ -1,4 +1,4 @@
-"""Tasks of compute hosts on servers: each write is one transaction with its conditions."""
+"""Tasks of compute hosts on servers: each write is one transaction, which also checks the state of the server."""
 import collections.abc
 import logging
 import typing

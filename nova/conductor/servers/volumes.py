@@ -168,7 +168,7 @@ class Volumes:
         return {**device, **values}
 
     def release_volumes(self, ctx: Context, instance_uuid: str, row: InstancesRow | None) -> None:
-        """Release the volumes of a server that ends; delete those with ``delete_on_termination``.
+        """Release the volumes of a server that is being deleted; delete those with ``delete_on_termination``.
 
         :param row: the server's row, or None if the server is gone
         :raises Unavailable: the block storage does not answer; repeat the call to release the rest
@@ -190,7 +190,7 @@ class Volumes:
                 LOG.warning('Cannot release volume %s of server %s: %s', device['volume_id'], instance_uuid,
                             error.message)
         if devices:
-            self.release_attachments(ctx, instance_uuid)      # attachments of an interrupted swap
+            self.release_attachments(ctx, instance_uuid)      # an interrupted swap leaves a second attachment
             self._keys.forget_volume_keys(instance_uuid)
 
     def _delete(self, system: Context, volume_id: str, row: InstancesRow | None) -> None:
@@ -214,7 +214,7 @@ class Volumes:
                 LOG.info('No rollback needed for %s: %s', action['action'], error.message)
 
     def release_attachments(self, ctx: Context, instance_uuid: str) -> None:
-        """Release the attachments of a server that no row names."""
+        """Release all remaining attachments of a server, also those that no row of a device names."""
         for attachment_id in self._storage.attachments_of(_system(ctx), instance_uuid):
             self._storage.detach(_system(ctx), attachment_id)
 
@@ -326,7 +326,7 @@ class Volumes:
         with self._cell_db.reader() as conn:
             root = next(row for row in _volumes_of(conn, instance_uuid) if row['boot_index'] == 0)
             if instances.get(conn, instance_uuid)['system_metadata'].get(REIMAGE) != image_id:
-                raise exception.ImageNotFound(image_id=image_id)         # not the rebuild's image
+                raise exception.ImageNotFound(image_id=image_id)         # not the image of the current rebuild
         if root['connection_info'] is not None:
             root = self._renew(system, instance_uuid, root)
         elif self._storage.get(system, root['volume_id'])['status'] == 'downloading':

@@ -1,4 +1,4 @@
-"""Audit log of the cell's database and of the API's: seal records, and remove them after a time."""
+"""Audit logs of the cell database and the API database: seal records, and remove old records."""
 import datetime
 import logging
 import time
@@ -28,7 +28,7 @@ class AuditLog:
         self._waits_since: dict[str, datetime.datetime | None] = {}       # {name: time of its oldest unsealed record}
         self._cut_off: set[str] = set()  # databases with a truncated chain are not sealed
         for name, _db in self._databases():
-            metrics.AUDIT_LOG_TRUNCATED.labels(name)  # alerting rules miss an increase from no series to 1
+            metrics.AUDIT_LOG_TRUNCATED.labels(name)  # create the series with 0 for alerting rules
         metrics.AUDIT_LOG_UNSEALED.watch(self, AuditLog._unsealed)
 
     def _unsealed(self) -> dict[tuple[str], float]:

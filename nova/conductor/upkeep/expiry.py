@@ -23,7 +23,7 @@ class Expiry:
             pass
 
     def expire_old_actions(self) -> int:
-        """Remove the oldest actions and moves of living servers beyond the retained number; return their number."""
+        """Remove the oldest actions and moves of existing servers beyond the retained number; return their number."""
         kept, removed = self._conf.conductor.server_actions_kept, 0
         for table in history.TABLES:
             with self._cell_db.reader() as conn:

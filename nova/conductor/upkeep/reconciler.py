@@ -159,7 +159,7 @@ class Reconciler:
             hosts = {row['host'] for row in rows.values() if row['host'] is not None}
             up = {host: self._services.host_is_up(host, conn) for host in hosts}
         with self._cell_db.broke_off() as cell, self._api_db.broke_off() as top:
-            if cell or top:                  # the databases answer again
+            if cell or top:                  # a database was unavailable and answers again
                 self.messages_lost()
         later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)
         taken = 0

@@ -99,7 +99,7 @@ class QuotaCheck:
         return len(wrong)
 
     def count_soft_deleted(self) -> int:
-        """Exclude soft-deleted servers from quota usage, and no others; return the number of corrections.
+        """Exclude only soft-deleted servers from the quota usage; return the number of corrections.
 
         The two databases differ only if a process died between its writes to them.
         """
