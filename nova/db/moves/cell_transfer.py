@@ -35,7 +35,7 @@ class Transfer:
         self.arrived: dict[str, db_cells.Cell] = {}              # {uuid: Cell with a copy}
 
     def leave(self, uuids: list[str], dest: db_cells.Cell) -> dict[str, cell_steps.Snapshot]:
-        """Return {uuid: Snapshot} of the servers that only this attempt may transfer; the others no longer wait."""
+        """Return {uuid: Snapshot} of the servers that this attempt may transfer; it could not mark the others."""
         known = [uuid for uuid in uuids if uuid in self._snapshots]
         fresh = [uuid for uuid in uuids if uuid not in self._snapshots]
         if known:
@@ -45,7 +45,7 @@ class Transfer:
             try:
                 left = self.source.db.run(cell_steps.leave, self.id, list(mine), dest.uuid) if mine else {}
             except db_cells.UNREACHABLE:
-                self._api_db.run(cell_steps.cancel, self.id, list(mine))  # lets the next attempt start immediately
+                self._api_db.run(cell_steps.cancel, self.id, list(mine))  # so that the next attempt need not wait
                 raise
             self._snapshots.update(left)
             refused = list(mine - left.keys())
@@ -99,13 +99,13 @@ class Transfer:
             now.update(cell_steps.snapshots(conn, changed) if changed else {})
         waiting = {uuid: snapshot for uuid, snapshot in now.items()
                    if snapshot.waiting and snapshot.row['cell_move'] == cell_steps.OUTGOING}
-        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # for example deleted servers
+        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # such as deleted servers
         base = {uuid: self._snapshots[uuid].plain() for uuid in waiting}
         for uuid in waiting.keys() & set(changed):
             dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # before the copy is visible
             base[uuid] = waiting[uuid].plain()
         switched = self._api_db.run(cell_steps.switch, self.id, list(waiting), dest.uuid) if waiting else set()
-        self.give_up([uuid for uuid in waiting if uuid not in switched])      # another attempt was faster
+        self.give_up([uuid for uuid in waiting if uuid not in switched])      # another attempt moved them
         dest.db.run(cell_steps.activate, list(switched))
         last = clear(self.source, dest, {uuid: base[uuid] for uuid in switched})
         return {uuid for uuid in switched if uuid not in last or last[uuid].waiting}
@@ -234,7 +234,7 @@ def _settle_outgoing(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cel
         cell.db.run(cell_steps.stay, move_id, [uuid])
     else:
         dest = cells.get(now)
-        assert dest is not None          # a mapping names an existing cell
+        assert dest is not None          # the cell of a mapping exists
         dest.db.run(cell_steps.activate, [uuid])
         clear(cell, dest, {uuid: record['base']})
 

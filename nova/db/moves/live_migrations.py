@@ -1,10 +1,10 @@
-"""Live migrations and evacuations in progress: their recorded data.
+"""Live migrations and evacuations in progress: rows of the migrations table (see db/moves/migrations.py).
 
-Rows are those of db/moves/migrations.py. The ``arguments`` of a live migration's row:
-    host, block_migration, disk_over_commit, force    the request
+The ``arguments`` of a live migration's row:
+    host, block_migration, disk_over_commit, force    parameters of the request
     facts, connector       facts that the hosts report, the destination's volume connector
     volumes                {block device uuid: {'attachment_id', 'connection_info'}} created for the destination
-    abort, complete        True: it was requested
+    abort, complete        True if an abort or a forced completion was requested
 The ``arguments`` of an evacuation's row: host, force, on_shared_storage, leave_stopped, interrupted (destination of an
 interrupted live migration of the server).
 """

@@ -4,7 +4,7 @@
     maintenance   all servers have been moved
     incomplete    some servers remain; ``message`` and their reasons explain it
     rebalancing   the host is enabled again, moved servers are being moved back
-    ended         finished
+    ended         all moved servers are back, or could not be moved
 
 A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, ``moving``, ``moved``, ``failed``,
 ``skipped`` (not moved, no attempt) or ``deleted``. Every function takes a connection in a transaction. ``start``,
@@ -67,7 +67,7 @@ def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int
             updated_at=now, next_check_at=now, project_id=ctx.project_id, user_id=ctx.user_id))
     services.update(conn, service['id'], {'disabled': True, 'disabled_reason': reason})
     started = _of_host(conn, host)
-    assert started is not None                   # it was written above
+    assert started is not None                   # inserted above
     add_servers(conn, started)
     return started
 
@@ -319,7 +319,7 @@ def _sentence(host: str, draining: bool, failed: list[HostMaintenanceServersRow]
 
 
 def moves(conn: sa.Connection, entries: list[HostMaintenanceServersRow]) -> dict[int, MigrationsRow]:
-    """Return {migration id: row} of the last move of each of these entries."""
+    """Return {migration id: row} of the last move of each server in ``entries``."""
     numbers = [entry['migration_id'] for entry in entries if entry['migration_id'] is not None]
     return {row['id']: statements.to_dict(row) for row in conn.execute(
         sa.select(t.migrations).where(t.migrations.c.id.in_(numbers))).mappings()} if numbers else {}

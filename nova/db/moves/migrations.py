@@ -71,7 +71,7 @@ def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: Instances
             'source_compute': row['host'], 'source_node': row['node'], 'dest_compute': None, 'dest_node': None,
             'dest_host': None, 'old_flavor': row['flavor'], 'new_flavor': new_flavor or row['flavor'], **values}
     inserted = conn.execute(sa.insert(t.migrations).values(**made)).inserted_primary_key
-    assert inserted is not None                  # an INSERT of one row has a key
+    assert inserted is not None                  # never None for an INSERT of one row
     return get(conn, inserted[0])
 
 
@@ -163,7 +163,7 @@ def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[s
 
 def update(conn: sa.Connection, migration_id: int, values: ColumnValues,
            expect: ColumnValues | None = None) -> bool:
-    """Update a move if its row satisfies ``expect`` ({column: allowed value or values}); return whether it did.
+    """Update a move if its row satisfies ``expect`` ({column: allowed value or values}); return whether it was updated.
 
     Only hold, swap, keep and release change the columns of the claim.
     """
@@ -294,7 +294,7 @@ def begin_end(conn: sa.Connection, ctx: nova_context.RequestContext, uuid: str, 
               admin: bool | None = False) -> InstancesRow:
     """Begin the confirmation or the revert (``action``) of a resized server; return its instances row.
 
-    :param status: new status of its move
+    :param status: new status of the server's move
     :raises NotResized: no move of the server waits for this action
     :raises InstanceInvalidState: see tasks.begin, also for other errors
     """

@@ -1,8 +1,8 @@
-"""Guarantees of bandwidth and packet rates: what hosts can guarantee, and what their ports need.
+"""Guarantees of bandwidth and packet rates: amounts that hosts can guarantee, and amounts that their ports need.
 
 The rows of ports are the claims. A port uses the guarantees of its policy, or of its network's policy, on its host, and
-during a migration also on the destination. ``claim`` compares their sum with what the host has stated, with the host's
-row locked. The caller writes the port's host in the same transaction, before it claims.
+during a migration also on the destination. ``claim`` locks the host's row and compares their sum with the amounts
+that the host reports. The caller writes the port's host in the same transaction, before it claims.
 """
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -21,14 +21,14 @@ Amounts = dict[tuple[str, str], int]       # {(resource class, physical network;
 
 
 class Needs(NamedTuple):
-    """Guarantees that a server's ports need, and {host: what it has left}."""
+    """Guarantees that a server's ports need, and {host: its free amounts}."""
 
     needed: Amounts
     left: dict[str, Amounts]
 
 
 def key(kind: str, direction: str, physical_network: str | None) -> tuple[str, str]:
-    """Return the key of Amounts for a rule, in a network."""
+    """Return the key in Amounts for a rule of this type and direction, in a network on this physical network."""
     return names.CLASSES[kind, direction][0], physical_network or names.TUNNELLED if kind == names.BANDWIDTH else ''
 
 
@@ -44,9 +44,9 @@ def of_policies(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, lis
 # ---- needs of ports -------------------------------------------------------------
 
 def needs(conn: sa.Connection, ports: Iterable[tuple[str, str | None]], nets: Mapping[str, NetworksRow]) -> Amounts:
-    """Return the sum of what ports need. If they have no policy, no statement runs.
+    """Return the sum of the guarantees that ports need. If they have no policy, no statement runs.
 
-    :param ports: (network, own policy) of each
+    :param ports: (id of the network, id of the port's policy or None) of each port
     :param nets: rows of their networks by id
     """
     policies = [(policy or nets[network]['qos_policy_id'], nets[network]) for network, policy in ports]
@@ -61,9 +61,9 @@ def needs(conn: sa.Connection, ports: Iterable[tuple[str, str | None]], nets: Ma
 
 def needs_of(conn: sa.Connection, server: str, port_ids: Collection[str] = (),
              network_ids: Collection[str] = ()) -> Amounts:
-    """Return what a server needs: its ports, or those of its request before it has any.
+    """Return the guarantees that the ports of a server need.
 
-    :param network_ids: networks of new ports
+    :param network_ids: networks of requested ports, for a server without ports
     """
     c = t.ports.c
     rows = conn.execute(sa.select(c.device_id, c.network_id, c.qos_policy_id).where(sa.or_(
@@ -88,9 +88,9 @@ def _uses(place: sa.ColumnElement[str], condition: sa.ColumnElement[bool]) -> li
 
 
 def used(conn: sa.Connection, host: str | None = None, without: str = '') -> dict[str, Amounts]:
-    """Return {host: what its ports use}.
+    """Return {host: amounts that its ports use}.
 
-    :param host: only this one
+    :param host: return only this host
     :param without: uuid of a server whose ports do not count
     """
     c = t.ports.c
@@ -104,13 +104,13 @@ def used(conn: sa.Connection, host: str | None = None, without: str = '') -> dic
 
 
 def stated(guarantees: Mapping[str, Mapping[str, int]] | None) -> Amounts:
-    """Return the Amounts in the column of a host."""
+    """Return the column ``guarantees`` of a host as Amounts."""
     return {(name, physical): amount for name, amounts in (guarantees or {}).items()
             for physical, amount in amounts.items()}
 
 
 def free(conn: sa.Connection, server: str) -> dict[str, Amounts]:
-    """Return {host: what it can guarantee, without the claims of other servers}, for hosts that state something."""
+    """Return {host: amounts free for a server} of the hosts that report guarantees; its own ports do not count."""
     of_hosts = {row.host: stated(row.guarantees) for row in conn.execute(
         sa.select(t.hosts.c.host, t.hosts.c.guarantees).where(t.hosts.c.guarantees.is_not(None)))}
     taken = used(conn, without=server) if of_hosts else {}
@@ -119,7 +119,7 @@ def free(conn: sa.Connection, server: str) -> dict[str, Amounts]:
 
 
 def lacking(needed: Amounts, left: Amounts) -> str:
-    """Return a sentence part about the first of the needs that are more than what is left; '' if none is."""
+    """Return a phrase for an error message about the first needed amount that exceeds ``left``, or ''."""
     for (name, physical), amount in sorted(needed.items()):
         there = left.get((name, physical), 0)
         if there < amount:
@@ -128,10 +128,10 @@ def lacking(needed: Amounts, left: Amounts) -> str:
 
 
 def claim(conn: sa.Connection, host: str, needed: Collection[tuple[str, str]]) -> None:
-    """Check that a host can guarantee what all ports on it and on their way to it use.
+    """Check that a host can guarantee the amounts of all ports that are on it or migrate to it.
 
-    :param needed: keys of what the new ports need; without any, no statement runs
-    :raises PortBindingFailed: it cannot
+    :param needed: keys of the amounts that the new ports need; without keys, no statement runs
+    :raises PortBindingFailed: the host cannot guarantee them
     """
     if not needed or not host:
         return
@@ -144,7 +144,7 @@ def claim(conn: sa.Connection, host: str, needed: Collection[tuple[str, str]]) -
 
 
 def claim_server(conn: sa.Connection, server: str, host: str) -> None:
-    """Claim what the ports of a server need on the host to which they have moved; see claim()."""
+    """Claim the guarantees of a server's ports on the host to which they have moved; see claim()."""
     claim(conn, host, needs_of(conn, server))
 
 

@@ -105,7 +105,7 @@ class Listing:
             if isinstance(column.type, sa.DateTime):
                 return sa.or_(*(sa.and_(column >= moment, column < moment + SECOND)
                                 for moment in [_moment(name, value) for value in values]))
-            # only an empty value selects NULL
+            # an empty value selects NULL
             return among(column, values, nothing=not all(values))
         if name == CHANGED_SINCE and 'updated_at' in self.table.c:
             return self.table.c.updated_at >= max(_moment(name, value) for value in values)
@@ -133,7 +133,7 @@ class Listing:
         sort: dict[str, str] = {}
         for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
             if (key in self.constants or key in self.special) and direction in ('asc', 'desc'):
-                continue                             # all rows have the same value, or there is no column to sort by
+                continue                             # a constant, or no column to sort by
             column = self.columns.get(key)
             if column is None or column.nullable or direction not in ('asc', 'desc'):
                 raise exception.BadRequest(

@@ -167,7 +167,7 @@ def leave(conn: sa.Connection, device_id: str, host: str) -> None:
     trunks.follow(conn, c.device_id == device_id)
 
 
-# routed: whether the port has floating addresses or forwardings; most ports do not
+# routed: whether the port has floating addresses or port forwardings
 _TO_GIVE_BACK = sa.select(
     t.ports.c.id, t.ports.c.device_id, t.ports.c.created_by_compute, t.ports.c.host,
     sa.or_(sa.exists().where(t.floating_ips.c.port_id == t.ports.c.id),
@@ -182,7 +182,7 @@ def to_give_back(conn: sa.Connection, device_ids: list[str]) -> Sequence[Any]:
 
 
 def give_back(conn: sa.Connection, device_ids: list[str]) -> int:
-    """Remove the ports created for these servers, unbind the ports of users; return the number of ports."""
+    """Remove the ports that were created for these servers, and unbind other ports; return the number of ports."""
     return give_back_rows(conn, to_give_back(conn, list(device_ids)))
 
 
@@ -334,7 +334,7 @@ def _regular(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
 
 
 def by_fixed_ips(values: list[str]) -> sa.ColumnElement[bool]:
-    """Return the condition of ``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…`` and ``ip_address_substr``.
+    """Return the condition of the filter ``fixed_ips``, with values such as ``ip_address=10.0.0.3``.
 
     :raises BadRequest: a value names another attribute
     """

@@ -1,4 +1,4 @@
-"""Revision of the tables from which the hosts' network plumbing is built.
+"""Revision of the tables from which hosts configure bridges, routers and filters.
 
 A transaction that changes one of these tables increments a counter in its last statement. A counter is the sum of a few
 rows, so that transactions rarely wait for the same row, and then only for a commit. A reader reads the sums before the

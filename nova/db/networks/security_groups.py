@@ -125,7 +125,7 @@ def stateless(conn: sa.Connection, idents: Iterable[str]) -> list[str]:
 
 
 def hosts_with(conn: sa.Connection, group_id: str) -> list[str]:
-    """Return the hosts with a port in the group, and those to which such a port migrates."""
+    """Return the hosts of the ports in the group, and the destination hosts of such ports that migrate."""
     binding = t.port_security_groups.c
     return _hosts(conn, _PLACES.join(t.port_security_groups, binding.port_id == t.ports.c.id).where(
         binding.security_group_id == group_id))

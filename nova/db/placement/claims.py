@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 _NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
-# the share that a move holds, in the order of _NEEDED: the whole disk takes the place of root_gb
+# the share that a move holds, as values for _NEEDED: root_gb is the size of all local disks
 _SHARE: tuple[sa.ColumnElement[Any], ...] = (
     t.migrations.c.claimed_host, t.migrations.c.claimed_node, t.migrations.c.claimed_vcpus,
     t.migrations.c.claimed_memory_mb, t.migrations.c.claimed_local_gb, sa.literal(0), sa.literal('claimed'),
@@ -38,7 +38,7 @@ _CLAIMED = [column.label(name) for name, column in zip(_NEEDED, _SHARE)]
 
 
 class Sizes(TypedDict):
-    """The part of an instances row that its share depends on."""
+    """The columns of an instances row that determine its share."""
 
     flavor: ReadOnly[Flavor | None]
     vcpus: ReadOnly[int]

@@ -106,7 +106,7 @@ def current(host: str) -> sa.ScalarSelect[Any]:
 
 
 def _changing(present: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the items of ``wanted`` {host: value} that differ from ``present``; hosts not in it are ignored."""
+    """Return the items of ``wanted`` {host: value} that differ from ``present``; other hosts are ignored."""
     return {host: value for host, value in wanted.items() if present.get(host, value) != value}
 
 

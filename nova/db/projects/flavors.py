@@ -60,7 +60,7 @@ def get(conn: sa.Connection, flavor_id: str, project_id: nova_context.Projects |
 
 
 def stored(row: FlavorsRow) -> Flavor:
-    """Return the part of a flavor that servers keep."""
+    """Return the fields of a flavor that are stored with a server."""
     return {'id': row['id'], 'flavor_id': row['flavor_id'], 'name': row['name'], 'memory_mb': row['memory_mb'],
             'vcpus': row['vcpus'], 'root_gb': row['root_gb'], 'ephemeral_gb': row['ephemeral_gb'], 'swap': row['swap'],
             'rxtx_factor': row['rxtx_factor'], 'is_public': row['is_public'], 'disabled': row['disabled'],

@@ -1,8 +1,8 @@
 """Storage quotas: the embedded images and volumes of a project.
 
-Limits of images are unified limits of the identity service. Their registered limits are options; the ids of these are
-the names of the resources. Limits of volumes are in the tables of server quotas, and so are limits of images that an
-older release stored.
+Limits of images are unified limits of the identity service. Configuration options define their registered limits,
+which have the names of the resources as ids. The tables of server quotas contain the limits of volumes, and limits of
+images from an older release.
 
 Usage is counted from the rows of images, volumes and snapshots under the lock of the project's row.
 """
@@ -87,7 +87,7 @@ def unlimited(conn: Connection, project_id: str) -> dict[str, int]:
 
 
 def check(resource: str, adding: int, limits: Mapping[str, int], used: Mapping[str, int]) -> int | None:
-    """Check that ``adding`` is within the limit; return the amount that is free before it, or None if unlimited.
+    """Check that the limit allows ``adding`` more; return the amount that is free now, or None if unlimited.
 
     :raises QuotaExceeded: the limit would be exceeded
     """

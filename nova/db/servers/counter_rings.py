@@ -1,6 +1,6 @@
 """Stored ring buffers of usage counters (nova/objects/counter_rings.py).
 
-One row has the ring of an owner (server or node) and a step, the seconds that a slot covers.
+A row contains the ring buffer of one owner (server or node) with slots of ``step`` seconds.
 """
 from collections.abc import Mapping
 import zlib
@@ -79,7 +79,7 @@ def _write(conn: sa.Connection, step: int, rings: Mapping[str, counter_rings.Rin
 
 
 def read(conn: sa.Connection, owner: str, step: int) -> dict[int, bytes]:
-    """Return {step: data} of two rings of a server or compute node: the finest ring and the ring of ``step``."""
+    """Return {step: data} of two rings of a server or compute node: the finest and that with this step."""
     return {found: data for found, data in conn.execute(sa.select(_c.step, _c.data).where(
         _c.owner_uuid == owner, _c.step.in_({counter_rings.FINEST, step})))}
 

@@ -29,7 +29,7 @@ _NOT_STORED = ('id', 'updated_at', 'deleted_at')
 class Report(TypedDict):
     """Report of a host about a guest that differs from the row of its server.
 
-    ``server``: fields of the server in the host's record. ``volumes``: {volume id: volume} of the guest.
+    ``server``: fields of the server in the record of the host. ``volumes``: {volume id: attached volume} of the guest.
     """
 
     instance_uuid: str

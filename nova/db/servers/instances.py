@@ -100,7 +100,7 @@ def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[Ins
 
 
 def merged(conn: sa.Connection, uuid: str, values: ColumnValues) -> ColumnValues:
-    """Return ``values`` with their ``system_metadata`` merged into those of the row. A key set to None is removed.
+    """Return ``values``, with ``system_metadata`` merged into that of the row. A key with the value None is removed.
 
     The row is locked, because other processes add keys.
     """
@@ -122,7 +122,7 @@ def _expected(uuid: str,
               expect: ColumnValues | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
     """Return (conditions, parameters) for a statement that applies only if the server has the expected values.
 
-    A condition is (column, number of values or -1 if many, whether NULL is allowed, whether any other value is).
+    A condition is (column, number of values or -1 if many, whether NULL is allowed, whether all values are allowed).
     """
     expected: list[tuple[str, int, bool, bool]] = []
     parameters: dict[str, Any] = {'key_uuid': uuid}

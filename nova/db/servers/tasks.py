@@ -61,7 +61,7 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
 def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: actions.Action) -> None:
     """Check that no port with a device is being attached or detached. The action claims devices on another host.
 
-    :raises Conflict: there is such a port; a claim for a port that is then removed would have no owner
+    :raises Conflict: there is such a port; if it were removed later, its new claim would have no owner
     """
     needing = pci.of_ports(row['flavor'])
     if needing and needing.keys() & set(instance_actions.ports_under_way(conn, row['uuid'])):

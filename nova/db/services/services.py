@@ -77,7 +77,7 @@ def update(conn: sa.Connection, service_id: str | int, values: ColumnValues) -> 
     conn.execute(sa.update(services).where(services.c.id == row['id'])
                  .values({'updated_at': utils.utcnow(), **values}))
     touch_nodes(conn, [row['host']])
-    return cast('ServicesRow', {**row, **values})        # the values are columns
+    return cast('ServicesRow', {**row, **values})        # the keys of ``values`` are columns
 
 
 def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[ServicesRow]:
@@ -111,8 +111,8 @@ def delete(conn: sa.Connection, service_id: str) -> ServicesRow:
 
 
 def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None:
-    """Check that a service may be deleted, because it does not run. A running service, even if it is forced down, would
-    insert its row again with its next report, enabled.
+    """Check that a service may be deleted, because it does not run. The next report of a running service would insert
+    its row again, enabled, even if the service was forced down.
 
     :raises ServiceNotFound, ServiceRunning:
     """
@@ -133,7 +133,7 @@ def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None
 
 
 def others_of_host(conn: sa.Connection, host: str, but: int) -> bool:
-    """Tell whether a host has a service in this cell besides the one with this number."""
+    """Tell whether a host has another service in this cell than the service with this number."""
     return conn.execute(sa.select(services.c.id).where(
         services.c.host == host, services.c.id != but).limit(1)).first() is not None
 
@@ -167,7 +167,7 @@ def host_is_down(conn: sa.Connection, host: str, down_time: int) -> bool:
 
 
 def unheard(conn: sa.Connection, now: datetime.datetime) -> datetime.timedelta | None:
-    """Return the time since the newest heartbeat in the cell, or None."""
+    """Return the time since the newest heartbeat in the cell, or None if there is none."""
     newest = conn.execute(sa.select(sa.func.max(services.c.last_seen_at))).scalar()
     return None if newest is None else max(now - newest, datetime.timedelta())
 
@@ -175,7 +175,7 @@ def unheard(conn: sa.Connection, now: datetime.datetime) -> datetime.timedelta |
 def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> int:
     """Mark the services that were up as alive now, if there was no heartbeat for ``quiet_s`` seconds.
 
-    It must be called before the next heartbeat is written, and is idempotent. Return the number of services.
+    Call it before the next heartbeat is written; it is idempotent. Return the number of these services.
     """
     now = utils.utcnow()
     gap = unheard(conn, now)
