@@ -1,16 +1,16 @@
 """Conversion of a database that was created by the code before the first release.
 
 The last revision of that code (``schema.PREDECESSORS``) has the tables of the first revision of this tree, except for
-names of columns. The conversion renames columns and stored values, one row of ROWS each, and records the new revision.
+names of columns. The conversion renames columns and stored values as ROWS lists them, and records the new revision.
 All changes are in one transaction, so a database is either converted or unchanged, and an interrupted conversion can be
 repeated. MariaDB commits each rename of a column separately; a repeated conversion skips columns with their new name.
 Databases of any other revision are refused.
 
-To rename a stored value: rename it in the code and add a row to ROWS. Put the old value into the rows of
-``nova/tests/older_release/rows.json``, too; ``unit/test_conversion.py`` fails until it is there. To rename a column:
+To rename a stored value: rename it in the code and add a row to ROWS. Also put the old value into a row of
+``nova/tests/older_release/rows.json``; ``unit/test_conversion.py`` fails without it. To rename a column:
 rename it in the tables and in the first revision, which creates them, and add a row to ROWS.
 
-    Column('disk_keys', 'sealed', 'encrypted_key')               a column, before the values in it
+    Column('disk_keys', 'sealed', 'encrypted_key')               a column; its row precedes rows of its values
     Index('t', 'ix_t_old', 'ix_t_new')                           an index
     Value('instances', 'cell_move', 'leaving', 'outgoing')       the whole value of a column
     Key('instance_actions', 'arguments', 'told', 'event_facts')  a key of the JSON object that a column holds
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-BATCH = 500                  # rows with a renamed key that one statement reads
+BATCH = 500                  # maximum number of documents that one statement reads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """A renamed index of several columns, or of a column that it is not named after."""
+    """A renamed index that has another name than ``ix_<table>_<column>``."""
 
     table: str
     old: str
@@ -159,7 +159,7 @@ class Index:
 
 
 def _index_renames(dialect: str, table: str, old: str, new: str, columns: str) -> list[str]:
-    """Return the statements that rename an index. SQLite cannot rename one."""
+    """Return the statements that rename an index. SQLite can only create it again."""
     if dialect == 'postgresql':
         return [f'ALTER INDEX {old} RENAME TO {new}']
     if dialect == 'sqlite':

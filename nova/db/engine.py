@@ -242,10 +242,10 @@ class Database:
 
     def _close_unused(self, now: float) -> None:
         """Close the connection that has been idle the longest, if that is longer than SQLITE_IDLE_S."""
-        with contextlib.suppress(IndexError):              # other threads take connections
+        with contextlib.suppress(IndexError):              # another thread took the last one
             if now - self._idle[0][1] > SQLITE_IDLE_S:
                 conn, _since = self._idle.popleft()
-                conn.detach()                              # from the pool, which would keep it open
+                conn.detach()                              # otherwise the pool keeps it open
                 conn.close()
 
     def run(self, function: Callable[Concatenate[sa.Connection, _Params], _Result], *args: _Params.args,
@@ -292,8 +292,8 @@ class Database:
             self._broken.set()
 
     def broke_off(self) -> contextlib.AbstractContextManager[bool]:
-        """Provide a block (``utils.taken``) with a flag that is True after a broken connection left a commit's result
-        unknown.
+        """Return a context manager (``utils.taken``); its value is True if a connection broke, so that the result of a
+        commit may be unknown.
         """
         return utils.taken(self._broken)
 

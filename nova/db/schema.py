@@ -256,7 +256,7 @@ def alone(conn: sa.Connection) -> Iterator[None]:
             raise exception.Unavailable(f'Another migration of this database has not ended within {LOCK_TIMEOUT} s.')
         try:
             yield
-            conn.commit()               # before the lock is released, so that the next migration sees the new revision
+            conn.commit()               # commit before unlocking, so that the next migration sees the new revision
         finally:
             conn.execute(sa.text("SELECT RELEASE_LOCK(CONCAT('nova_migration_', DATABASE()))"))
     else:

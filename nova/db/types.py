@@ -16,7 +16,7 @@ from nova import utils
 # MariaDB's TEXT is limited to 64 KiB and its DATETIME to whole seconds
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
-Number = sa.BigInteger().with_variant(sa.Integer, 'sqlite')       # SQLite assigns values to INTEGER keys only
+Number = sa.BigInteger().with_variant(sa.Integer, 'sqlite')       # SQLite generates ids only for INTEGER keys
 
 # the default collation of utf8mb4 depends on the server's release (nova.db.collations)
 COLLATION = 'utf8mb4_general_ci'
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     Table = sa.Table
 
-# a collection or mapping is a JSON document (a TypedDict too), or a set of allowed values of a column
+# a collection or mapping is a JSON document (also as TypedDict), or a collection of allowed values of a column
 ColumnValue: TypeAlias = ('None | bool | int | float | str | bytes | datetime.datetime | Collection[ColumnValue] | '
                           'Mapping[str, object]')
 ColumnValues: TypeAlias = Mapping[str, ColumnValue]

@@ -79,8 +79,8 @@ class QemuImg:
     def prepare(self, directory: str) -> str:
         """Determine the isolation of qemu-img and return a line for the log.
 
-        :param directory: of the disks
-        :raises VirtError: there is none, and the configuration requires it
+        :param directory: directory of the disks
+        :raises VirtError: no isolation is possible, and the configuration requires isolation
         """
         way = self._sandbox.choose(directory)
         return f'{way}, as {self._sandbox.user.pw_name}' if self._sandbox.user else way
@@ -95,7 +95,7 @@ class QemuImg:
         return self._sandbox.reaches(os.path.abspath(path))
 
     def info(self, path: str, disk_format: str) -> DiskInfo:
-        """Run ``qemu-img info``. Only for files with a checked header.
+        """Run ``qemu-img info``. The caller must have checked the header of the file.
 
         :raises VirtError: the format differs, or reading exceeds the limits
         """
@@ -141,10 +141,10 @@ class QemuImg:
 
     def convert(self, path: str, disk_format: str, target: str, target_format: str,
                 backing_file: str | None = None, key: str | None = None) -> None:
-        """Copy an unmodified disk, including its backing files, into a new file.
+        """Copy a disk that is not being written, including its backing files, into a new file.
 
         :param backing_file: as for ``resize``
-        :param key: of the new file; the old one has none
+        :param key: passphrase of the new file; the source is not encrypted
         """
         self._run('copy a disk', ['convert', '-q', *_made(target_format, key), '-f', _driver(disk_format), '-O',
                                   target_format, path, target],

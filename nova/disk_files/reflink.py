@@ -27,8 +27,8 @@ def share(source: int, target: int) -> None:
 def clone(source: str, target: str) -> bool:
     """Create a reflink copy of ``source`` at ``target``, which may replace a file.
 
-    :returns: whether it was made: False if the file system cannot share blocks, or the files are on different ones
-    :raises OSError: any other error, as a full disk; ``target`` does not exist then
+    :returns: False if the file system cannot share blocks, or the files are on different file systems
+    :raises OSError: any other error, such as a full disk; ``target`` then does not exist
     """
     with open(source, 'rb') as old, open(target, 'wb') as new:
         try:
@@ -60,7 +60,7 @@ def shared_bytes(path: str) -> int:
 
     Overwriting these blocks needs as much free space.
 
-    :raises OSError: it cannot be read, or the file system does not support the query
+    :raises OSError: the file cannot be read, or the file system does not support the query
     """
     shared = start = 0
     with open(path, 'rb') as file:

@@ -28,14 +28,14 @@ OTHER_USER = 'nobody'
 SECRET = '/secret'                       # path of the secret in the sandbox
 TOOLS = {'bwrap': 'bubblewrap', 'prlimit': 'util-linux', 'setpriv': 'util-linux'}       # program: Debian package
 MAX_OUTPUT_BYTES = 4 << 20               # maximum bytes read from a program's output
-MAX_FILES = 64                           # maximum of open files
+MAX_FILES = 64                           # maximum number of open files
 LARGEST_FILE = 1 << 62                   # prlimit is limited to 64 bits
 
-# Ways to create the namespaces, preferred first. 'user': by the sandbox's own user in a user namespace, so that nothing
-# in it is ever root. It requires unprivileged user namespaces, and directories that the user may pass through, as
-# QEMU's user must too. 'root': by root, which then drops its privileges.
+# Ways to create the namespaces, preferred first. 'user': the user of the sandbox creates them in a user namespace, so
+# that no program in it is ever root. This requires unprivileged user namespaces, and directories that the user may
+# pass through (QEMU's user must, too). 'root': root creates them, then drops its privileges.
 WAYS = ('user', 'root')
-UNTRIED = 'untried'                      # no way is chosen: the file system is full, and the test needs a file
+UNTRIED = 'untried'                      # not tested yet: the file system is full, and the test needs a file
 
 # System calls of qemu-img, the C library and setpriv. The list excludes those that reach other processes, the network,
 # mounts, keys, namespaces or rarely used parts of the kernel.
@@ -129,8 +129,8 @@ class Sandbox:
     def choose(self, directory: str) -> str:
         """Determine the isolation on this host, by a test with a file in ``directory``.
 
-        :returns: one of WAYS, 'none' if so configured, or UNTRIED
-        :raises VirtError: no way works, with the reason
+        :returns: one of WAYS, 'none' if the sandbox is disabled, or UNTRIED
+        :raises VirtError: none of WAYS works; the message has the reason
         """
         if not self._enabled:
             return 'none'
@@ -158,7 +158,7 @@ class Sandbox:
         raise _refusal('; '.join(reasons))
 
     def _tried(self, way: str, directory: str) -> str:
-        """Return why a way fails, or an empty string."""
+        """Test one of WAYS; return the reason of its failure, or an empty string."""
         with tempfile.NamedTemporaryFile(prefix='.sandbox-', dir=directory) as file:
             with self._handed_over(file.name):
                 # open the file for writing, but write nothing, because the file system may be full
@@ -298,8 +298,8 @@ def opened(path: str, flags: int) -> typing.Iterator[int]:
     """Yield the descriptor of a regular file that has no second hard link.
 
     Root opens it in a directory that may belong to an ordinary user, so symbolic links in the path are refused.
-    :param path: absolute, and real: without symbolic links
-    :raises OSError: it is missing or of another type
+    :param path: absolute path without symbolic links
+    :raises OSError: the file is missing or not a regular file
     """
     *directories, name = os.fspath(path).strip('/').split('/')
     above = os.open('/', os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

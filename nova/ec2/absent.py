@@ -49,7 +49,7 @@ _CODES = {'NatGatewayIds': 'NatGatewayNotFound', 'FlowLogIds': 'InvalidFlowLogId
           'VpcEndpointIds': 'InvalidVpcEndpointId.NotFound', 'FleetIds': 'InvalidFleetId.NotFound',
           'HostIds': 'InvalidHostID.NotFound', 'CapacityReservationIds': 'InvalidCapacityReservationId.NotFound'}
 _IDS = re.compile('(.+)Ids?')
-# parameters with IDs of existing resources; the result is an empty list, because they do not have the feature
+# parameters with IDs of existing resources; these do not have the feature, so the result is an empty list
 _PRESENT = frozenset({'AllocationIds', 'AvailabilityZoneId', 'GroupId', 'ImageIds', 'InstanceIds', 'SnapshotIds',
                       'VpcId', 'VpcIds'})
 

@@ -300,7 +300,7 @@ class RemoteServices:
 
     @property
     def _auth(self) -> BaseIdentityPlugin:
-        return cast('BaseIdentityPlugin', self._session.auth)       # set by ec2_account.session_of
+        return cast('BaseIdentityPlugin', self._session.auth)       # ec2_account.session_of always sets it
 
     def _identity_url(self) -> str:
         return str(self._auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'

@@ -29,7 +29,7 @@ class Ids:
         self._db = api_db
         # {prefix: {uuid: number, or None if the number has not been read}}; the entries never become stale
         self._known: dict[str, dict[str, int | None]] = {}
-        self._later: dict[str, set[str]] = {}              # {prefix: UUIDs shown by their numbers}
+        self._later: dict[str, set[str]] = {}              # {prefix: UUIDs with an ID made of the number}
         self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, except for CHOSEN
         # cache of images.listing: {UUID of an image: (architecture, type of the operating system)}
         self.systems: dict[str, tuple[str | None, str | None]] = {}

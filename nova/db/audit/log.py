@@ -133,7 +133,7 @@ class Record:
         values['request_id'] = getattr(context, 'request_id', None) or values['request_id']
 
     def about(self, id: str | int | None) -> None:
-        """Set the target, or the part of the target that the path names. A later call overrides an earlier one."""
+        """Set the target, or its part if the path names the target. A later call overrides an earlier one."""
         if not self.written and id:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
 
@@ -323,7 +323,7 @@ class Auditor:
     # ---- rate limits
 
     def _may_record(self, values: dict[str, Any]) -> bool:
-        """Tell whether a refused request gets a record. If it gets none, it is counted."""
+        """Tell whether a refused request gets a record; otherwise count the request."""
         who = (values['user_id'], values['project_id'], values['remote_address'])
         with self._lock:
             bucket = self._callers.pop(who, None) or _Bucket(ONE_RATE, ONE_BURST)
@@ -382,7 +382,7 @@ def asked_by(context: Caller) -> None:
 
 
 class Face:
-    """WSGI middleware of an embedded service, behind authentication. It records writes that call ``named``."""
+    """WSGI middleware behind authentication; it records a write if the embedded service calls ``named``."""
 
     def __init__(self, application: WSGIApplication, auditor: Auditor) -> None:
         self._application, self._auditor = application, auditor

@@ -203,7 +203,7 @@ def floor(conn: sa.Connection) -> Seal:
 
 
 def expire(conn: sa.Connection, key: bytes, before: datetime.datetime) -> int:
-    """Remove the oldest sealed records up to the first that is newer than ``before``, at most PAGE.
+    """Remove the oldest sealed records that were created before ``before``, at most PAGE.
 
     :returns: number of removed records
     """

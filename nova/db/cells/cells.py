@@ -140,7 +140,7 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
         try:
             result = function(cell) if future is None else future.result(max(0, deadline - time.monotonic()))
         except futures.TimeoutError:
-            if future is None or timeout is None:        # without a timeout, an error of the function itself
+            if future is None or timeout is None:        # without a timeout, the function itself raised it
                 raise
             LOG.warning('Cell %s did not answer within %s s.', cell.name, timeout)
             future.cancel()
@@ -300,7 +300,7 @@ class Cells:
         return known
 
     def _cell(self, row: CellsRow) -> Cell:
-        """Return the Cell of a row. If the URLs are unchanged, it is the known object."""
+        """Return the Cell of a row: the existing object, or a new object if the URLs have changed."""
         cell = self._known.get(row['uuid'])
         if cell is None or (cell.database_url, cell.transport_url) != (row['database_url'], row['transport_url']):
             return Cell(row, self._opener(row), lambda: self._connect(self._transport_url(row)))

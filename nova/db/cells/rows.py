@@ -20,7 +20,7 @@ from nova.db.tables.cell import services
 from nova.db.tables.rows import CellsRow
 from nova.db.types import ColumnValues
 
-# columns of a server that its mapping has too
+# columns of a server that are also in its mapping
 _OF_SERVER = ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at', 'server_group_id', 'category')
 
 

@@ -1,9 +1,9 @@
 """URLs of cells: templates filled from the configuration, and masked URLs.
 
-A URL in the table ``cells`` may have variables in braces. They stand for parts of the URL that is configured where the
-table is read. Thus secrets are only in the configuration, and each host may reach a cell by another address:
+A URL in the table ``cells`` may have variables in braces. Each host replaces them by parts of the
+URL in its configuration. Thus secrets are only in the configuration, and each host may use another address for a cell:
 ``{scheme}://{username}:{password}@{hostname}/nova_cell2?{query}``. If the configured URL names several brokers,
-``{username1}``, ``{hostname2}`` and so on are the parts for each broker. Variables without a number are the parts of
+``{username1}``, ``{hostname2}`` and so on are the parts for each broker. Variables without a number are those of
 the first broker.
 """
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _variables(configured: str | None) -> dict[str, str]:
     for number, host in enumerate(parts['authority'].split(','), 1):
         user, _, place = host.rpartition('@')
         username, _, password = user.partition(':')
-        match = re.fullmatch(r'(\[[^]]*\]|[^:]*):?(.*)', place, re.DOTALL)          # this pattern matches every text
+        match = re.fullmatch(r'(\[[^]]*\]|[^:]*):?(.*)', place, re.DOTALL)          # always matches
         hostname, port = match.groups() if match else (place, '')
         values = {'username': username, 'password': password, 'hostname': hostname, 'port': port}
         found.update({f'{name}{number}': value for name, value in values.items()})
@@ -66,7 +66,7 @@ def masked(url: str) -> str:
 def check_database(url: str) -> None:
     """Check a database URL.
 
-    :raises InvalidInput: it is malformed, or the database is not supported
+    :raises InvalidInput: the URL is malformed, or the database is not supported
     """
     try:
         kind = sa.make_url(url).get_backend_name()

@@ -24,7 +24,7 @@ def find(conn: sa.Connection, namespace: str, lock: bool = False) -> MetadefName
 def namespaces(conn: sa.Connection, project_id: str | None, **match: str) -> list[MetadefNamespacesRow]:
     """Return namespaces whose columns equal ``match``, oldest first.
 
-    :param project_id: its own and public ones; None: all
+    :param project_id: project that may see the namespaces (its own and public ones); None: all
     """
     query = sa.select(_NAMESPACES).filter_by(**match).order_by(_NAMESPACES.c.created_at, _NAMESPACES.c.id)
     if project_id is not None:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     RowT = TypeVar('RowT')
     Listed = KeySecretsRow | KeyContainersRow      # a row with an access control list
 
-MAX_CONSUMERS = 1000                     # of one secret or container, because a response contains all of them
+MAX_CONSUMERS = 1000                     # maximum of a secret or container; a response lists all
 OPERATORS: dict[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le}
-# {resource: table with the counted rows}; the resource in ``quotas`` has the prefix QUOTA
+# {resource: table with the counted rows}; in ``quotas`` the name of the resource has the prefix QUOTA
 COUNTED: dict[str, sa.Table] = {'secrets': t.key_secrets, 'containers': t.key_containers, 'orders': t.key_orders,
                                 'consumers': t.key_consumers}
 QUOTA = 'key_manager_'

@@ -146,7 +146,7 @@ metadata_keys = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# keys that sign messages (rpc/signatures.py); only for the deployment's key, the private key is stored too
+# keys that sign messages (rpc/signatures.py): public keys of hosts, and both halves of the deployment's key
 message_keys = table(
     'message_keys',
     sa.Column('id', sa.String(40), primary_key=True),        # fingerprint

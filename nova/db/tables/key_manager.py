@@ -58,7 +58,7 @@ key_container_secrets = table(
     sa.Index('ix_key_container_secrets_secret', 'secret_id'),
 )
 
-# access control lists: users that may read a private secret or container, or one of another project
+# access control lists: users that may read a secret or container that is private or belongs to another project
 key_acl_users = table(
     'key_acl_users',
     sa.Column('target_id', sa.String(36), primary_key=True),     # secret or container

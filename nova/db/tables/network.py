@@ -96,7 +96,7 @@ hosts: types.Table[rows.NetworkHostsRow] = table(
     sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('description', _text),
-    # what it can guarantee to ports: {resource class: {physical network, or '': amount}}
+    # amounts that the host can guarantee: {resource class: {physical network, or '': amount}}
     sa.Column('guarantees', types.Json),
 )
 

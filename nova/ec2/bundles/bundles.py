@@ -36,7 +36,7 @@ def unbundle(manifest: manifests.Manifest, key: str, iv: str, open_part: Callabl
 
     The last piece is only yielded after all digests were verified, so a complete image is valid.
 
-    :param key: decrypted, hexadecimal, like ``iv``
+    :param key: decrypted key in hexadecimal digits, like ``iv``
     :param open_part: function(name) -> pieces of an object
     :param limit: maximum size of an image in bytes
     :raises InvalidInput: the bundle does not match the manifest, or is too large

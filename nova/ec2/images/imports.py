@@ -124,7 +124,7 @@ class _Import:
             if share < 100 and (share >= shown + PROGRESS_STEP or time.monotonic() > wrote + WRITE_INTERVAL_S):
                 self.write({PROGRESS: str(share)})
                 shown, wrote = share, time.monotonic()
-            time.sleep(0)                     # switch to other green threads: file I/O and computation do not
+            time.sleep(0)                     # let other green threads run: file I/O and computation never yield
 
 
 def pieces_of(caller: calls.Caller, bucket: str, folder: str, manifest: manifests.Manifest, key: str, iv: str,
