@@ -17,7 +17,7 @@ from nova.ec2 import calls
 from nova.ec2 import errors
 from nova.json_types import JsonDocument
 
-# {rule: condition on the request body}. Of other rules, those with more than two colons or in EXTRAS are not checked.
+# {rule: condition on the request body}. Other rules with more than two colons, or in EXTRAS, are not checked.
 CREATE = 'os_compute_api:servers:create'
 OF_BODY: dict[str, Callable[[Any], bool]] = {
     f'{CREATE}:attach_network': lambda body: isinstance(body['server'].get('networks'), list),

@@ -18,7 +18,7 @@ EXPORT_S = 60                # seconds between two log lines with the newest sea
 class AuditLog:
     """Seals the audit log. Concurrent conductors are serialized by a lock of the chain's row.
 
-    A seal is published in the service's log and as a notification. This shows a truncated or rewritten chain.
+    A seal is published in the service's log and as a notification, so that a truncated or rewritten chain is detected.
     """
 
     def __init__(self, services: CellServices) -> None:

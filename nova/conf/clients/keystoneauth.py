@@ -55,7 +55,7 @@ def register_newer(conf: cfg.ConfigOpts, section: str) -> None:
 
 
 def described(options: Iterable[cfg.Opt]) -> list[cfg.Opt]:
-    """Return the options of a section, with the help texts of keystoneauth1 for those of SERVICE."""
+    """Return the options of a section; the options in SERVICE have the help texts of keystoneauth1."""
     own = {id(option) for option in SERVICE}
     return [_library()[option.dest] if id(option) in own else option for option in options]
 

@@ -24,7 +24,7 @@ SERVICE_COLUMNS = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at
 USAGE = ('usage_change_number', 'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')
 
 CHUNK = 1000                 # rows of one SELECT
-MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits, sums of change numbers do not
+MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits; sums of change numbers would not
 
 _c = compute_nodes.c
 
@@ -72,8 +72,8 @@ Ratios = typing.TypedDict('Ratios', {'cpu_allocation_ratio': float, 'ram_allocat
 Topology = typing.TypedDict('Topology', {
     'id': int, 'host': str, 'node': str, 'numa_change_number': int | None, 'numa_topology': str | None,
     'cpu_allocation_ratio': float, 'ram_allocation_ratio': float})
-# NODE_COLUMNS, USAGE, and SERVICE_COLUMNS of the host's compute service, which are None without a service. The
-# host table adds the uuid of the cell, and io_ops, an estimate of the servers in a task.
+# NODE_COLUMNS, USAGE and SERVICE_COLUMNS (None if the host has no compute service). The host table adds ``cell``
+# (uuid of the cell) and ``io_ops``, an estimate of the number of servers in I/O-intensive tasks.
 Node = typing.TypedDict('Node', {
     'id': int, 'host': str, 'node': str, 'cell': str, 'io_ops': int, 'change_number': int, 'usage_change_number': int,
     'vcpus': int, 'memory_mb': int, 'local_gb': int, 'reserved_memory_mb': int, 'reserved_disk_gb': int,
@@ -86,7 +86,7 @@ Node = typing.TypedDict('Node', {
 
 
 def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterator[Node]:
-    """Yield rows of these nodes, or of all."""
+    """Yield the rows of these nodes, or of all nodes."""
     if ids is None:
         yield from statements.dicts(conn.execute(_NODES))
         return
@@ -108,7 +108,7 @@ def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Se
 
 def numbers_and_usage(conn: sa.Connection,
                       since: int) -> collections.abc.Sequence[tuple[int, int, int, Used, Used, Used, Used]]:
-    """Return ``numbers`` with the other columns of USAGE; they are None for nodes with changes of other columns."""
+    """Return ``numbers`` and the other columns of USAGE, which are None for nodes with changes of other columns."""
     return conn.execute(_WITH_USAGE, {'since': since}).all()
 
 

@@ -1,7 +1,7 @@
 """Storage quotas: the embedded images and volumes of a project.
 
-Limits of images are unified limits of the identity service. Configuration options define their registered limits,
-which have the names of the resources as ids. The tables of server quotas contain the limits of volumes, and limits of
+Limits of images are unified limits of the identity service. Configuration options define the registered limits;
+their ids are the names of the resources. The tables of server quotas contain the limits of volumes, and limits of
 images from an older release.
 
 Usage is counted from the rows of images, volumes and snapshots under the lock of the project's row.

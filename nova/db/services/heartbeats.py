@@ -26,8 +26,8 @@ def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str,
     """Register an identity as the owner of a service name; return the row as a dict. This does not count as a
     heartbeat.
 
-    The owner of a compute service's name stays, because the guests depend on the name. Another identity may take the
-    name of another service after ``down_time`` seconds without a heartbeat.
+    The owner of a compute service's name stays, because the guests depend on the name. The name of any
+    other service may pass to another identity after ``down_time`` seconds without a heartbeat.
     :raises ServiceExists: another identity owns the name
     """
     now = utils.utcnow()

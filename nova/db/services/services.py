@@ -145,7 +145,7 @@ def is_up(row: Mapping[str, Any] | sa.RowMapping, down_time: int, now: datetime.
 
 
 def any_up(conn: sa.Connection, rows: Iterable[Mapping[str, Any] | sa.RowMapping], down_time: int) -> bool:
-    """Tell whether one of these services of a cell counts as up when decisions about servers are made.
+    """Tell whether one of these services of a cell counts as up for decisions about servers, such as an evacuation.
 
     The age of a heartbeat is measured at the time of the cell's newest heartbeat. So no service counts as down while
     heartbeats cannot be written, because the database or all conductors are down. ``resume`` corrects the rows

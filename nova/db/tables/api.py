@@ -149,8 +149,8 @@ metadata_keys = table(
 # keys that sign messages (rpc/signatures.py): public keys of hosts, and both halves of the deployment's key
 message_keys = table(
     'message_keys',
-    sa.Column('id', sa.String(40), primary_key=True),        # fingerprint
-    sa.Column('host', sa.String(255), nullable=False, index=True),           # '': the deployment
+    sa.Column('id', sa.String(40), primary_key=True),        # fingerprint, or 'deployment' for its first key
+    sa.Column('host', sa.String(255), nullable=False, index=True),           # '' for keys of the deployment
     sa.Column('public', sa.String(64), nullable=False),      # base64
     sa.Column('private', sa.String(64)),
     sa.Column('state', sa.String(16), nullable=False),       # pending, approved, renewing, retired, revoked
