@@ -8,8 +8,8 @@ from nova.db.tables.rows import SubnetsRow
 from nova.objects.network_info import PortRequest
 from nova.objects import pci
 
-# request keys: True if an administrator named a network that the server's project may not use; True if ports of the
-# server need guarantees of their host
+# keys of requests. GRANTED: an administrator named a network that the server's project may not use. GUARANTEED: the
+# port has a QoS policy with guarantees, for which the host needs capacity
 GRANTED: Final = 'granted'
 GUARANTEED: Final = 'guaranteed'
 Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # result of networks.usable(…)
@@ -19,7 +19,7 @@ class CheckedNetworks(NamedTuple):
     """Result of a check of network requests.
 
     requests  the requests, with the key GRANTED if necessary; check_attach adds the chosen network
-    secured   whether a new port gets security groups; also True if the network is not known yet
+    secured   whether a new port gets security groups; also True if the network is not chosen yet
     devices   host devices that ports need
     groups    names of the security groups of existing ports in the requests
     """
@@ -63,7 +63,7 @@ def is_of_project(network: NetworksRow, project_id: str) -> bool:
 
 def network_of(usable: Usable, network_id: str | None, project_id: str,
                granted: Collection[str | None] = ()) -> tuple[NetworksRow, list[SubnetsRow]]:
-    """Return (network, subnets) like ``usable_network``, but also if the network has no subnets."""
+    """Return (network, subnets) if the project may use the network, even without subnets."""
     found = None if network_id is None else usable.get(network_id)
     if found is None:
         raise exception.NetworkNotFound(network_id=network_id)

@@ -9,14 +9,14 @@ tunnel of a network, this process changes both FDB entries of the MAC: the tunne
 The source host sends the conntrack entries of the guest's TCP and UDP connections to the destination host: every
 second, and once more after the announcement. Without these entries, the filters of the destination host would drop
 replies to the guest's connections. Each datagram is signed with a key that the network service gives both hosts for
-this migration. The rules of the guest's security groups apply to these connections like to all others.
+this migration. The security groups of the guest also apply to these connections.
 
 This process runs this file by its path, so the file imports no module of nova. It exchanges JSON messages with its
 parent over a socket:
 
 * ``{'device', 'moving': [[MAC, address of the destination host]]}`` replaces the expected MACs of a tunnel device.
 * ``[device, MAC, address]`` is sent to the parent before the process changes the FDB entries of the MAC.
-* ``{'flows': [MigratingGuest as an object]}`` replaces the guests with copied connections.
+* ``{'flows': [MigratingGuest as an object]}`` replaces the list of guests with copied connections.
 
 The process exits with its parent.
 """
@@ -39,7 +39,7 @@ RARP, REQUEST = 0x8035, 3                     # RFC 903
 MAX_MOVING = 1000                             # expected MACs of a device; a later refresh sends the others
 MESSAGE = 128 << 10                           # bytes of a message with MAX_MOVING entries
 _ANNOUNCEMENT = struct.Struct('!6s6sHHHBBH6s')      # destination, source, type; hardware, protocol, sizes, operation
-# linux/if_packet.h, linux/if_ether.h, linux/filter.h. A socket for one protocol misses frames that a bridge takes.
+# linux/if_packet.h, linux/if_ether.h, linux/filter.h. _ALL: a bridge hides frames from sockets of one protocol.
 _SOL_PACKET, _IGNORE_OUTGOING, _ALL, _ATTACH_FILTER = 263, 23, 3, 26
 _ANNOUNCEMENTS = ((0x28, 0, 0, 12), (0x15, 0, 1, RARP), (6, 0, 0, 64), (6, 0, 0, 0))     # BPF: frames of type RARP
 # linux/rtnetlink.h, linux/neighbour.h
@@ -60,7 +60,7 @@ _NESTED = 0x8000
 _ORIGINAL, _REPLY, _STATUS, _STATE, _TIMEOUT, _ZONE, _FILTER = 1, 2, 3, 4, 7, 18, 25
 _SEEN_REPLY, _ESTABLISHED = 0x2, 3
 _KNOWN = 0x2 | 0x4 | 0x8                      # IPS_SEEN_REPLY, ASSURED, CONFIRMED
-_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: this host knows no earlier sequence numbers
+_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: do not check sequence numbers, unknown here
 _PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 _MAX_TIMEOUT_S = 5 * 86400
 
@@ -108,13 +108,13 @@ def _attributes(data: bytes) -> dict[int, bytes]:
 
 @dataclasses.dataclass
 class MigratingGuest:
-    """A migrating guest with copied connections.
+    """A migrating guest; its connections are copied to the destination host.
 
     own, peer  address of this host, and of the other host of the migration
     incoming   whether the guest migrates to this host
     key        signing key, hexadecimal digits
     zone       conntrack zone of the guest's network
-    addresses  addresses of the guest
+    addresses  IP addresses of the guest
     device     tunnel device from which the announcement of ``mac`` arrives
     """
 
@@ -193,7 +193,7 @@ def _tuple(data: bytes) -> tuple[int, str, str, int, int] | None:
 
 
 def new_flow(flow: list[Any], zone: int, own: list[str]) -> bytes | None:
-    """Return the message that creates a conntrack entry, or None if the guest cannot have this connection.
+    """Return the message that creates a conntrack entry, or None if the flow is malformed or not of this guest.
 
     :param flow: as in flow_of; another host sent it, and its values are not checked yet
     :param own: addresses of the guest

@@ -108,7 +108,7 @@ def _senders(conf: cfg.ConfigOpts) -> dict[str, oslo_messaging.Notifier]:
                                             'transport_url there, or in [DEFAULT].')
     transport = oslo_messaging.get_notification_transport(conf, transport_url.parse(conf, url or 'fake://'))
     topics = {'versioned': conf.notifications.versioned_notifications_topics, 'unversioned': options.topics}
-    # -1 means retries without a limit, but the driver for RabbitMQ then does not retry before its first connection
+    # -1 means unlimited retries, but with -1 the RabbitMQ driver does not retry its first connection
     retry = options.retry if options.retry >= 0 else sys.maxsize
     return {form: oslo_messaging.Notifier(transport, topics=names, retry=retry)
             for form, names in topics.items() if wanted_form in (form, 'both')}
@@ -246,14 +246,14 @@ class Notifier:
             self.failed(args[0])
 
     def _begin(self) -> None:
-        """Start the thread with the first event: a fork after an earlier start would lose the thread."""
+        """Start the thread at the first event; a thread started earlier would not survive a fork."""
         with self._lock:
             if self._thread is None:
                 atexit.register(self.stop)
                 self._thread = concurrency.spawn('notifications', self._send_all)
 
     def _idle(self) -> bool:
-        """Return whether the thread may end: a later event starts another one."""
+        """Return whether the thread may end; the next event starts a new thread."""
         with self._lock:
             if not self._waiting.empty():
                 return False
@@ -298,7 +298,7 @@ class Notifier:
         return self._waiting.unfinished_tasks
 
     def stop(self, timeout: float = FLUSH_TIMEOUT_S) -> None:
-        """Wait up to ``timeout`` seconds for the queued events to be sent; repeatable."""
+        """Wait up to ``timeout`` seconds until the queued events are sent."""
         deadline = time.monotonic() + timeout
         while self.waiting and time.monotonic() < deadline:
             time.sleep(0.01)

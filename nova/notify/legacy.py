@@ -94,5 +94,5 @@ _OF: dict[str, Callable[[payloads.Subject], JsonObject]] = {
 
 
 def build(payload: str, subject: payloads.Subject) -> JsonObject:
-    """Return the older payload of an event; the name is that of the versioned payload."""
+    """Return the unversioned payload of an event; ``payload`` is the name of the versioned one."""
     return _OF.get(payload, instance)(subject)

@@ -79,7 +79,7 @@ def _same(value: object) -> Get:
 
 
 def _each(payload: str, rows: Callable[[Subject], Iterable[Mapping[str, Any]]]) -> Get:
-    """Return a getter of a list of payloads, one for each row of ``rows(subject)``."""
+    """Return a getter that builds a list of payloads: one for each row of ``rows(subject)``."""
     return lambda subject: [build(payload, Subject(subject.ctx, row)) for row in rows(subject)]
 
 
@@ -109,7 +109,7 @@ def _keypairs(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _fingerprint(public_key: str) -> str | None:
-    from nova.objects import keypair          # imports cryptography; only deployments with notifications need it
+    from nova.objects import keypair          # local import: loads cryptography, which only notifications need here
     try:
         return keypair.fingerprint(public_key, 'x509' if 'CERTIFICATE' in public_key else 'ssh')
     except exception.NovaException:           # an earlier release stored an invalid key

@@ -6,9 +6,9 @@ from nova.json_types import JsonObject
 if TYPE_CHECKING:
     from typing_extensions import ReadOnly
 
-# Access to a volume, by the kind of the connection. Volumes of kinds that only os-brick knows have further keys.
+# Data to connect to a volume, by driver_volume_type. Types that only os-brick supports have further keys.
 ConnectionData = TypedDict('ConnectionData', {
-    # all kinds
+    # all types
     'format': str | None, 'access_mode': str | None, 'multiattach': bool, 'encrypted': bool,
     'qos_specs': dict[str, str] | None,
     # local, nbd
@@ -20,7 +20,7 @@ ConnectionData = TypedDict('ConnectionData', {
     'target_portal': str, 'target_iqn': str, 'target_lun': int, 'auth_method': str | None, 'auth_password': str,
 }, total=False)
 
-# How a host reaches a volume. ``device``: result of os-brick.
+# Connection of a host to a volume. ``device``: result of os-brick.
 Connection = TypedDict('Connection', {
     'driver_volume_type': str | None, 'data': ConnectionData, 'host': NotRequired[str],
     'multiattach': NotRequired[bool], 'device': NotRequired[JsonObject]})
@@ -41,7 +41,7 @@ class VolumeDevice(BlockDevice):
     connection_info: 'ReadOnly[Connection]'
 
 
-# Volume of a guest. ``attachment_id`` is None if the driver does not know it.
+# Volume of a guest; attachment_id is None if the virt driver does not know it.
 AttachedVolume = TypedDict('AttachedVolume', {'attachment_id': str | None, 'device_name': str | None})
 # Attachment of a volume of the embedded block storage
 KnownAttachment = TypedDict('KnownAttachment', {'attachment_id': str, 'volume_size': int})
@@ -49,7 +49,7 @@ DetachedShare = TypedDict('DetachedShare', {'share_id': str})
 
 
 class Share(DetachedShare):
-    """A row of share_mappings. ``access``: {'user', 'key'} of Ceph for the host."""
+    """A row of share_mappings. ``access``: {'user', 'key'} with which the host mounts a CephFS share."""
 
     tag: str
     protocol: str

@@ -1,8 +1,8 @@
-"""Rings of counters: the usage of a server or host in the last hour, day and week, in a bounded number of bytes.
+"""Ring buffers of counters: usage of a server or host in the last hour, day and week, in bounded space.
 
-A ring is an array of slots. Each slot covers one step, a fixed number of seconds. Its values are the seconds that were
-measured, the memory in byte-seconds, and the increase of each counter. They are sums, so a coarse slot is the sum of
-fine ones. A value that the driver does not know is NaN. See ADR 0032.
+A ring is an array of slots. Each slot covers one step, a fixed number of seconds. The values of a slot are the
+measured seconds, the memory in byte-seconds, and the increase of each counter. All values are sums, so a coarse slot is
+the sum of fine slots. A value that the driver does not know is NaN. See ADR 0032.
 
     ring = CounterRing(data)
     ended = ring.record(source, order, sample, now)         # {step: (number of a coarse slot, its values)}
@@ -14,9 +14,9 @@ import typing
 from nova.objects import counters
 from nova.objects.counters import Counters
 
-STEPS = {counters.SAMPLE_S: 181, 120: 721, 900: 673}     # seconds: slots of an hour, a day, a week, and one in progress
+STEPS = {counters.SAMPLE_S: 181, 120: 721, 900: 673}     # {seconds: slots of an hour, day, week + open one}
 FINEST, *COARSE = STEPS
-MAX_GAP_S = 100              # a longer time between two samples is a gap: it is in the totals, but in no slot
+MAX_GAP_S = 100              # a longer interval between two samples counts only in the totals, not in slots
 FORMAT = 1                   # a stored ring of another format is replaced by an empty one
 UNKNOWN = -1
 
@@ -66,7 +66,7 @@ class Ring:
         return _SLOT.unpack_from(self.data, self._place(number)) if newest - self._count < number <= newest else _EMPTY
 
     def total(self, begin: int, end: int) -> SlotValues:
-        """Return the sum of the slots from ``begin`` to before ``end``."""
+        """Return the sum of the slots from ``begin`` (included) to ``end`` (excluded)."""
         return tuple(map(sum, zip(*map(self.get, range(begin, end)))))
 
     def _place(self, number: int) -> int:
@@ -78,7 +78,7 @@ class CounterRing(Ring):
 
     at      time of the last sample, in seconds since 1970; 0 before the first one
     order   monotonic time of the last sample on its host
-    source  number of the host and the run that counted; a change means that the counters have begun at 0
+    source  number that identifies the host and the run (Counters.run); if it changes, the counters restart at 0
     last    counters of the last sample
     totals  counters since the server was first measured, over all hosts and runs
     """
@@ -93,7 +93,7 @@ class CounterRing(Ring):
         """Add a sample.
 
         The increase since the last sample is divided between the slots of this interval, in proportion to the time that
-        each slot shares with it.
+        each slot overlaps it.
 
         :param now: seconds since 1970
         :returns: {step: (number, values)} of the coarser slots that have ended since the last sample; None if the
@@ -130,7 +130,7 @@ class CounterRing(Ring):
                                   *(value * share for value in increase)))
 
     def total_of(self, step: int, number: int) -> SlotValues:
-        """Return the values of a coarser slot, as far as this ring reaches."""
+        """Return the values of a coarser slot, computed from the slots that this ring has."""
         return self.total(number * step // self.step, (number + 1) * step // self.step)
 
 
@@ -153,7 +153,7 @@ def reach_s(step: int) -> int:
 
 def series(stored: typing.Mapping[int, bytes], step: int, since: float, now: float,
            ) -> dict[str, list[float | None]]:
-    """Return {name in SERIES: one value for each slot from the one of ``since`` to the one of ``now``}.
+    """Return {name in SERIES: values of the slots from the time ``since`` to the time ``now``}.
 
     A value is the mean over the measured part of its slot, or None if nothing was measured:
 
@@ -161,10 +161,10 @@ def series(stored: typing.Mapping[int, bytes], step: int, since: float, now: flo
     memory_bytes   bytes
     others         bytes, requests or packets per second
 
-    :param stored: {step: data} of the finest ring and that of ``step``; one that does not exist yet is missing
+    :param stored: {step: data} of the finest ring and the ring of ``step``, as far as they exist
     """
     fine, ring = CounterRing(stored.get(FINEST)), Ring(step, stored.get(step))
-    # the slot of the last sample is complete only when the next sample comes
+    # the slot of the last sample is not stored in the coarser ring before its end: sum the finest ring
     open_slot = int(fine.at // step) if step != FINEST else None
     slots = [fine.total_of(step, number) if number == open_slot else ring.get(number)
              for number in range(int(since // step), int(now // step) + 1)]

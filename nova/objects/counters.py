@@ -9,9 +9,9 @@ MAX = 2 ** 63 - 1
 class Counters(typing.NamedTuple):
     """Usage of one guest or host. None: the driver does not know the value.
 
-    run           changes when the counters have begun at 0 again
+    run           identifies a run of the guest or host; a new run restarts the counters at 0
     memory_bytes  memory in use now
-    others        sums over processors, disks and ports since the run began, as the guest sees them
+    others        sums over processors, disks and ports since the run began; received means received by the guest
     """
 
     run: str
@@ -27,7 +27,7 @@ class Counters(typing.NamedTuple):
     network_transmit_packets: int | None = None
 
 
-NAMES = Counters._fields[2:]             # the values that only grow
+NAMES = Counters._fields[2:]             # values that only increase during a run
 _LENGTH = len(Counters._fields)
 
 

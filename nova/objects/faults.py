@@ -1,4 +1,4 @@
-"""Faults of servers: the parts of an error for the owner and for administrators."""
+"""Faults of servers: error data for the owner and for administrators."""
 import traceback
 from typing import NotRequired, TypedDict
 
@@ -13,8 +13,8 @@ ANYONE = 'The host could not complete the operation; the administrator of this c
 class Fault(TypedDict):
     """The column ``fault`` of a server, and a host's report of it.
 
-    created   time in the form of the API
-    final     whether, after a failed build, no other host can build the server either
+    created   time in the format of the API
+    final     in a report: whether a failed build would also fail on every other host
     """
 
     code: int
@@ -39,7 +39,7 @@ def fault(error: BaseException, message: str | None = None, details: str = '') -
 
 
 def stored(fault: Fault) -> Fault:
-    """Return the part of a report that is stored in the column."""
+    """Return the keys of a report that the column stores."""
     return {'code': fault['code'], 'message': fault['message'], 'details': fault['details'],
             'created': fault['created']}
 
@@ -59,7 +59,7 @@ def for_administrators(message: str, details: str | None) -> str:
 def trace(error: BaseException | None) -> str:
     """Return the traceback of an exception with its causes as text.
 
-    The text has no carets under parts of lines. To place carets, Python parses the source, and its parser raises
+    The text has no carets below source lines. To place carets, Python parses the source, and its parser raises
     SystemError if another thread parses at the same time.
     """
     parts, seen = [], set()

@@ -14,7 +14,7 @@ SHELVED_IMAGE, SHELVED_AT = 'shelved_image_id', 'shelved_at'
 
 
 class ServerState(TypedDict):
-    """State of a guest's server at the conductor: one of states.NEEDED, ELSEWHERE, DELETED_FOR_GOOD, UNKNOWN."""
+    """Reply of the conductor about a host's guest: NEEDED, ELSEWHERE, DELETED_FOR_GOOD or UNKNOWN of ``states``."""
 
     state: str
     generation: int | None

@@ -4,7 +4,7 @@ from typing import NotRequired, TypedDict, final
 from nova.json_types import JsonObject
 
 PREFIX = 'tap'
-FloatingIp = dict[str, str | None]           # of the compute API: {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}
+FloatingIp = dict[str, str | None]       # as the compute API shows it: {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}
 
 
 class Address(TypedDict):
@@ -15,7 +15,7 @@ class Address(TypedDict):
     floating_ips: NotRequired[list['Address']]
 
 
-# Subnet with the port's addresses in it. ``version``: 4 or 6; ``ipv6_address_mode``: 'slaac', 'dhcpv6-…'.
+# Subnet, with the addresses that the port has in it. ``version``: 4 or 6; ``ipv6_address_mode``: 'slaac', 'dhcpv6-…'.
 Subnet = TypedDict('Subnet', {
     'id': str, 'cidr': str, 'version': int, 'gateway': str | None, 'dns': list[str], 'ips': list[Address],
     'routes': list[dict[str, str]], 'dhcp_server': str | None, 'ipv6_address_mode': NotRequired[str | None]})
@@ -25,10 +25,10 @@ Network = TypedDict('Network', {
 
 
 class Vif(TypedDict):
-    """A port of a server. ``id``: the port's; ``address``: MAC; ``type``: 'bridge', 'ovs', 'hw_veb'.
+    """A port of a server. ``id``: port id; ``address``: MAC; ``type``: 'bridge', 'ovs' or 'hw_veb'.
 
     The VIF of a trunk's parent port has the bridge of the trunk and the VIFs of the subports. ``vlan`` is a subport's
-    VLAN id in the guest. Neutron adds the last three.
+    VLAN id in the guest. Only Neutron sets the last three keys.
     """
 
     id: str
@@ -57,7 +57,7 @@ class PortRequest(TypedDict, total=False):
 
 
 class HostFunction(TypedDict):
-    """The host's virtual function of a port. ``name``: its network interface, for a macvtap; ``vlan`` 0: none."""
+    """SR-IOV virtual function of a port. ``name``: network interface, only for macvtap; ``vlan`` 0: untagged."""
 
     address: str
     vlan: int

@@ -14,7 +14,7 @@ from nova.json_types import JsonObject
 
 NAME, DATA = 'nova_object.name', 'nova_object.data'
 
-# start and end of a HostTopology that this module stored, and the text between two cells
+# JSON of a HostTopology that this module stored: its start, its end, and the text between two cells
 _BEGIN, _END = f'{{"{NAME}":"NUMATopology","{DATA}":{{"cells":[', ']}}'
 _BETWEEN = re.compile(rf',{{(?="{re.escape(NAME)}":"NUMACell")')
 
@@ -90,12 +90,12 @@ class HostTopology:
 class GuestCell:
     """One NUMA node of a guest; its number in the guest is its position in the topology.
 
-    id            id of the host's cell after the placement (before, its own number)
-    cpuset        all its vCPUs
+    id            id of the host cell after the placement; before the placement, number of the guest cell
+    cpuset        all vCPUs of the cell
     memory        MiB
-    pcpuset       its pinned vCPUs
+    pcpuset       pinned vCPUs of the cell
     pagesize      KiB; before the placement also 'small', 'large' or 'any'; None: any
-    cpu_topology  {'sockets', 'cores', 'threads'} of its pinned CPUs
+    cpu_topology  {'sockets', 'cores', 'threads'} of the pinned vCPUs
     cpu_pinning   {vCPU: CPU of the host} after the placement
     reserved_cpus CPUs of the host for the emulator's threads
     """
@@ -121,7 +121,7 @@ class GuestTopology:
 
     cpu_policy               'dedicated', 'shared', 'mixed'
     cpu_thread_policy        'prefer', 'isolate', 'require'; None: prefer
-    emulator_threads_policy  'isolate', 'share'; None: on the CPUs of the vCPUs
+    emulator_threads_policy  'isolate', 'share'; None: the emulator's threads run on the CPUs of the vCPUs
     realtime                 vCPUs that are scheduled as real-time threads
     """
 

@@ -87,7 +87,7 @@ def load_requests(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Reques
 
 
 def requested(flavor: Flavor | None) -> tuple[Request, ...]:
-    """Return the device requests in a server's stored flavor. Later changes of PCI aliases do not affect them."""
+    """Return the device requests in a server's stored flavor. Later changes of PCI aliases have no effect."""
     return tuple(load_requests(flavor and flavor.get('pci_requests') or ()))
 
 
@@ -97,7 +97,7 @@ def of_ports(flavor: Flavor) -> dict[str, Request]:
 
 
 def with_ports(flavor: Flavor, requests: Collection[Request]) -> Flavor:
-    """Return the stored flavor after its requests of ports are replaced by these requests."""
+    """Return the stored flavor with these requests in place of its requests for ports."""
     kept = [*(request for request in requested(flavor) if not request.request_id), *requests]
     others = flavor.copy()
     others.pop('pci_requests', None)

@@ -13,11 +13,11 @@ class RequestSpec(base.NovaObject):
     injected_files      [{'path', 'contents'}], contents in base64
     block_devices       rows of block_device_mapping_v2 as normalized by the API
     hints               scheduler hints, each value a list
-    force_host, force_node   destination that most filters do not check; for administrators only
+    force_host, force_node   destination for which most filters are skipped; only administrators may set it
     requested_host, requested_node   destination that the filters check (microversion 2.74)
     retry_hosts         [[host, node]] of failed builds
     category            name of the instance category; not set by releases without categories
-    adopts              whether an existing guest with the server's uuid is adopted instead of building a new one
+    adopts              whether the host adopts an existing guest with the server's uuid instead of building a guest
     """
 
     VERSION = '1.1'

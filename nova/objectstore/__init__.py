@@ -1,1 +1,1 @@
-"""nova-objectstore: an S3-compatible object store in files of one host."""
+"""nova-objectstore: an S3-compatible object store that keeps objects as files on one host."""

@@ -36,7 +36,7 @@ def caller(environ: WSGIEnvironment, user_id: str, project_id: str, roles: Seque
 
 
 def logged(record: log.Record, code: int) -> None:
-    """Write a record to the service's log, for a store that does not use the deployment's database."""
+    """Write a record to the log of the service, if the store has no access to the audit log of the deployment."""
     record.ended(code, None)
     values = record.values
     LOG.info('Write: %s of %s %s by user %s of project %s from %s: %s, %s', values['action'], values['target_id'],

@@ -8,8 +8,8 @@ from nova.objectstore import framing
 from nova.runtime import concurrency
 
 THREADS = 4                       # threads of a process; more threads than processors have no benefit
-BATCH = 1 << 20                   # bytes of a batch; passing it to a thread costs as much as hashing 50 KiB
-CALLS = 4096                      # maximum calls of a batch, because pieces may be small
+BATCH = 1 << 20                   # bytes in a batch; passing a batch to a thread costs as much as hashing 50 KiB
+CALLS = 4096                      # maximum calls in a batch: small pieces do not reach BATCH
 _Args = TypeVarTuple('_Args')
 _Call = tuple[Callable[..., object], tuple[object, ...]]
 
@@ -22,7 +22,7 @@ def _pool() -> concurrency.Pool:
 class BackgroundCalls:
     """Runs calls in order in another thread, with at most two buffered batches.
 
-    If a call raises an exception, a later ``add`` or ``end`` raises it.
+    An exception in the thread is raised by a later ``add`` or ``end``.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
-"""Contents of objects. Each is an immutable file: written before a row refers to it, deleted after the last
-reference.
+"""Contents of objects. Each content is an immutable file, which is written before the row that refers to it and
+deleted after it.
 """
 from collections.abc import Iterable, Iterator
 from concurrent import futures
@@ -35,7 +35,7 @@ class Contents:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def write(self, pieces: Iterable[framing.Piece], size: int = 0) -> str:
-        """Write a content durably and return the name of its file.
+        """Write a content durably to a new file and return the name of the file.
 
         :param size: expected number of bytes
         :raises InsufficientStorage: the disk is full
@@ -49,7 +49,7 @@ class Contents:
         ahead: futures.Future[None] | None = None
         try:
             with open(part, 'xb', buffering=0) as file, contextlib.ExitStack() as stack:
-                stack.callback(lambda: ahead is None or futures.wait([ahead]))      # the flush needs the open file
+                stack.callback(lambda: ahead is None or futures.wait([ahead]))      # the flush needs it open
                 claim = stack.enter_context(self._reserve.claimed(
                     str(self._directory), min(size, disk_space.STEP), str(part)))
                 for batch in _batches(pieces):
@@ -93,7 +93,7 @@ class Contents:
                 self._path(name).unlink()
 
     def clean(self, known: set[str]) -> int:
-        """Delete unreferenced files after a crash, at startup; return their number."""
+        """Delete the files that a crash left unreferenced, and return their number; only for the start."""
         count = 0
         for path in self._directory.glob('??/*'):
             if path.name not in known:
@@ -136,7 +136,7 @@ def _write(number: int, pieces: list[framing.Piece]) -> int:
 
 
 def read(file: BinaryIO, start: int = 0, size: int | None = None) -> Iterator[bytes]:
-    """Yield ``size`` bytes of an open file from an offset, or all until its end."""
+    """Yield ``size`` bytes of an open file from an offset; None: up to the end of the file."""
     file.seek(start)
     while size is None or size > 0:
         piece = file.read(PIECE if size is None else min(PIECE, size))

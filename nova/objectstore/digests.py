@@ -33,7 +33,7 @@ class _Crc:
 
 
 def _aws(name: str, size: int) -> _Crc:
-    """Return a checksum that the standard library lacks; its module is imported at first use."""
+    """Return a checksum of awscrt, which is imported at first use because it is optional."""
     try:
         from awscrt import checksums
     except ImportError:
@@ -88,7 +88,7 @@ def sums_of(environ: WSGIEnvironment) -> dict[str, str]:
 
 
 class Chain:
-    """Verifies signatures of chunks. Each covers the previous signature; the first covers the request's signature.
+    """Verifies the signatures of chunks: each covers the previous chunk's; the first covers the request's.
 
     :param key: signing key of the scope
     :param text: the request's "string to sign"; its lines 2 and 3 are the time and the scope

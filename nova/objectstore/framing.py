@@ -1,7 +1,7 @@
-"""Buffered reader of request bodies that consist of lines with data between them."""
+"""Buffered reader of request bodies in which lines alternate with data."""
 from collections.abc import Callable
 
-Piece = bytes | memoryview                       # part of a content
+Piece = bytes | memoryview                       # bytes of a content
 MAX_LINE = 256               # maximum bytes of a line
 
 
@@ -29,7 +29,7 @@ class FrameReader:
         return line.rstrip(b'\r\n')
 
     def piece(self, most: int) -> memoryview:
-        """Return available bytes without copying; empty at the end of the body."""
+        """Return at most ``most`` buffered bytes without a copy; empty at the end of the body."""
         if not self._filled():
             return memoryview(b'')
         found = self._view[self._at:self._at + most]
@@ -37,7 +37,7 @@ class FrameReader:
         return found
 
     def _filled(self) -> bool:
-        """Read if the buffer is empty; return True if it has bytes."""
+        """Fill the buffer if it is empty; return False at the end of the body."""
         if self._at == len(self._data):
             self._data, self._at = self._read(self._size), 0
             self._view = memoryview(self._data)

@@ -37,7 +37,7 @@ def plain(value: str) -> str:
 def of(row: ResultRow) -> list[tuple[str, str]]:
     when = email.utils.format_datetime(row.modified_at.replace(microsecond=0, tzinfo=datetime.UTC), usegmt=True)
     return [('ETag', f'"{row.etag}"'), ('Last-Modified', when), ('Accept-Ranges', 'bytes'),
-            # a browser must not run projects' content as a page of this origin
+            # a browser must not run scripts of stored content with the rights of this origin
             ('X-Content-Type-Options', 'nosniff'), ('Content-Security-Policy', 'sandbox'),
             *((name.title() if not name.startswith('x-') else name, value) for name, value in row.headers.items())]
 

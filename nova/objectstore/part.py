@@ -68,7 +68,7 @@ class LocalCallers:
         except exception.Unavailable:
             raise errors.S3Error(*AWAY) from None
         if not data.project_id or data.credential and 'access_rules' in data.credential:
-            raise errors.S3Error(*TOKEN)         # the store does not check access rules
+            raise errors.S3Error(*TOKEN)         # access rules do not cover this store
         return app.User(data.user_id, data.project_id, tuple(data.roles))
 
 
@@ -79,7 +79,7 @@ class RemoteCallers:
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        from nova.cloud import ec2_account                   # only this class needs keystoneauth
+        from nova.cloud import ec2_account                   # local import: only this class needs keystoneauth
         self._session, self._url, self._timeout = ec2_account.session_of(conf)
 
     def signer(self, signed: signing.Signed, address: str) -> app.User:
@@ -132,7 +132,7 @@ def _known(key: bytes | None) -> bytes:
 def application(conf: ConfigOpts, rules: policy.Policy, callers: app.Callers, finish: audit.Finish) -> app.Application:
     """Return the application that serves S3's protocol.
 
-    :param finish: stores the records of writes
+    :param finish: stores the audit records of writes
     """
     options = conf.objectstore
     path = pathlib.Path(options.path or os.path.join(host_identity.state_path(conf), 'objects'))

@@ -10,7 +10,7 @@ from nova.objectstore import errors
 from nova.objectstore import payload
 from nova.objectstore import store as stores
 
-PAGE = 1000                       # maximum keys of a page in a list, and of a delete request
+PAGE = 1000                       # maximum keys in a page of a list, and in a delete request
 
 Answer = tuple[int, list[tuple[str, str]], Any]         # (status, headers, bytes or a Stream)
 

@@ -28,7 +28,7 @@ from nova.runtime import disk_space
 
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # maximum bytes of a multipart object, and of a single upload
 MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
-# bytes of a project's running uploads that the quota ignores; see _room
+# bytes of a project's running uploads that do not count towards the quota; see _room
 AHEAD = 64 << 20
 MAX_UPLOADS = 1000                                # concurrent multipart uploads of a project
 UPLOADS_DAYS = 7                                  # days after which an incomplete upload is deleted
@@ -146,7 +146,7 @@ class Store:
 
     def read(self, project: str, bucket: str, key: str) -> tuple[ResultRow, BinaryIO]:
         """Return (row, open file) of an object."""
-        while True:                                       # the object may be replaced between the two reads
+        while True:                                       # retry if the object is replaced between find() and open()
             row = self.find(project, bucket, key)
             try:
                 return row, self._contents.open(row.file)
@@ -199,7 +199,7 @@ class Store:
                         return Listing(rows, prefixes, last)
                     if cut >= 0:
                         common = row.key[:cut + len(delimiter)]
-                        at, last = common + db.LAST, common + db.LAST[0]         # short: clients receive ``last``
+                        at, last = common + db.LAST, common + db.LAST[0]         # clients get ``last`` as marker
                         if last > after:
                             prefixes.append(common)
                         some = 1
@@ -234,8 +234,8 @@ class Store:
     def _room(self, project: str, bucket: str, key: str, size: int) -> Iterator[None]:
         """Reserve quota for an upload before its content is read.
 
-        Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project. This allows
-        concurrent uploads to one key, which need space for only one object.
+        Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project. The exception
+        allows concurrent uploads to one key, which finally store only one object.
         """
         with self._lock:
             self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))

@@ -11,7 +11,7 @@ _FLAGS = ('true', 'false')
 
 
 class FieldCheck(oslo_policy.Check):
-    """Passes if the attribute NAME of the request's resource equals VALUE. ``~REGEX`` as VALUE is a regular expression.
+    """Passes if the attribute NAME of the request's resource equals VALUE. VALUE may be ``~REGEX``.
 
     RESOURCE has no effect, as in Neutron.
     """

@@ -57,10 +57,10 @@ def explain(check: BaseCheck, rules: dict[str, files.Rule], target: dict[str, st
 
 
 def _decided(steps: list[Step], passes: bool, one_is_enough: bool) -> tuple[Step, ...]:
-    """Mark the parts that decide the result of "one of" or "all of".
+    """Mark the parts that decide the result of a "one of" or "all of" check.
 
     The first passing part decides a "one of" that passes. The first failing part decides an "all of" that fails.
-    Otherwise every part decides.
+    Otherwise all parts decide.
     """
     if passes == one_is_enough:
         first = next(number for number, step in enumerate(steps) if step.passes == passes)

@@ -33,8 +33,8 @@ SUFFIXES = ('.yaml', '.yml', '.json', '.conf')
 DEFAULT = 'default'
 Text = str | list[str | list[str]]          # a check in a file; lists are an older syntax
 _ATTRIBUTE = re.compile(r'%\(([^)]+)\)')                # attribute of the resource in a check
-_REMOTE = ('http', 'https')                             # kinds of checks that send all attributes of the resource
-_NEVER = re.compile(r'(?<![^\s(])!(?![^\s)])')         # the check that no caller passes
+_REMOTE = ('http', 'https')                             # checks that send all attributes of the resource to a server
+_NEVER = re.compile(r'(?<![^\s(])!(?![^\s)])')         # the check ``!``, which always fails
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,13 +106,13 @@ def rules(conf: cfg.ConfigOpts | None, added: dict[str, str] | None = None,
     else:
         found = {name: Rule(text, _check(text), DEFAULT) for name, text in service.defaults.items()} | written
         _add_referred(found, service.absent)
-    if written or added:                             # a test checks the references of the defaults
+    if written or added:                             # without these, only defaults remain, which a test checks
         _check_references(found)
     return found
 
 
 def _add_referred(found: dict[str, Rule], known: Mapping[str, str]) -> None:
-    """Add the defaults of rules that the API does not evaluate, if rules of a file refer to them."""
+    """Add the default of each rule that only rules of a file refer to, and not the API."""
     waiting = list(found)
     for name in waiting:
         for other in references(found[name].check):
@@ -143,13 +143,13 @@ def _check(text: str) -> BaseCheck:
 
 
 def _extension(name: str, known: Mapping[str, str]) -> str | None:
-    """Return the name of a rule's extension, which is the name without its last part; None if it has none."""
+    """Return the rule of the extension (the name without its last part), or None for rules without an extension."""
     above = name.rpartition(':')[0]
     return above if ':' in above and above not in known and name not in policies.EXTRAS else None
 
 
 def has_effect(name: str) -> bool:
-    """Whether a rule of this name has an effect: the compute API has a rule or an extension of this name."""
+    """Return whether the compute API has a rule or an extension of this name."""
     known = policies.COMPUTE.defaults
     return name in known or any(rule.startswith(name + ':') for rule in known)
 
@@ -220,7 +220,7 @@ def references(check: BaseCheck) -> list[str]:
 
 
 def compared(check: BaseCheck) -> Iterator[str]:
-    """Yield the names of the resource's attributes that a check compares; the rules that it refers to do not count."""
+    """Yield the names of the attributes that a check compares, without those of the rules that it refers to."""
     for part in parts(check):
         if isinstance(part, checks.FieldCheck):
             yield part.name
@@ -229,7 +229,7 @@ def compared(check: BaseCheck) -> Iterator[str]:
 
 
 def _check_references(found: dict[str, Rule]) -> None:
-    """Check the references between rules.
+    """Check that references between rules are valid.
 
     :raises InvalidInput: a rule refers to itself or to a missing rule
     """

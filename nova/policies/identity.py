@@ -35,7 +35,7 @@ _USER_MANAGER = '(rule:admin_required) or (role:manager and token.domain.id:%(ta
 _CREDENTIAL_OWNER = '(rule:admin_required) or user_id:%(target.credential.user_id)s'
 _OWN_OR_READER = '(rule:admin_required) or (role:reader and system_scope:all) or rule:owner'
 _EC2_OWNER = '(rule:admin_required) or (role:member and user_id:%(target.credential.user_id)s)'
-# administrators, and readers of the whole system
+# administrators, and users with the role reader on the system
 _SYSTEM = '(rule:admin_required) or (role:reader and system_scope:all)'
 _ASSIGNMENT_READER = _SYSTEM + (
     ' or (role:reader and domain_id:%(target.domain_id)s and not None:%(target.domain_id)s)')

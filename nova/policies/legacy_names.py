@@ -1,9 +1,9 @@
 """Legacy rule names of policy files, and the rules that replace them.
 
-An operation of the older API could check two rules: of the core (``compute:``) and of the extension
-(``compute_extension:``). Both had to pass, so the checks of both are joined by "and". If a file has only the core's
-rule, the check of the extension is unknown. The core's rule is then joined with the current default by "and", so it can
-only restrict the default.
+An operation of the older API could check two rules: a core rule (``compute:``) and an extension rule
+(``compute_extension:``). Both had to pass, so the checks of both are joined by "and". If a file has only the core rule,
+the check of the extension is unknown. The core rule is then joined with the current default by "and", so it can only
+restrict the default.
 
 ``compute:get_all_tenants`` is omitted on purpose. Older files permit it to everybody, because the code also required an
 administrator.
@@ -15,7 +15,7 @@ import functools
 import re
 
 CORE, EXTENSION = 'compute:', 'compute_extension:'
-ALL = ':*'          # suffix: the rules of all operations of an extension, except those in policies.EXTRAS
+ALL = ':*'          # suffix that means all rules of an extension except those in policies.EXTRAS
 _S, _O = 'os_compute_api:servers:', 'os_compute_api:os-'
 
 
@@ -25,14 +25,14 @@ def _hyphenated(name: str) -> str:
     return extension.replace('_', '-') + colon + operation
 
 
-# legacy names of one current rule with the same name, apart from the hyphens
+# legacy names that differ from the current rule name only in hyphens
 _SAME = '''
     availability_zone:list availability_zone:detail console_auth_tokens console_output evacuate
     extended_server_attributes flavor_access floating_ip_pools instance_actions:events keypairs:index keypairs:show
     keypairs:create keypairs:delete migrations:index server_diagnostics simple_tenant_usage:show
     simple_tenant_usage:list
 '''
-# legacy names of an extension with the same name, apart from the hyphens: they cover the rules of all its operations
+# legacy names of extensions that differ only in hyphens from the current name; each covers all rules of the extension
 _EACH = '''
     aggregates attach_interfaces baremetal_nodes deferred_delete floating_ips hosts hypervisors
     instance_usage_audit_log multinic server_groups server_password services
@@ -127,7 +127,7 @@ _CORE = (
 )
 NAMES: dict[str, tuple[str, ...]] = {
     **{EXTENSION + name: rules for name, rules in _EXTENSIONS}, **{CORE + name: rules for name, rules in _CORE}}
-# rules for which the older API checked the core's rule only
+# rules for which the older API checked only the core rule
 _CORE_ALONE = frozenset(rule for name, rules in _CORE for rule in rules if rule.startswith(_S))
 
 
@@ -165,9 +165,9 @@ def text(rule: str, known: Mapping[str, str], written: Mapping[str, str],
 
 
 def _bound(check: str, known: Mapping[str, str]) -> list[str]:
-    """Return the check that limits a rule to the caller's user or project, if the current default has such a limit.
+    """Return [check that limits a rule to the caller's user or project] if the current default has this limit, or [].
 
-    The older API enforced this limit in code. So its policy files could permit quotas and key pairs to everybody.
+    The older API enforced the limit in code, so its policy files could permit quotas and key pairs to everybody.
     """
     named = re.findall(r'rule:(\w+)', check)
     whole = ' '.join([check, *(known[name] for name in named if name in known)])

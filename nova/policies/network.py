@@ -1,7 +1,7 @@
-"""Rules of the embedded network service; names and defaults are those of the Networking API, with few exceptions.
+"""Rules of the embedded network service; names and defaults are those of the Networking API.
 
-Two defaults differ. Changes in networks that are shared with the project also require the role member. Only services
-may set device_id and device_owner of a port, because the network service acts on these fields.
+Two kinds of defaults differ. Changes in networks that are shared with the project also require the role member. Only
+services may set device_id and device_owner of a port, because the network service acts on these fields.
 """
 from nova.policies.service import Rule
 from nova.policies.service import Service

@@ -1,4 +1,4 @@
-"""Rules of one API: the documented names, which operations or fields they guard, and where its policy file is."""
+"""Rules of one API, the operations or fields that each rule guards, and the option that names the policy file."""
 from __future__ import annotations
 
 from collections.abc import Mapping

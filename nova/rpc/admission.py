@@ -1,14 +1,14 @@
 """Access control for messages that compute hosts send to services with database access.
 
-Each service has a table of the methods that hosts may call. A row has the checks of one method. A method without a row
-is for services of the control plane only:
+Each service has a table of the methods that hosts may call: a row has the checks of one method. Hosts may not call
+methods without a row:
 
     RIGHTS = {'update_instance': (admission.expects_caller, admission.columns('values', {'task_state'}))}
     bus.serve(INTERFACE, manager, host, admission.Admission('conductor', RIGHTS, facts))
 
 A check is a function(call) that raises if the call is not allowed. It may compare the call with facts: stored data of
-the server or move, which are read once, on first use. A check without facts suffices if the method's SQL statement has
-the host in its condition.
+the server or move, which are read once, on first use. A check needs no facts if the SQL statement of the method selects
+only rows of the calling host.
 
 ``Admission.admit`` ignores the user, project and roles that a host sends.
 """
@@ -27,7 +27,7 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-MAX_LOGGED = 1000            # refusals that are already logged as warnings
+MAX_LOGGED = 1000            # maximum refusals that are remembered, to log each as a warning only once
 
 
 class OpenAction(TypedDict):
@@ -104,7 +104,7 @@ class Call:
         return found
 
     def requester(self) -> tuple[str | None, str | None]:
-        """Return (project id, user id) of the open action of this request, (None, None) if no check has read it."""
+        """Return (project id, user id) of this request's open action, or (None, None) if no check has read actions."""
         for found in (self.__dict__.get('server'), self.__dict__.get('move')):
             for action in found.actions if found else ():
                 if action['request_id'] == self.request_id:
@@ -182,7 +182,7 @@ def allow(call: Call) -> None:
 
 
 def host_is_caller(call: Call) -> None:
-    """Check that ``host`` is the calling host. This suffices if the method's SQL statements select by ``host``."""
+    """Check that ``host`` is the calling host. Sufficient if the method's SQL statements select by ``host``."""
     if call.arguments.get('host') != call.host:
         call.refuse(f'it speaks for host {call.arguments.get("host")}')
 
@@ -201,12 +201,12 @@ def connector_is_caller(call: Call) -> None:
 
 
 def is_expecting_caller(call: Call) -> bool:
-    """Return whether the call updates the server only if the server is on the calling host (``expect``)."""
+    """Return whether ``expect``, the condition of the update, requires the server to be on the calling host."""
     return (call.arguments.get('expect') or {}).get('host') in ([call.host], call.host)
 
 
 def expects_caller(call: Call) -> None:
-    """Check that the call updates the server only if the server is on the calling host (``expect``)."""
+    """Check that ``expect``, the condition of the update, requires the server to be on the calling host."""
     if not is_expecting_caller(call):
         call.refuse('it does not require the server to be on the calling host')
 
@@ -248,7 +248,7 @@ def on_caller(call: Call) -> Server:
 
 
 def on_caller_or_deleted(call: Call) -> None:
-    """Check as ``on_caller``, but allow a deleted server: its late cleanup changes nothing."""
+    """Check that the server is on the calling host or deleted; the late cleanup of a deleted server has no effect."""
     if call.server is not None:
         on_caller(call)
 
@@ -256,13 +256,13 @@ def on_caller_or_deleted(call: Call) -> None:
 def load_requester(call: Call) -> Server | None:
     """Read the server with its open actions, which determine the user of the call.
 
-    The host is not checked here: the method's SQL statements have it in their conditions.
+    The host is not checked here: the method's SQL statements select only rows of the calling host.
     """
     return call.server
 
 
 def end_of_move(end: str) -> Check:
-    """Return a check that the calling host is one end of the move, 'source' or 'dest'. The method checks the status.
+    """Return a check that the calling host is the 'source' or the 'dest' of the move; the method checks the status.
 
     :raises MigrationNotFound:
     """
@@ -277,4 +277,4 @@ def end_of_move(end: str) -> Check:
 
 source, destination = end_of_move('source'), end_of_move('dest')
 
-NO_RIGHTS: Rights = {}                          # rights at a service that gets no messages of hosts
+NO_RIGHTS: Rights = {}                          # for a service that hosts may not call

@@ -1,14 +1,14 @@
 """Permissions of a host's broker user: its own queues, and messages to the services that a host calls.
 
-See doc/source/admin/messages.rst. The patterns are regular expressions of RabbitMQ, which searches them anywhere in a
-name. Replies go through the default exchange. RabbitMQ cannot restrict the queues that a user sends to through it.
+See doc/source/admin/messages.rst. RabbitMQ searches the regular expressions anywhere in a
+name. Replies go through the default exchange, for which RabbitMQ cannot restrict the destination queues.
 """
 import dataclasses
 import re
 
 from nova.rpc import reply_names
 
-SERVED = '(compute|network|network_agent)'                     # topics of a host's services
+SERVED = '(compute|network|network_agent)'                     # topics that the services of a host consume
 RANDOM = '[0-9a-f]{32}'
 
 

@@ -1,4 +1,4 @@
-"""RPC between services: clients and servers are made from the rows of an interface.
+"""RPC between services: clients and servers are built from the rows of an interface.
 
     bus = Bus(conf)                                         # conf.transport_url
     computes = bus.client(compute_interface.INTERFACE)
@@ -61,8 +61,8 @@ OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 
 KEEPALIVE_TIMEOUT_S = 15         # a server without a keepalive for this time during a call is considered dead
 
-# The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. Its listener need not wake up after
-# 1 ms for deferred acknowledgements; these wake-ups took more time than the messages.
+# The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. Its listener wakes up after 1 ms
+# for deferred acknowledgements, which took more time than the messages; a longer interval avoids this.
 messaging_hooks.acknowledge_after(0.5)
 
 _RABBIT_DEFAULTS = {
@@ -125,7 +125,7 @@ class Bus:
         self._host: str | None = None
         # messages within one process need no signatures
         mode = signatures.OFF if alone else conf.messages.signatures
-        # without [messages] signatures, the daemon sets the mode before it consumes messages
+        # if [messages] signatures is not set, the daemon chooses the mode before it consumes messages
         self.signatures = keys or signatures.Signatures(
             mode or signatures.ACCEPT, undecided=not mode,
             directory=os.path.join(host_identity.state_path(conf), host_identity.DIRECTORY))
@@ -161,7 +161,7 @@ class Bus:
                       self.signatures)
 
     def _backport(self, context: RequestContext | None, primitive: JsonObject) -> JsonObject:
-        """Let a conductor convert an object that is too new for this code, and return the older version.
+        """Return the older version of an object that is too new for this code; a conductor converts the object.
 
         The object is sent as text, which the receiver does not deserialize. So a conductor that is also too old raises
         an error, instead of asking another conductor.
@@ -196,7 +196,7 @@ class Client:
     def __init__(self, transport: oslo_messaging.Transport, interface: Interface, pins: versions.Pins,
                  backport: serializer.Backport, host: str | None = None) -> None:
         self._interface, self._pins = interface, pins
-        # servers whose missing queue was logged as a warning; None stands for a message to any server of the topic
+        # servers for which a missing queue was logged as a warning; None: any server of the topic
         self._absent: set[str | None] = set()
         target = oslo_messaging.Target(topic=interface.topic, version=interface.version)
         self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(
@@ -250,7 +250,7 @@ class Client:
         except oslo_messaging.MessagingTimeout as error:
             raise self._unavailable(server) from error
         except oslo_messaging.RemoteError as error:
-            if error.exc_type == 'UnsupportedVersion':       # the receiver is older than the message
+            if error.exc_type == 'UnsupportedVersion':       # the receiver does not support this version
                 raise exception.Unsupported(f'{method.name} needs services of a newer version: some are not upgraded '
                                             'yet.') from error
             raise exception.RemoteError(service=self._interface.topic, type=error.exc_type) from error
@@ -259,7 +259,7 @@ class Client:
                 raise
             if method.fanout and server is None and isinstance(error, oslo_messaging.MessageUndeliverable):
                 LOG.debug('%s has no receiver among %s.', method.name, self._interface.topic)
-                return None              # there are no receivers
+                return None              # a fanout without receivers is no error
             level = logging.WARNING
             if isinstance(error, oslo_messaging.MessageUndeliverable):
                 level = logging.DEBUG if server in self._absent else level
@@ -278,13 +278,13 @@ def _result(error: Exception) -> str:
     if isinstance(error, exception.RemoteError):
         return 'failed'
     if isinstance(error.__cause__, exception.NovaException):
-        return 'error'                       # an error of the domain
+        return 'error'                       # a NovaException of the server
     return ('unavailable' if isinstance(error, exception.Unavailable) else
             'unsupported' if isinstance(error, exception.Unsupported) else 'failed')
 
 
 def _original(error: exception.NovaException) -> exception.NovaException:
-    """Return the error in its original class; oslo.messaging makes a subclass with a traceback in its text."""
+    """Return the error in its original class; oslo.messaging raises a subclass with a traceback in the message."""
     kind = next(each for each in type(error).__mro__ if each.__module__ == exception.__name__)
     return kind(error.message, **error.kwargs)
 
@@ -316,7 +316,7 @@ class _RpcServer(messaging_hooks.Server):
 
 
 class Server:
-    """A manager with its queues: ``start``, then ``stop`` and ``wait``; ``probe`` checks whether the queues work."""
+    """RPC server of a manager. To end it, call ``stop``, then ``wait``; ``probe`` checks whether the queues work."""
 
     def __init__(self, transport: oslo_messaging.Transport, interface: Interface, manager: object, server: str,
                  backport: serializer.Backport, admission: rpc_admission.Admission, host: str | None = None,
@@ -331,7 +331,7 @@ class Server:
             serializer.Serializer(backport=backport),
             check=None if keys is None else functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
-        # each thread ends a replaced subscription, after its running messages have ended
+        # threads that end replaced subscriptions after their running messages
         self._unsubscribing: list[threading.Thread] = []
         self._stopped, self._changing = False, threading.Lock()
         self._again = threading.Event()
@@ -346,7 +346,7 @@ class Server:
     def declared_again(self) -> contextlib.AbstractContextManager[bool]:
         """Return a context manager (``utils.taken``) that yields whether queues were declared again.
 
-        If they were, messages may have been lost.
+        In this case messages may have been lost.
         """
         return utils.taken(self._again)
 
@@ -382,7 +382,7 @@ class Server:
         return self._rpc.full
 
     def resubscribe(self) -> None:
-        """Subscribe again; earlier messages are still processed. Do nothing after ``stop``."""
+        """Subscribe again; messages that are being processed continue. Do nothing after ``stop``."""
         if self._stopped:
             return
         new = self._new()
@@ -397,7 +397,7 @@ class Server:
 
 
 def _unsubscribe(server: _RpcServer) -> None:
-    """End a subscription that does not work: the broker redelivers its messages to the new one."""
+    """End a replaced subscription: the broker redelivers its messages to the new subscription."""
     for end in (server.stop, functools.partial(subscriptions.requeue, server.listener), server.listener.cleanup,
                 server.end_workers):
         try:
@@ -438,18 +438,18 @@ def _counted(topic: str, row: Method, work: health.Work, function: Callable[P, R
     return method
 
 
-# A service without its database does not answer: the caller retries. The classes are given by name, because compute
-# services do not import the database modules.
+# Without its database, a service raises ServiceUnavailable, and callers retry. The classes are given by name, because
+# compute services do not import the database modules.
 _DATABASE_DOWN = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.errors.Unwritable'})
 # The database is busy: a deadlock, or no free connection in the pool.
 _DATABASE_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
-# Pauses in seconds between the attempts of a cast. A worker that pauses handles no other message. If the database is
-# down, no other message can be handled, so the pauses are longer.
+# Pauses in seconds between the attempts of a cast. During a pause, the worker handles no other message. If the
+# database is down, other messages would fail too, so the pauses are longer.
 CAST_PAUSES_S = {_DATABASE_DOWN: (0.5, 1, 2, 4, 8, 16), _DATABASE_BUSY: (0.5, 1)}
 
 
 def _retry_cast(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Retry a cast while the database is unavailable, as it has no caller that would retry. Any other error ends it."""
+    """Return a function that retries a cast while the database is unavailable: a cast has no caller to retry it."""
     def method(*args: P.args, **kwargs: P.kwargs) -> Result:
         attempt = 0
         while True:
@@ -467,7 +467,7 @@ def _retry_cast(function: Callable[P, Result]) -> Callable[P, Result]:
 
 
 def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> Callable[P, Result]:
-    """Return a function that returns domain errors to the caller; it logs other errors and returns their type."""
+    """Return a function that passes NovaExceptions to the caller; it logs other errors and passes only their type."""
     run = function if row.call else _retry_cast(function)
 
     def method(*args: P.args, **kwargs: P.kwargs) -> Result:
@@ -486,6 +486,6 @@ def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> C
         try:
             raise failure from None
         except exception.NovaException:
-            # oslo.messaging does not log it again
+            # prevents a second log entry by oslo.messaging
             raise oslo_messaging.ExpectedException() from None
     return method

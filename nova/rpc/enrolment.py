@@ -1,4 +1,4 @@
-"""Signing key of a compute host: made at the host's first start and registered with a conductor.
+"""Signing key of a compute host, generated at the first start of the host and registered with a conductor.
 
 The directory ``<state path>/services`` has a file with the host's key and a file with the trusted public keys of the
 deployment. A third file marks a host that was first started with a release that requires signatures by default.
@@ -24,7 +24,7 @@ from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
-APPROVAL_POLL_INTERVAL_S = 2      # seconds between two questions to a conductor whether the key is approved
+APPROVAL_POLL_INTERVAL_S = 2      # seconds between two requests to a conductor while the key is not approved
 RENEWAL_CHECK_INTERVAL_S = 300      # seconds between two checks whether to renew the key
 _APPROVED = ('approved', 'renewing')
 
@@ -116,14 +116,14 @@ class Enrolment:
             if key_id == signatures.fingerprint(public):
                 return signatures.Trusted(None, public)
         own = self._keys.key
-        if own is not None and key_id == own.id:     # heartbeat.py sends messages to its own service
+        if own is not None and key_id == own.id:     # heartbeat.py sends messages to the service itself
             return signatures.Trusted(self._host, own.public)
         return None
 
     # ---- files
 
     def _requires_signatures(self) -> bool:
-        """Return whether this host was first started with this or a later release; mark it at the first start."""
+        """Return whether this or a later release first started this host; a marker file records this."""
         mark = f'{self._path}.required'
         if not os.path.exists(self._path) and not os.path.exists(mark):
             _store(mark, '', new=True)

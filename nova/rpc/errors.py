@@ -4,16 +4,16 @@ from collections.abc import Set
 import oslo_messaging
 
 _UNSENT = (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable, OSError)
-_NO_CONNECTION = {'kombu.exceptions.OperationalError'}      # raised by the driver for a connection that hangs
+_NO_CONNECTION = {'kombu.exceptions.OperationalError'}      # the driver raises it if a connection hangs
 
 
 def is_named(error: BaseException, names: Set[str]) -> bool:
-    """Return whether an error is of one of these classes ('module.Class'), which need not be installed."""
+    """Return whether the error's class or a base class is one of ``names`` ('module.Class'); avoids imports."""
     return not names.isdisjoint(f'{kind.__module__}.{kind.__name__}' for kind in type(error).__mro__)
 
 
 def reason(error: BaseException) -> str:
-    """Return the reason of a failed send for a log; an undeliverable message has no text."""
+    """Return why a message was not sent, for a log; MessageUndeliverable has no text."""
     if isinstance(error, oslo_messaging.MessageUndeliverable):
         return 'no running service receives it'
     return str(error) or type(error).__name__

@@ -2,8 +2,8 @@
 
 The sender's thread submits a message to the listener's pool of workers. The sender of a call waits on a lock for the
 reply, without polling. Messages and replies are serialized to JSON and back, so that a service behaves as with a
-broker. The driver also does the broker's work: queues outlive their listeners, and the listeners of one queue take
-turns. A message is dropped if its queue has no listener before its deadline.
+broker. Queues also behave as in a broker: they outlive their listeners, and the listeners of one queue take turns. A
+message is dropped if its queue has no listener before its deadline.
 """
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Incoming(messaging_hooks.BaseIncoming):
         raise NotImplementedError('A message cannot be requeued.')
 
     def heartbeat(self) -> None:
-        """Do nothing: the server cannot end without its caller, which is in the same process."""
+        """Do nothing: caller and server are in one process, so the caller need not check that the server is alive."""
 
 
 class Listener(messaging_hooks.BaseListener):

@@ -1,6 +1,6 @@
 """RPC interfaces of the services: a version, and one row for each method.
 
-Clients are made from these rows, and a manager's table of callables (``Methods``) is checked against them. Additions
+Clients are built from these rows, and ``methods_of`` checks that a manager implements them. Additions
 raise the minor version, other changes the major one; see rpc/versions.py for messages to older services.
 """
 import collections.abc
@@ -41,16 +41,16 @@ class Newer:
 class Method:
     """One RPC method.
 
-    arguments  names, after the context; passed by keyword
+    arguments  names of the arguments after the context; passed by keyword
     doc        description with the result and the errors, printed in reference/rpc.rst
     call       True: the caller waits for the result; False: a cast, which may be lost or repeated
     since      interface version that added the method
     timeout    seconds that a caller waits
     at_once    maximum concurrent calls in one service, 0: no limit. Further calls wait and do not block other methods
     newer      Newer rows of arguments that were added after the method
-    optional   if the receivers are older than the method, True: return None without sending; False: raise Unsupported
+    optional   if receivers do not have the method yet: True: return None without sending; False: raise Unsupported
     fanout     True: a cast without a server name goes to all services of the topic
-    versions   the result has 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
+    versions   whether the result has the key 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
     """
 
     name: str
@@ -67,11 +67,11 @@ class Method:
 
     def fitted(self, arguments: dict[str, Value],
                newest: tuple[int, int] | None) -> tuple[str, dict[str, Value]] | None:
-        """Return (version of the message, its arguments) for receivers of an interface version, or None: do not send.
+        """Return (version, arguments) of a message for receivers of a version; None: an optional message is not sent.
 
         :param arguments: {name: value}
         :param newest: the version that the receivers support, a tuple; None: the version of this code
-        :raises Unsupported: the receivers cannot process it
+        :raises Unsupported: the receivers cannot process the message
         """
         if newest is not None and parsed(self.since) > newest:
             if self.optional:
@@ -133,7 +133,7 @@ class Methods(collections.abc.Mapping[str, Any]):
 
 
 def named(*functions: typing.Callable[..., Any]) -> dict[str, typing.Callable[..., Any]]:
-    """Return {name: function} for functions that have the names of an interface's methods."""
+    """Return {name: function} for functions with the names of methods of an interface."""
     return {function.__name__: function for function in functions}
 
 

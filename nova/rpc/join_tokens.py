@@ -1,4 +1,4 @@
-"""Mutual proof of a host and the control plane that both have a join token. The token's secret is never sent."""
+"""Mutual authentication of a host and the control plane with a join token. The token's secret is never sent."""
 import base64
 import hmac
 
@@ -22,7 +22,7 @@ def succession(public: bytes) -> bytes:
 
 
 def proof(secret: str, what: str, *facts: str) -> str:
-    """Return a MAC of ``facts``. It covers its sender (``what``: 'host' or 'deployment'), so it cannot be sent back."""
+    """Return a MAC of ``facts``. It covers ``what``, the sender ('host' or 'deployment'), against reflection."""
     made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')
     return base64.b64encode(made).decode()
 

@@ -21,7 +21,7 @@ POLL_INTERVAL_S = 0.5      # seconds between two checks for due heartbeats
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
-    """A dispatcher that sends heartbeats of a call at intervals of half the caller's timeout."""
+    """A dispatcher that sends heartbeats for each running call, at intervals of half the caller's timeout."""
 
     def __init__(self, endpoints: list[object], serializer: Serializer,
                  check: Callable[[JsonObject, JsonObject], None] | None = None) -> None:
@@ -45,7 +45,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
             self._check(incoming.ctxt, incoming.message)
 
     def dispatch(self, incoming: Incoming) -> Json:
-        timeout, incoming.client_timeout = incoming.client_timeout, None  # with None, oslo.messaging starts no thread
+        timeout, incoming.client_timeout = incoming.client_timeout, None  # None: oslo.messaging starts no thread
         if not timeout:
             return super().dispatch(incoming)
         with self._lock:
@@ -55,7 +55,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
             if begins:
                 try:
                     concurrency.spawn('call-heartbeat', self._give)
-                except RuntimeError:                 # no further thread; the next call tries again
+                except RuntimeError:                 # no thread can start; the next call tries again
                     self._at_work = False
                     raise
             return super().dispatch(incoming)

@@ -1,6 +1,6 @@
 """Thread pools of an RPC server: one for each method with a limit (``at_once``), and one for all other methods.
 
-Waiting messages of several projects start in the order of the projects' recent cost (nova/runtime/fairness.py).
+Waiting messages start in the order of the recent cost of their projects (nova/runtime/fairness.py).
 Messages without a project, such as messages between services, start in the order of arrival.
 """
 from collections.abc import Callable

@@ -16,7 +16,7 @@ NAMESPACE = 'nova.probe'
 
 
 class Endpoint:
-    """The server's endpoint for probe messages; it calls ``arrived(token)``."""
+    """RPC endpoint that receives the probe messages of a server; it calls ``arrived(token)``."""
 
     target = oslo_messaging.Target(namespace=NAMESPACE, version='1.0')
 

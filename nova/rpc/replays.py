@@ -17,7 +17,7 @@ from nova.runtime import versioned_records
 
 LOG = logging.getLogger(__name__)
 
-MAX_NUMBERS = 200_000         # these numbers need about 30 MB of memory, and 8 MB in files
+MAX_NUMBERS = 200_000         # maximum in memory and files, about 30 MB and 8 MB
 FLOORS = versioned_records.RecordFormat[dict[str, int]](name='record of the oldest message times', fields=None)
 RECORD = struct.Struct('>20s12sQ')      # id of the key, number, time of the message in seconds
 
@@ -60,7 +60,7 @@ class Replays:
             self._append(record + at.to_bytes(8, 'big'))
 
     def _drop(self, now: int) -> None:
-        """Drop the older half of the numbers, and raise the floors."""
+        """Drop the older half of the numbers, and raise the floors of their keys."""
         for record, at in self._older.items():
             key_id = record[:20].hex()
             self._floors[key_id] = max(at, self._floors.get(key_id, -1))
@@ -94,7 +94,7 @@ class Replays:
                 self._file = _private(f'{self._path}.newer', os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
                 whole = os.fstat(self._file).st_size // RECORD.size * RECORD.size
                 os.ftruncate(self._file, whole)              # a crash may have left an incomplete record
-            if os.write(self._file, record) < len(record):   # the file system is full
+            if os.write(self._file, record) < len(record):   # the file system is full: reopen and truncate it
                 os.close(self._file)
                 self._file = -1
 

@@ -30,7 +30,7 @@ TIME = 'nova_time'                  # {TIME: ISO 8601}: a naive UTC datetime
 BYTES = 'nova_bytes'                # {BYTES: base64}
 SENDER = 'sender_version'           # context key: VERSION of the sending service
 SENDER_HOST = 'sender_host'  # context key: name of the sending compute host; absent: a service of the control plane
-DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a dictionary with one of these tags as a key
+DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a plain dictionary in which one of these tags is a key
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 DATA = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.data'
 _TAGS = frozenset((TIME, BYTES, DICT, OBJECT))
@@ -53,10 +53,10 @@ def _tag(value: object, manifest: Manifest | None = None) -> JsonObject:
 
 
 def at_version(value: base.VersionedObject, manifest: Manifest) -> JsonObject:
-    """Return the primitive of an object in the version that the manifest names, or an older one."""
+    """Return the primitive of an object, at most in the version that the manifest names."""
     target = manifest.get(value.obj_name(), value.VERSION)
     if parsed(target) > parsed(value.VERSION):
-        target = value.VERSION                       # it came from an older service
+        target = value.VERSION                       # the object came from an older service
     made: JsonObject = value.obj_to_primitive(target_version=target, version_manifest=manifest)
     return made
 
@@ -75,7 +75,7 @@ def to_primitive(value: Value, manifest: Manifest | None = None) -> Any:
         return _tag(item, manifest)
     try:
         text = orjson.dumps(value, default=tag, option=_OPTIONS)
-        # Metadata, hints and properties may have any key, also one of the tags, which the receiver must not interpret.
+        # Keys of metadata, hints and properties may equal a tag; the receiver must not interpret these keys as tags.
         if sum(map(text.count, _KEYS)) != tagged:
             text = orjson.dumps(_escaped(value, manifest), default=_tag, option=_OPTIONS)
         return orjson.loads(text)
@@ -95,7 +95,7 @@ def _escaped(value: Value, manifest: Manifest | None) -> Value:
 
 def from_primitive(value: Any, context: nova_context.RequestContext | None = None,
                    backport: Backport | None = None) -> Any:
-    """Deserialize the result of ``to_primitive``, which may be changed in place.
+    """Deserialize a result of ``to_primitive``; this may change ``value`` in place.
 
     :param backport: function(context, primitive) -> the object in a version of this code; called for a newer one
     """
@@ -138,7 +138,7 @@ def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: 
 class Serializer(oslo_messaging.Serializer):
     """Serializer of arguments and results as above, and of contexts as dictionaries, with their request ids.
 
-    Requests have objects in the version of the pin, replies in the version that the caller supports.
+    Objects in requests have the versions of the pin, and objects in replies those that the caller supports.
 
     :param pin: function() -> versions.Pin of the receivers; None: a server, which sends replies only
     :param backport: see ``from_primitive``
@@ -172,6 +172,6 @@ class Serializer(oslo_messaging.Serializer):
 
 
 def _known_to(version: int) -> dict[str, str] | None:
-    """Return the manifest of a service of another VERSION; None if it supports the present versions."""
+    """Return the manifest for a service of a VERSION, or None if it supports the current object versions."""
     release = versions.RELEASES[min(max(version, versions.OLDEST), versions.VERSION)]
     return None if release.objects == versions.RELEASES[versions.VERSION].objects else release.objects

@@ -46,7 +46,7 @@ KEY_CHECK_INTERVAL_S = 60                # seconds between two checks for a new 
 NUMBER, KEY_ID = re.compile(r'[0-9a-f]{24}\Z'), re.compile(r'[0-9a-f]{40}\Z')
 
 _SIGNED = ('method', 'version', 'namespace', 'args')
-_TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})  # keys that the transport adds to a context
+_TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})  # unsigned keys that the transport adds
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
@@ -102,7 +102,7 @@ def content(topic: str, ctxt: JsonObject, message: JsonObject, head: Sequence[Js
 class Trusted:
     """A trusted key.
 
-    host    the compute host that owns it; None: the control plane
+    host    the compute host that owns the key; None: the control plane
     public  32 bytes
     """
 
@@ -155,7 +155,7 @@ class Signatures:
     def _follow(self, look: Callable[[], Key]) -> None:
         try:
             found = look()
-        except Exception as error:           # the database is unavailable; the old key is still valid for a while
+        except Exception as error:           # e.g. the database is unavailable: keep the old key, which is still valid
             LOG.warning('Cannot look up the key that signs messages: %s', error)
             return
         if self.key is None or found.id != self.key.id:
@@ -169,7 +169,7 @@ class Signatures:
         if self._look is not None and time.monotonic() > self._due:
             self._due = time.monotonic() + KEY_CHECK_INTERVAL_S
             concurrency.spawn('message-key', self._follow, self._look)
-        key = self.key                       # another thread may replace the key
+        key = self.key                       # read once: another thread may replace the key
         head: list[Json] = [int(time.time()), os.urandom(12).hex(), key.id, server or '']
         made = key.sign(content(topic, ctxt, message, head))
         return {**ctxt, FIELD: [*head, base64.b64encode(made).decode()]}
@@ -257,7 +257,7 @@ def _parsed(signature: Json) -> tuple[int, str, str, str, bytes]:
 
 
 def _applicant(ctxt: JsonObject, message: JsonObject, key_id: str) -> Trusted | None:
-    """Return the unapproved key of a host that registers it; only the registration may be signed with it."""
+    """Return the unapproved key in a registration by a host, or None; the key may sign only the registration."""
     args, host = message.get('args'), ctxt.get(serializer.SENDER_HOST)
     public = args.get('public') if isinstance(args, dict) else None
     if not (isinstance(public, str) and isinstance(host, str) and host):

@@ -1,10 +1,10 @@
 """Additions to the subscriptions of oslo.messaging 18.3.1: events of redeclared queues, and requeueing at a shutdown.
 
 After a lost connection or a deleted queue, oslo.messaging declares the queues of a server again, without an event.
-Messages may have been lost meanwhile.
+Servers need this event, because messages may have been lost.
 
 At a shutdown it stops reading, but keeps its subscription until the running calls have ended, so the broker continues
-to send messages. When it closes the connection, it acknowledges these messages, and they are lost.
+to send messages. When oslo.messaging closes the connection, it acknowledges these messages, and they are lost.
 """
 from collections.abc import Callable
 import functools
@@ -46,5 +46,5 @@ def requeue(listener: delivery.Listener | None) -> None:
     try:
         for consumer, tag in consumers.items():
             consumer.cancel(tag)
-    except Exception as error:           # without a connection the broker has requeued them
+    except Exception as error:           # if the connection is lost, the broker has requeued the messages
         LOG.info('Cannot cancel the consumers at the broker: %s', error)

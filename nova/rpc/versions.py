@@ -3,7 +3,7 @@
 A service's row contains its VERSION; RELEASES lists the interfaces and objects of each VERSION. A sender uses the
 lowest VERSION among the possible receivers (``auto`` in [upgrade_levels]), or a configured version. Services with
 database access read the rows at start, on SIGHUP and every REFRESH_S. Other services get the versions in the replies
-to heartbeats. nova-api has no row, because it receives no messages. A reply has the VERSION that its request names.
+to heartbeats. nova-api receives no messages and has no row. Replies use the VERSION that the request names.
 """
 from collections.abc import Callable, Mapping
 import dataclasses
@@ -71,7 +71,7 @@ def pin_of(topic: str, lowest: int) -> Pin:
 def configured_pin(topic: str, level: str) -> Pin | None:
     """Return the Pin for a version in [upgrade_levels]; None for auto.
 
-    The objects are those of the oldest release with this version of the interface.
+    Its objects are those of the oldest release with this interface version.
 
     :raises InvalidInput: no known release has this version
     """
@@ -85,10 +85,10 @@ def configured_pin(topic: str, level: str) -> Pin | None:
 
 
 class Pins:
-    """The Pins of a process for each topic.
+    """The Pin of each topic, for one process.
 
     :param conf: [upgrade_levels]
-    :param alone: every service is in this process
+    :param alone: whether this process contains every service
     :raises InvalidInput: [upgrade_levels] names an unknown version
     """
 
@@ -145,7 +145,7 @@ class Pins:
     # ---- interface service.Part, for processes without a Service
 
     def start(self) -> None:
-        """Do nothing: the versions are read already."""
+        """Do nothing: ``follow`` has read the versions."""
 
     def stop(self, timeout: float) -> bool:
         return True
@@ -160,7 +160,7 @@ class Pins:
             self._lowest = lowest
             try:
                 made = self._made()
-            except exception.InvalidInput as error:          # the file was changed while the process runs
+            except exception.InvalidInput as error:          # the changed configuration file is invalid
                 if str(error) != self._refused:
                     LOG.error('%s The versions in use are kept.', error)
                 self._refused = str(error)

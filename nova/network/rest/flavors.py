@@ -1,4 +1,4 @@
-"""Flavors of routers, and service profiles: a flavor names profiles of the only service provider.
+"""Router flavors and their service profiles. All profiles belong to the only service provider.
 
 New routers may use a flavor only if the flavor and one of its profiles are enabled.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nova.network.rest.values import ServiceProfileValues
 
 PROVIDER, ROUTER = 'nova-network', 'L3_ROUTER_NAT'
-MAX_ROWS = 100                  # maximum of flavors, and of profiles: a list of flavors is read as a whole
+MAX_ROWS = 100                  # maximum number of flavors and of profiles; a list reads all rows
 _IDENT = s.TypeValidator(s.IDENT)
 
 

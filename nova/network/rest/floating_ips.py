@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from nova.network.rest.values import FloatingipValues
     from nova.network.rest.values import PortForwardingValues
 
-MAX_FORWARDINGS = 256          # maximum of one address: each forwarding is an nft rule
-# maximum of ports of a forwarding to different port numbers: the router has a map entry for each port
+MAX_FORWARDINGS = 256          # maximum for a floating address: each forwarding is an nft rule
+# maximum ports of a forwarding with different external and internal ports: the router has a map entry for each port
 MAX_SHIFTED_PORTS = 1024
 
 
 class Forwarding(TypedDict):
-    """A port forwarding in a document."""
+    """A port forwarding as the API returns it."""
 
     id: str
     protocol: str
@@ -198,7 +198,7 @@ def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, id
 
 
 def _with_ports(given: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return values with ``external_port``, ``internal_port`` and ``ports`` in place of the ranges of a request.
+    """Replace the port ranges of a request by the columns ``external_port``, ``internal_port`` and ``ports``.
 
     :param known: the forwarding before an update
     :raises BadRequest: a port and a range are given, or the ranges differ in size

@@ -1,4 +1,4 @@
-"""Default security group rules, managed by administrators. New groups get copies of them; existing groups do not."""
+"""Default security group rules. New groups get copies of these rules, which administrators manage."""
 from __future__ import annotations
 
 from typing import NoReturn, TYPE_CHECKING
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
     from nova.network.rest.values import DefaultSecurityGroupRuleValues
 
-PARENT = 'PARENT'                  # remote_group_id of a default rule: the new group
-MAX_TEMPLATES = 100                # each new group gets all default rules
+PARENT = 'PARENT'                  # as remote_group_id of a default rule: the new group that gets the rule
+MAX_TEMPLATES = 100                # limited, because each new group gets all default rules
 _SAME = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix')
 
 

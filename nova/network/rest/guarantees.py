@@ -1,4 +1,4 @@
-"""Guarantees of QoS policies in requests: refusal where hosts give none, and claims of changes."""
+"""Guarantees of QoS policies in requests: refuse unsupported ones, and claim changed ones on hosts."""
 from collections.abc import Callable
 
 from nova import exception
@@ -8,7 +8,7 @@ from nova.network.rest import faults
 
 
 def refuse(conn: Connection, policy: str | None, user: str) -> None:
-    """Refuse a policy with guarantees for a resource to which hosts cannot give any.
+    """Refuse a QoS policy with guarantees for a kind of resource that cannot have guarantees.
 
     :param user: 'router ID' or 'subport ID'
     :raises QosRuleNotSupported:
@@ -21,7 +21,7 @@ def claim(conn: Connection, function: Callable[..., None], *arguments: object) -
     """Claim changed guarantees of guests' ports on their hosts.
 
     :param function: claim_policy or claim_server of nova.db.networks.guarantees
-    :raises QosGuaranteeExceeded: a host has not enough left
+    :raises QosGuaranteeExceeded: a host has not enough free capacity
     """
     try:
         function(conn, *arguments)

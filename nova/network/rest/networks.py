@@ -47,7 +47,7 @@ VXLAN_BYTES = 50            # bytes that VXLAN adds to a frame (RFC 7348)
 
 
 def _allow(deps: Deps, context: RequestContext, network: Mapping[str, Any], rule: str) -> None:
-    """Check the type of a network; raises PolicyDenied (projects may not have flat networks)."""
+    """Raise PolicyDenied if a project may not have a network of this type: flat without [network] project_ranges."""
     if not context.is_admin and network['network_type'] == db.FLAT and not deps.conf.network.project_ranges:
         raise exception.PolicyDenied(rule=rule)
 
@@ -93,7 +93,7 @@ def create_network(conn: Connection, deps: Deps, context: RequestContext, values
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
     _check_kind(deps, row, wanted)
     _check_mtu(deps, kind, values['mtu'])
-    if not row['external']:                 # a rule for router:external protects external networks
+    if not row['external']:                 # the rule of router:external already restricts external networks
         _allow(deps, context, row, 'create_network')
     quotas.check(conn, deps.conf, 'network', project)
     _check_default(conn, row, row['is_default'])
@@ -130,7 +130,7 @@ def _check_port_security(row: Mapping[str, Any], wanted: bool | None) -> None:
 
 
 def _check_default(conn: Connection, row: Mapping[str, Any], wanted: bool) -> None:
-    """Check that there is at most one default external network. Other requests for one wait for the transaction.
+    """Check that there is at most one default external network. Concurrent requests wait for the transaction.
 
     :raises DefaultExternalNetworkExists:
     """
@@ -325,7 +325,7 @@ def delete_subnet(conn: Connection, deps: Deps, context: RequestContext, row: Su
 
 
 def _serve_dhcp(conn: Connection, deps: Deps, network: NetworksRow, subnet: Mapping[str, Any]) -> None:
-    """Claim the address of the DHCP and DNS servers of a subnet, which all hosts use, or release it."""
+    """Claim or release the address that the DHCP and DNS servers of all hosts use in a subnet."""
     port = next((port for port in db_ports.in_network(conn, network['id']) if port['device_owner'] == db_ports.DHCP),
                 None)
     if not subnet['enable_dhcp']:
@@ -340,7 +340,7 @@ def _serve_dhcp(conn: Connection, deps: Deps, network: NetworksRow, subnet: Mapp
     if port is None:
         _insert_port(conn, network, ident, project_id=network['project_id'], mac_address=mac, status='ACTIVE',
                      device_id='dhcp-' + network['id'], device_owner=db_ports.DHCP)
-    stored = cast('SubnetsRow', subnet)           # a new row lacks created_at and updated_at, which claim does not read
+    stored = cast('SubnetsRow', subnet)           # may lack created_at and updated_at, which claim() does not read
     ipam.claim(conn, network['id'], [stored], ident, [{'subnet_id': stored['id']}], deps.quarantine_cutoff, mac)
 
 

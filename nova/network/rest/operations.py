@@ -118,11 +118,11 @@ def index(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
 
 
 def _condition(resource: Resource[R], req: NetworkRequest) -> Condition:
-    """Return the condition that restricts a list to rows with fields that the caller may filter and sort by.
+    """Return the condition that selects the rows in which the caller may read the fields of filters and sorting.
 
-    A filter on a hidden field would reveal the value of the field.
+    A filter on an unreadable field would reveal its value.
 
-    :raises BadRequest: the caller may read such a field in no row
+    :raises BadRequest: the caller may not read one of the fields in any row
     """
     rules, condition = resource.read_rules, resource.visible(req.context)
     for name in {value if key == 'sort_key' else key for key, value in req.query} & rules.keys():
@@ -233,7 +233,7 @@ def _check_tags(values: Json) -> list[str]:
 
 
 def rule_of_tags(resource: Resource[R], verb: str) -> str:
-    """Return the rule of the tags of a resource: by default, the rule that reads or updates the resource."""
+    """Return the rule of a resource's tags; without such a rule, the one that reads or updates the resource."""
     rule = f'{verb}_{resource.name}:tags'
     return rule if rule in policies.NETWORK.guards else f'{"get" if verb == "get" else "update"}_{resource.name}'
 
@@ -244,7 +244,7 @@ _VERBS = {'GET': 'get', 'POST': 'create', 'PUT': 'update', 'DELETE': 'delete'}
 def _tagged(conn: Connection, resource: Resource[R], req: NetworkRequest, ident: str) -> R:
     """Return a row, locked for a change, and check that the caller may read or change the row's tags."""
     row = calls.get_visible(conn, req.context, resource, ident)
-    view = row if req.method != 'GET' else resource.documents(conn, req.context, [row])[0]    # the view has ``shared``
+    view = row if req.method != 'GET' else resource.documents(conn, req.context, [row])[0]
     calls.authorize(conn, req.context, resource, rule_of_tags(resource, _VERBS[req.method]), view)
     return row if req.method == 'GET' else resource.locked(conn, row['id'])
 
@@ -294,7 +294,7 @@ def _shown(conn: Connection, resource: Resource[R], row: R) -> _Shown:
 
 
 def _showing(conn: Connection, shown: set[_Shown]) -> list[str]:
-    """Return the uuids of the servers that show an address of these ports."""
+    """Return the uuids of the servers that show the data (server_view) of these ports."""
     idents = {ident for ident, _what in shown if ident is not None}
     return servers.of_ports(conn, idents) if idents else []
 
@@ -319,7 +319,7 @@ def refresh(req: NetworkRequest, what: str) -> None:
         LOG.warning('Cannot notify the network service of a changed %s: %s', what, error)
 
 
-# paths of resources below a resource; the group is the name of the resource in rules
+# paths of resources below another resource; the first group is the name of the lower resource in rules
 _BELOW = re.compile('(port_forwarding|service_profile|conntrack_helper|[a-z_]+_rule)s(/.*)?')
 _READS = {'l3-agents': 'get_l3-agents'}
 

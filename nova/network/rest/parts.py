@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Kept(TypedDict):
-    """Columns that each table of parts has."""
+    """Columns of every table of parts."""
 
     id: str
 
@@ -35,7 +35,7 @@ P = TypeVar('P', bound=Kept)            # the row type of a part
 
 @dataclasses.dataclass(frozen=True)
 class Parts(Rows, Generic[R, P, V]):
-    """Operations on resources (parts) below a row.
+    """Operations on the resources (parts) that belong to another resource (row).
 
     read     function(conn, row) -> parts
     lock     function(conn, row) -> locked row
@@ -91,7 +91,7 @@ class Parts(Rows, Generic[R, P, V]):
         self.delete(conn, row, self._one(conn, row, part))
 
     def actions(self) -> tuple[Action, ...]:
-        """Return the operations on these parts, for ``actions`` of the resource above them."""
+        """Return the operations on these parts, for ``Resource.actions`` of the resource to which they belong."""
         one, answer = self.plural + '/{part}', Answer(self)
 
         def body(write: str) -> Schema:

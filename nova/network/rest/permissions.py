@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow
 
 Target = dict[str, str | None]
-# attributes of a resource that default rules compare, without the attributes of the resource's network
+# attributes that default rules compare, except those of the network of a port or subnet
 COMPARED = ('project_id', 'shared', 'router:external', 'device_owner', 'target_tenant')
 _NETWORK_OWNER = 'network:project_id'
 _COLUMNS = {'provider:network_type': 'network_type', 'provider:physical_network': 'physical_network',
@@ -31,7 +31,7 @@ def _defaults() -> policy.Policy:
 
 
 def target(values: Mapping[str, Any], **more: str | None) -> Target:
-    """Return the attributes of a resource by the names that rules use.
+    """Return {name in rules: value} of the attributes of a resource.
 
     :param values: view, row or new values of the resource
     :param more: attributes to add or replace
@@ -48,12 +48,12 @@ _NAMED = frozenset(target({})) | {_NETWORK_OWNER}
 
 
 def further(context: RequestContext, rule: str) -> list[str]:
-    """Return the attributes of a resource that a rule compares and that ``target`` does not have."""
+    """Return the names of the attributes that a rule compares and ``target`` does not return."""
     return sorted((context.rules or _defaults()).compares(rule) - _NAMED)
 
 
 def target_of(context: RequestContext, rule: str, values: Mapping[str, Any]) -> Target:
-    """Return ``target`` with all attributes that a rule compares."""
+    """Return the target of a resource with all attributes that a rule compares."""
     found = {name: values.get(name, values.get(_COLUMNS.get(name, name))) for name in further(context, rule)}
     return target(values) | {name: None if value is None else str(value) for name, value in found.items()}
 
@@ -61,7 +61,7 @@ def target_of(context: RequestContext, rule: str, values: Mapping[str, Any]) -> 
 def allows(context: RequestContext, rule: str, where: Target) -> bool:
     """Return whether a rule allows the caller to use a resource.
 
-    The contexts of callers inside this deployment have no policy of this API, so the default rules apply.
+    The default rules apply to calls from inside this deployment, because their contexts contain no policy.
 
     :param where: see ``target``
     """
@@ -99,7 +99,7 @@ def in_network(conn: Connection, context: RequestContext, rule: str, where: Targ
 
 
 def _is_open(context: RequestContext, rule: str, where: Target) -> bool:
-    """Whether the result of a rule depends on the network of a port or subnet."""
+    """Return whether the result of a rule depends on the network of a port or subnet."""
     values = {_NETWORK_OWNER: context.project_id, 'shared': 'True', 'router:external': 'True'}
     names, found = values.keys() & (context.rules or _defaults()).compares(rule), allows(context, rule, where)
     return any(found != allows(context, rule, where | {name: values[name] for name in some})
@@ -107,7 +107,7 @@ def _is_open(context: RequestContext, rule: str, where: Target) -> bool:
 
 
 def _of_networks(conn: Connection, context: RequestContext, idents: Iterable[str]) -> dict[str, Target]:
-    """Return {network id: attributes that rules of its ports and subnets compare}."""
+    """Return {network id: attributes_of_network()}."""
     rows = db.many(conn, t.networks, list(dict.fromkeys(idents)))
     shared = db.shared_among(conn, [row['id'] for row in rows], context.project_id)
     return {row['id']: attributes_of_network(row, row['shared'] or row['id'] in shared) for row in rows}
@@ -155,7 +155,7 @@ def _key(value: Any) -> Any:
 
 def passed(context: RequestContext, rules: Sequence[str],
            projects: Collection[str | None]) -> dict[str | None, frozenset[str]]:
-    """Return {project: rules that allow the caller to use rows of the project}."""
+    """Return {project: those of ``rules`` that allow the caller to use the project's resources}."""
     targets = {project: target({'project_id': project}) for project in projects}
     return {project: frozenset([rule for rule in rules if allows(context, rule, where)])
             for project, where in targets.items()}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def _load_policies(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    """Add the QoS policy of the network, and the resources that a port requests by its or the network's policy."""
+    """Add to each port the QoS policy of its network and the resources that the effective QoS policy guarantees."""
     known = {row['id']: row for row in db_networks.many(conn, t.networks, {row['network_id'] for row in rows})}
     policies: dict[str, str] = {
         row['id']: row['qos_policy_id'] or known[row['network_id']]['qos_policy_id'] or '' for row in rows
@@ -121,7 +121,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow) -> None:
     row = PORTS.locked(conn, row['id'])
-    if row['device_owner'] == db.INTERFACE and not r.is_owner(context, row):       # the caller owns the network
+    if row['device_owner'] == db.INTERFACE and not r.is_owner(context, row):   # the caller owns only the network
         return db.remove_from_router(conn, row)
     if row['device_owner'].startswith('network:'):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
@@ -129,7 +129,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow)
     for trunk in db_trunks.of_ports(conn, [row['id']]).values():
         raise faults.PortInUseAsTrunkParent(port_id=row['id'], trunk_id=trunk['id'])
     if row['device_id']:
-        # the filters of the port must exist as long as the server's device
+        # as long as the server has the device, the host needs the filters of the port
         raise exception.PortInUse(port_id=row['id'])
     db.remove(conn, [row['id']])
 
@@ -162,8 +162,8 @@ def _security(conn: Connection, network: NetworksRow, values: Mapping[str, Any])
 
 def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
                       wanted: list[dict[str, str]]) -> None:
-    """Keep the requested addresses that the port has, release its other addresses and claim new ones."""
-    db.lock_many(conn, [row['id']])                         # lock order as in Allocation: ports, subnets
+    """Give a port the requested addresses: claim new ones, and release those that are not requested."""
+    db.lock_many(conn, [row['id']])                         # lock order of Allocation: first ports, then subnets
     network, subnets = db_networks.usable(
         conn, nova_context.ALL_PROJECTS, [row['network_id']], lock=True)[row['network_id']]
     have = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
@@ -186,13 +186,13 @@ def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row
 
 
 def _shown(conn: Connection, row: PortsRow) -> tuple[str, Any]:
-    """Return the addresses that a server with this port shows."""
+    """Return (port id, addresses), which the server with this port shows."""
     held = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
     return row['id'], tuple(entry['ip_address'] for entry in held)
 
 
 def _stays(subnets: list[SubnetsRow], wanted: dict[str, str], have: list[dict[str, str]]) -> bool:
-    """Return whether a request is for an address in the port's subnet."""
+    """Return whether all addresses of the port are in the subnet of the requested address."""
     ident = wanted.get('subnet_id') or ipam.check_fixed(subnets, wanted.get('ip_address', ''))['id']
     return all(entry['subnet_id'] == ident for entry in have)
 

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
 OTHER = 'packet_rate_limit'
-MAX_POLICIES = 1000             # maximum of a project
+MAX_POLICIES = 1000             # maximum for a project
 MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel's calculation in nanoseconds must fit into 64 bits
 MAX_KPPS = 1_000_000
 
 
 class Limit(TypedDict):
-    """A bandwidth limit in a document."""
+    """A bandwidth limit as the API returns it."""
 
     id: str
     policy_id: str
@@ -96,7 +96,7 @@ def chosen(conn: Connection, context: RequestContext, known: str | None, wanted:
     if wanted == known:
         return known
     if wanted:
-        db_networks.lock(conn, t.qos_policies, wanted)           # before the check of RBAC policies
+        db_networks.lock(conn, t.qos_policies, wanted)       # so that its RBAC policies cannot change
     for ident in filter(None, (wanted, known)):
         if db_networks.seen(conn, t.qos_policies, db.visible(context), ident) is None:
             if ident == known:
@@ -192,9 +192,9 @@ def _check_range(row: QosPoliciesRow, minimum: int, maximum: int) -> None:
 
 
 def _minimums(kind: str, parameter: str, fields: tuple[r.Field, ...]) -> Parts[QosPoliciesRow, QosMinimumsRow, Any]:
-    """Return the rules of a type of guarantees.
+    """Return the operations on QoS rules of a type of guarantee.
 
-    :param parameter: name of the amount
+    :param parameter: field with the guaranteed amount
     """
     def read(conn: Connection, row: QosPoliciesRow) -> list[QosMinimumsRow]:
         found = db_guarantees.of_policies(conn, [row['id']]).get(row['id'], [])

@@ -54,7 +54,7 @@ def options(body: JsonObject) -> bool:
 
 
 def replace(conn: Connection, project_id: str, wanted: dict[str, int], check_usage: bool) -> None:
-    """Set limits of a project: all or, after an error, none.
+    """Set all given limits of a project, or none if one is invalid.
 
     :param check_usage: reject a limit below the usage
     :raises BadRequest:

@@ -42,7 +42,7 @@ class Deps:
 
     @property
     def quarantine_cutoff(self) -> datetime.datetime:
-        """Only addresses released before this time can be assigned again."""
+        """Addresses that were released before this time can be assigned again."""
         return ipam.quarantine_cutoff(self.conf.network.dhcp_lease_time)
 
 

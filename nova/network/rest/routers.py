@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MAX_ROUTES = 30
 _IDENT = s.TypeValidator(s.IDENT)
 Routes = list[dict[str, str]]
-GATEWAY_PARTS = ('enable_snat', 'external_fixed_ips')      # _check_rights checks their rules
+GATEWAY_PARTS = ('enable_snat', 'external_fixed_ips')      # _check_rights checks the rules of these keys
 _GATEWAY = Converted({
     **closed(network_id=s.IDENT, enable_snat=s.BOOLEAN, external_fixed_ips=s.items(s.FIXED_IP, 4),
              qos_policy_id=s.nullable(s.IDENT)),
@@ -75,7 +75,7 @@ def _load_status(conn: Connection, _context: RequestContext, rows: list[dict[str
 
 
 def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
-    """Return the status, with a reason if no host forwards the router's packets."""
+    """Return the fields ``status`` and ``status_reason``."""
     if active:
         return {'status': 'ACTIVE', 'status_reason': None}
     if row['taken']:
@@ -156,9 +156,9 @@ def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Map
 
 def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, Any],
                   info: RouterExternalGatewayInfo, new: bool) -> None:
-    """Check the rules of fixed external addresses and of disabling SNAT.
+    """Check that the caller may set the requested external addresses and disable SNAT.
 
-    Repeating the router's current values is allowed.
+    The current values of the router need no permission.
 
     :raises PolicyDenied:
     """
@@ -330,7 +330,7 @@ def _change_routes(conn: Connection, row: RoutersRow, body: JsonObject,
 
 
 def _check_routes(conn: Connection, row: RoutersRow, routes: Routes) -> None:
-    """Check that next hops are on connected subnets, and not the router's own addresses."""
+    """Check that each next hop is in a connected subnet and is not an address of the router."""
     if len(routes) > MAX_ROUTES:
         raise exception.BadRequest(f'A router has at most {MAX_ROUTES} routes.')
     subnets = db.subnets_on(conn, row['id'])

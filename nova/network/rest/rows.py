@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from nova.db.engine import Table
     from nova.network.rest.request import Deps
 
-View = dict[str, Any]                     # a resource as clients read it
+View = dict[str, Any]                     # a resource as the API returns it
 Load = Callable[['Connection', 'RequestContext', list[dict[str, Any]]], None]
-BOTH = 'create update'                    # requests that write a field
-_COMPARED = frozenset(('id', 'network_id', *permissions.COMPARED))       # always read, because rules compare them
-_MAX_VIEWS = 100                          # maximum of compiled selections of fields
+BOTH = 'create update'                    # the field is writable in both requests
+_COMPARED = frozenset(('id', 'network_id', *permissions.COMPARED))       # always read: rules compare them
+_MAX_VIEWS = 100                          # maximum number of cached selections of fields
 
 
 class Owned(TypedDict):
-    """Columns that decide who may change a row."""
+    """Column that identifies the owner of a row."""
 
     project_id: str
 
@@ -79,7 +79,7 @@ class Field(resource.Field):
     default   value for create requests without the field
     guarded   whether requests with the field need the rule create_RESOURCE:NAME or update_RESOURCE:NAME
     parts     keys of the value, or of its items, with a separate rule create_RESOURCE:NAME:KEY
-    checked   further such keys; functions of the resource check their rules
+    checked   further keys with a rule; functions of the resource check these rules
     load      function(conn, context, rows) that adds the column that ``get`` reads
     lists     function(conn, ids of rows) -> {id: the list that ``get`` reads}; empty lists may be missing
     where     function(values of a filter) -> condition; None: the filter compares the column
@@ -136,9 +136,9 @@ class Rows(resource.Resource):
         return {**{name: field.default for name, field in known.items() if write in field.write}, **found}
 
     def restricted(self, given: Mapping[str, Json], values: Mapping[str, Any], write: str) -> Iterator[str]:
-        """Yield the names of attributes, and of their parts, with rules that a request must pass.
+        """Yield the names of the attributes, and of their keys, that the caller needs a rule to set.
 
-        Creation with the default value needs no rule. An update with it could undo an administrator's setting.
+        The default value needs no rule in a creation, but in an update: it could undo an administrator's setting.
 
         :param given: attributes of the request
         :param values: parsed values of these attributes
@@ -152,14 +152,14 @@ class Rows(resource.Resource):
             yield from (f'{name}:{part}' for part in field.parts if any(part in each for each in parts))
 
     def rules_of(self, write: str) -> Iterator[str]:
-        """Yield all rules of the guarded attributes and of their parts."""
+        """Yield all rules of the guarded attributes and of their keys."""
         for name, field in self.attributes.items():
             if field.guarded and write in field.write:
                 for part in (name, *(f'{name}:{each}' for each in (*field.parts, *field.checked))):
                     yield f'{write}_{self.name}:{part}'
 
     def different(self, view: Mapping[str, Any], values: JsonObject) -> JsonObject:
-        """Return the changed values of an update, with related attributes (_TOGETHER). Unchanged values are ignored.
+        """Return the values that an update changes, and the values of related attributes (_TOGETHER).
 
         :param view: the resource as the caller reads it
         """
@@ -172,7 +172,7 @@ class Rows(resource.Resource):
         return found
 
     def stored(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {column: value} of the fields that are stored in a column, without None."""
+        """Return {column: value} of the fields with a column, except None values."""
         columns = self.table.c
         return {field.source: values[name] for name, field in self.attributes.items()
                 if values.get(name) is not None and field.source in columns}
@@ -186,7 +186,7 @@ class Rows(resource.Resource):
         return resource.closed(*required, **{**self.properties(write), **more})
 
 
-# attributes that are interpreted, or checked, together
+# sets of attributes that are interpreted or checked together
 _TOGETHER = ({'port_id', 'fixed_ip_address'}, {'internal_port_id', 'internal_ip_address'},
              {'gateway_ip', 'allocation_pools'}, {'port_security_enabled', 'security_groups'})
 
@@ -285,7 +285,7 @@ class Resource(Rows, Generic[R, V]):
         return found(db.get(conn, self.table, ident), self.missing(ident))
 
     def locked(self, conn: Connection, ident: str) -> R:
-        """Return a row like ``get``, locked until the transaction ends."""
+        """Lock a row until the transaction ends and return it."""
         return found(db.lock(conn, self.table, ident), self.missing(ident))
 
     # ---- documents
@@ -295,7 +295,7 @@ class Resource(Rows, Generic[R, V]):
         return {}
 
     def selection(self, names: frozenset[str]) -> resource.View:
-        """Return the view with the fields ``names``; empty: all fields."""
+        """Return a view of the fields ``names``, or of all fields if empty."""
         if not names:
             return self.view('show')
         found = self._selections.get(names)
@@ -331,13 +331,13 @@ class Resource(Rows, Generic[R, V]):
         return [builds[row['project_id']](row, context) for row in loaded]
 
     def narrowed(self, context: RequestContext, named: set[str]) -> frozenset[str]:
-        """Return the fields to read for a list of ``named`` fields, with fields for rules; empty: all fields."""
+        """Return the ``named`` fields and those that rules compare; empty: read all fields."""
         if not named or permissions.further(context, f'get_{self.name}'):
             return frozenset()
         return frozenset(named & {field.name for field in self.fields} | _COMPARED)
 
     def columns(self, names: frozenset[str]) -> list[str] | None:
-        """Return the columns that documents with these fields need; None: all columns."""
+        """Return the columns that these fields need, or None for all columns."""
         found, known = {'id'}, {*self.table.c.keys()}
         for field in self.selection(names).rows if names else ():
             if field.columns:
@@ -435,7 +435,7 @@ def below(body: JsonObject, name: str) -> JsonObject:
 
 
 def found(row: Found | None, missing: Exception) -> Found:
-    """Return a row, or raise ``missing``, because another request may have deleted the row.
+    """Return a row that exists; another request may have deleted it.
 
     :raises missing: the row is None
     """

@@ -24,11 +24,11 @@ from nova.web.resource import shape as shape
 MAX_ITEMS = 100
 MAC = re.compile('[0-9a-f]{2}(:[0-9a-f]{2}){5}')
 DEVICE_OWNERS = ('network:', 'compute:', 'baremetal:', 'trunk:')
-UNSET = object()           # default of an attribute if a missing value differs from null
+UNSET = object()           # default of an attribute for which a missing value differs from null
 
 
 class TypeValidator:
-    """Validator of the values of a type."""
+    """Checks and converts the values of a type."""
 
     def __init__(self, type_: Schema) -> None:
         self._type, self._validator = type_, json_schema.Validator(type_)
@@ -55,7 +55,7 @@ def _sentence(schema: Schema) -> str:
 
 
 def _parsed(schema: Schema, parse: Callable[[Any], Any]) -> Converted:
-    """Return a type with ``parse`` as converter of values; ``parse`` raises ValueError for invalid values."""
+    """Return a type that converts values with ``parse``, which raises ValueError for invalid values."""
     def convert(name: str, value: Any) -> Any:
         try:
             return parse(value)
@@ -186,7 +186,7 @@ def _protocol(name: str, value: int | str | float) -> str:
     return str(value)
 
 
-# DHCP options for boot and servers that ports may set by name
+# DHCP options that a port may set by name; others only by number
 DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
                 'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
 _OPTION = '|'.join((*DHCP_OPTIONS, '[1-9][0-9]?', '1[0-9][0-9]', '2[0-4][0-9]', '25[0-4]'))

@@ -1,4 +1,4 @@
-"""Notify hosts of servers with changed addresses: the compute API shows the addresses that a host read last."""
+"""Notify hosts of servers with changed addresses: the compute API shows the addresses that the host has last read."""
 from __future__ import annotations
 
 import logging
@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 
 def of_ports(conn: engine.Connection, idents: Collection[str]) -> list[str]:
-    """Return the uuids of the servers with these ports, or with the trunks of these subports."""
+    """Return the uuids of the servers with these ports; for a subport, the server with the parent port of its trunk."""
     found = [*ports.of_ids(conn, set(idents)).values()]
     subports = [port['id'] for port in found if port['device_owner'] == trunks.SUBPORT]
     found += ports.of_ids(conn, trunks.parents(conn, subports)).values()
@@ -32,7 +32,7 @@ def of_ports(conn: engine.Connection, idents: Collection[str]) -> list[str]:
 
 
 class Servers:
-    """Hosts of servers.
+    """Notifies the hosts of servers.
 
     :param cells: the cells of the deployment
     """
@@ -41,7 +41,7 @@ class Servers:
         self._cells = cells
 
     def changed(self, ctx: nova_context.RequestContext, uuids: list[str]) -> None:
-        """Notify the hosts of these servers to read their ports again. Lost notifications are not repeated."""
+        """Notify the hosts of these servers to read their ports again. A lost notification is not repeated."""
         for cell, rows in self._cells.read(lambda conn: instances.get_many(conn, uuids))[0]:
             for row in rows.values():
                 if row['host']:                              # during a cross-cell migration a server is in two cells

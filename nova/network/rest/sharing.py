@@ -37,7 +37,7 @@ class Kind(NamedTuple):
     """A kind of shared object.
 
     resource  resource of the objects
-    users     function(connection, id) -> projects that use the object; None: policies can be removed anyway
+    users     function(connection, id) -> projects that use the object; None: policies of objects in use can be removed
     """
 
     resource: r.Resource[Any]
@@ -99,7 +99,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: NetworkSh
 
 
 def _check_unused(conn: Connection, row: NetworkSharesRow) -> None:
-    """Check that no project uses the object because of this policy only."""
+    """Check that no project that uses the object depends on this policy."""
     kind = KINDS[row['object_type']]
     shared = db_networks.lock(conn, kind.resource.table, row['network_id'])
     if kind.users is None or shared is None or shared.get('shared'):

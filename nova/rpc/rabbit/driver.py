@@ -19,13 +19,13 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 LOG = logging.getLogger(__name__)
 
-CONFIRM_S = 30               # seconds within which a broker has to confirm a message
-CONNECTION_POLL_INTERVAL_S = 0.25      # seconds between two checks for a connection
+CONFIRM_S = 30               # seconds after which an unconfirmed message fails
+CONNECTION_POLL_INTERVAL_S = 0.25      # seconds between two checks whether there is a connection
 LONGEST_WAIT_S = 3600.0
 
 
 class Sent(rabbit_session.Message):
-    """A message with a sender that waits for the broker's confirmation."""
+    """A message; its sender waits for the confirmation of the broker."""
 
     def __init__(self, exchange: rabbit_settings.Exchange, key: str, body: bytes, *, mandatory: bool,
                  expires_ms: int | None = None, queue: rabbit_settings.Queue | None = None) -> None:
@@ -52,7 +52,7 @@ class Call(Sent):
         self.answer: JsonObject = {}
 
     def settle(self, failure: Exception | None) -> None:
-        if failure is not None:                        # a call ends with its reply, not with the broker's confirmation
+        if failure is not None:                        # a reply ends a successful call, not the confirmation
             super().settle(failure)
 
     def answered(self, answer: JsonObject) -> None:
@@ -78,7 +78,7 @@ class Replies:
 
     @property
     def queue(self) -> str:
-        """The name of the reply queue. The broker declares it before any message that is sent afterwards."""
+        """The name of the reply queue. The queue is declared before later messages are sent."""
         with self._lock:
             if self._queue is None:
                 queue = self._topology.reply_queue(f'reply_{self._host}{uuid.uuid4().hex}')
@@ -107,7 +107,7 @@ class Replies:
 
 
 class Reply(rabbit_session.Message):
-    """A reply. It is sent again while its queue is missing, as the broker may have just lost the queue.
+    """A reply. It is sent again while its queue is missing: after a restart of the broker the caller declares it again.
 
     :param expiry_s: seconds after which it is dropped
     """
@@ -115,7 +115,7 @@ class Reply(rabbit_session.Message):
     def __init__(self, queue: str, body: bytes, expiry_s: float) -> None:
         super().__init__(None, queue, body, mandatory=True)
         self._until = time.monotonic() + expiry_s
-        self.returned = False                          # the broker has returned it, because its queue was missing
+        self.returned = False                          # whether the broker returned it: missing queue
 
     def waits(self, session: rabbit_session.Session) -> bool:
         self.returned = True
@@ -210,7 +210,7 @@ class Listener(messaging_hooks.BaseListener):
         if self._numbers.is_new(inner):
             try:
                 self.on_incoming_callback([Incoming(self._answers, inner)])
-            except RuntimeError as error:              # the server's threads have ended
+            except RuntimeError as error:              # the thread pool of the server has ended
                 LOG.debug('A message was not taken: %s', error)
                 return False
         return True
@@ -310,7 +310,7 @@ class Driver(messaging_hooks.BaseDriver):
             raise sent.error
 
     def _left(self, sent: Sent, begun: float, timeout: float | None) -> float:
-        """Return the seconds until the next check of a message; 0: it has timed out."""
+        """Return the seconds until a message may time out; 0: it has timed out."""
         ends = [] if timeout is None else [begun + timeout]
         if not isinstance(sent, Call):
             ends += [] if sent.sent_at is None else [sent.sent_at + CONFIRM_S]
@@ -326,7 +326,7 @@ class Driver(messaging_hooks.BaseDriver):
 
     def send_notification(self, target: oslo_messaging.Target, ctxt: JsonObject, message: JsonObject, version: float,
                           retry: int | None = None) -> None:
-        """Send a notification to the queue of its topic, which is declared for consumers that connect later.
+        """Send a notification to the queue of its topic; declare the queue, because consumers may connect later.
 
         :raises MessageDeliveryFailure: there is no broker, or it does not take the message
         """
@@ -352,6 +352,6 @@ class Driver(messaging_hooks.BaseDriver):
 
 
 def _is_set(conf: cfg.ConfigOpts, name: str) -> bool:
-    """Return whether an option is set, even to its default."""
+    """Return whether an option is set, possibly to its default value."""
     found = conf.get_location(name, messaging_hooks.RABBIT_GROUP)
     return found is not None and found.location not in (cfg.Locations.opt_default, cfg.Locations.set_default)

@@ -1,4 +1,4 @@
-"""Message format of oslo.messaging's RabbitMQ driver: JSON within JSON; one object has the message and its context."""
+"""Message format of oslo.messaging's RabbitMQ driver: JSON within JSON; the inner object has message and context."""
 import collections
 import uuid
 
@@ -11,7 +11,7 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 CONTEXT = '_context_'
 NUMBER, CALL, REPLIES, MONITORED = '_unique_id', '_msg_id', '_reply_q', '_timeout'
 VERSION, INNER = 'oslo.version', 'oslo.message'
-MAX_NUMBERS = 1000            # acknowledged messages that are remembered, because their senders may repeat them
+MAX_NUMBERS = 1000            # numbers of acknowledged messages to remember; senders may repeat these messages
 
 
 def pack(message: JsonObject, context: JsonObject | None = None, **more: Json) -> bytes:
@@ -56,7 +56,7 @@ def parts(inner: JsonObject) -> tuple[JsonObject, JsonObject]:
 
 
 class Numbers:
-    """Numbers of the last messages, to detect the unacknowledged messages that a broker repeats after a disconnect.
+    """Numbers of the last messages, to detect messages that the broker or a sender repeats after a disconnect.
 
     :param unacknowledged: maximum number of unacknowledged messages
     """
@@ -71,7 +71,7 @@ class Numbers:
         if not isinstance(number, str):
             return True
         if number in self._known:
-            self._known.move_to_end(number)            # kept longer: the broker may repeat it again
+            self._known.move_to_end(number)            # now the newest, because it may be repeated again
             return False
         self._known[number] = None
         if len(self._known) > self._max:

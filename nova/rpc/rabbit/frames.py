@@ -1,4 +1,4 @@
-"""Encoding and decoding of the frequent frames of AMQP 0-9-1; pamqp handles all others.
+"""Fast encoding and decoding of the frequent frames of AMQP 0-9-1; pamqp handles all others.
 
 See https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf, sections 2.3.5 and 4.2. tools/bench/rpc.py measures the
 time of a call.
@@ -45,7 +45,7 @@ def _frame(kind: int, channel: int, payload: bytes) -> bytes:
 
 
 def whole(channel: int, payload: bytes) -> bytes:
-    """Return the complete frame of a received method, which pamqp can decode."""
+    """Return the complete frame of a received method, as pamqp needs it for decoding."""
     return _frame(METHOD, channel, payload)
 
 
@@ -71,7 +71,7 @@ def publish(channel: int, exchange: str, key: str, body: bytes, number: int, *, 
 
 
 def number_of(header: bytes) -> int | None:
-    """Return the ``number`` in the header of a returned message, or None if ``publish`` did not make the message."""
+    """Return the ``number`` that ``publish`` wrote to the header of a returned message, or None if it has none."""
     _class, _weight, _size, flags = _CONTENT.unpack_from(header)
     at = _CONTENT.size + len(_JSON)
     if flags & _EXPIRATION:

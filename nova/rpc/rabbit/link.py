@@ -1,4 +1,4 @@
-"""One connection to a broker, from its opening until its failure; it is never opened again."""
+"""One connection to a broker, until it fails; session.py opens a new Link for each attempt."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _Frame = TypeVar('_Frame', bound=base.Frame)
 
-PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # channels
-CONNECT_S = 5                # seconds until a broker must answer the first frame
+PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # numbers of the channels
+CONNECT_S = 5                # timeout for the answer of the broker to the first frame
 FRAME_MAX = 131072           # bytes, RabbitMQ's default
-_TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # RabbitMQ's name of the feature, in the reason of a refusal
+_TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # name of the feature, which RabbitMQ's refusal contains
 _CAPABILITIES: common.FieldTable = {
     'publisher_confirms': True, 'basic.nack': True, 'consumer_cancel_notify': True, 'connection.blocked': True,
     'authentication_failure_close': True}
@@ -52,7 +52,7 @@ class TransientQueuesRefused(ConnectionError):
 
 
 class _Content:
-    """An incoming message: a method, a header, and the parts of a body."""
+    """A message that is being received: method, header, and the parts of the body until now."""
 
     def __init__(self, method: int, payload: bytes) -> None:
         self.method, self.payload = method, payload
@@ -63,8 +63,8 @@ class _Content:
 class Link:
     """Connection to a broker.
 
-    :param confirmed: function(number, whether it includes all before, whether the broker took them). The first message
-        written to the channel PUBLISHING has the number 1, the next one 2
+    :param confirmed: function(number, whether it includes all before, whether the broker took them). Messages on the
+        channel PUBLISHING are numbered from 1
     :param returned: function(header, code, text) for a message that no queue takes, before it is confirmed
     :param takes: function(whether the broker takes messages); called when its memory alarm changes
     :raises OSError: there is no broker, or it denies access
@@ -76,7 +76,7 @@ class Link:
         self._confirmed, self._returned, self._takes = confirmed, returned, takes
         self._consumers: dict[str, Callable[[bytes], bool]] = {}
         self._contents: dict[int, _Content] = {}
-        self._delivered = 0                            # tag of the last delivery that is not acknowledged
+        self._delivered = 0                            # tag of the last unacknowledged delivery; 0: none
         self._asking, self._answer = threading.Lock(), threading.Condition()
         self._answers: list[pamqp_frame.FrameTypes] = []
         self._reader: int | None = threading.get_ident()
@@ -117,7 +117,7 @@ class Link:
         for channel in (PUBLISHING, CONSUMING, DECLARING):
             self.ask(channel, commands.Channel.Open())
         self.ask(PUBLISHING, commands.Confirm.Select())
-        self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # applies to each consumer
+        self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # the limit applies to each consumer
 
     def _expect(self, kind: type[_Frame]) -> _Frame:
         answer = self._wait_here()
@@ -170,7 +170,7 @@ class Link:
             raise ConnectionError(str(self._lost)) from self._lost
         if not self._answers:
             silent = ConnectionError('The broker does not answer.')
-            self.close(silent)                         # the session then opens the next connection
+            self.close(silent)                         # so that the session opens a new connection
             raise silent
         return self._answers.pop(0)
 
@@ -180,7 +180,7 @@ class Link:
         return self._answers.pop(0)
 
     def consume(self, queue: str, tag: str, deliver: Callable[[bytes], bool]) -> None:
-        """Consume a queue: ``deliver(body)`` returns whether it has taken the message, and runs in the reading thread.
+        """Consume a queue. The reading thread calls ``deliver(body)``, which returns whether it has taken the message.
 
         :raises Refused: there is no such queue, or it may not be read
         """
@@ -188,13 +188,13 @@ class Link:
         self.ask(CONSUMING, commands.Basic.Consume(0, queue, tag, False, False, False, False, {}))
 
     def cancel(self, tag: str) -> None:
-        """Cancel a consumer. Messages on their way are requeued."""
+        """Cancel a consumer. Messages in transit are requeued."""
         self.ask(CONSUMING, commands.Basic.Cancel(tag))
 
     # ---- reading
 
     def run(self) -> None:
-        """Read until the connection fails, in the thread that has opened it.
+        """Read until the connection fails; call it in the thread that has opened the connection.
 
         :raises OSError: reason of the failure
         """
@@ -269,7 +269,7 @@ class Link:
             self.write(frames.put_back(channel, tag))
 
     def _acknowledge(self) -> None:
-        if self._delivered and not self._blocked:      # a broker with a memory alarm reads nothing
+        if self._delivered and not self._blocked:      # a broker with a resource alarm does not read
             tag, self._delivered = self._delivered, 0
             self.write(frames.acknowledge(CONSUMING, tag))
 
@@ -290,7 +290,7 @@ class Link:
                 self._answer.notify_all()
 
     def leave(self) -> None:
-        """Close the connection in the order of the protocol."""
+        """Send Connection.Close, then close the socket."""
         with contextlib.suppress(OSError):            # already closed
             self._send(0, commands.Connection.Close(200, 'The service ends.', 0, 0))
         self.close(ConnectionError('The connection was closed.'))

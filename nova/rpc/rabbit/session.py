@@ -1,4 +1,4 @@
-"""A session with reconnection: it restores subscriptions and sends unconfirmed messages again."""
+"""A session reconnects after a failure, restores subscriptions and sends unconfirmed messages again."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ LOG = logging.getLogger(__name__)
 P = ParamSpec('P')
 
 ATTEMPT_S = 1                # minimum seconds between two attempts to reach a broker
-REDELIVERY_INTERVAL_S = 0.5      # seconds between two attempts to deliver a message without a queue
-SETTLE_S = 10                # seconds after a lost connection until other services have reconnected too
+REDELIVERY_INTERVAL_S = 0.5      # seconds between two attempts to deliver a message with a missing queue
+SETTLE_S = 10                # seconds in which other services also reconnect after a failure of the broker
 IS_OTHERWISE = 406           # PRECONDITION_FAILED: the queue or exchange has other properties
 
 
@@ -41,27 +41,27 @@ class Message:
                  expires_ms: int | None = None, queue: rabbit_settings.Queue | None = None) -> None:
         self.exchange, self.key, self.body = exchange, key, body
         self.mandatory, self.expires_ms, self.queue = mandatory, expires_ms, queue
-        self.sent_at: float | None = None              # monotonic time of the last attempt to send it; None: no attempt
-        self.failure: Exception | None = None          # why the broker returned it; the confirmation follows
-        self.given_up = False                          # no caller waits for it any more
+        self.sent_at: float | None = None              # monotonic time of the last attempt to send; None: not sent
+        self.failure: Exception | None = None          # reason of its return by the broker, set before its confirmation
+        self.given_up = False                          # the caller has stopped waiting
 
     @property
     def exchange_name(self) -> str:
         return self.exchange.name if self.exchange else ''
 
     def settle(self, failure: Exception | None) -> None:
-        """Report the final outcome; called in the reading thread.
+        """Report the final outcome; the reading thread calls it.
 
         :param failure: MessageUndeliverable, MessageDeliveryFailure; None: the broker has confirmed the message
         """
 
     def waits(self, session: Session) -> bool:
-        """Return whether to send it again if the broker has no queue for it; called in the reading thread."""
+        """Return whether to send a returned message again; the reading thread calls it."""
         return session.settling
 
 
 class Subscription:
-    """Consumed queues: see Session.subscribe."""
+    """Queues that a listener consumes; see Session.subscribe."""
 
     def __init__(self, queues: tuple[rabbit_settings.Queue, ...], deliver: Callable[[bytes], bool]) -> None:
         self.queues, self.deliver = queues, deliver
@@ -81,20 +81,20 @@ class Session:
     def __init__(self, settings: rabbit_settings.Settings) -> None:
         self._settings = settings
         self._state = threading.Condition(threading.RLock())
-        self._link: rabbit_link.Link | None = None     # connection on which all queues are declared
+        self._link: rabbit_link.Link | None = None     # connection, after the declaration of all queues
         self._takes = True
         self._thread: threading.Thread | None = None
         self._closed = False
-        self.attempts, self.last_error = 0, 'there was no attempt yet'       # connection attempts since the start
+        self.attempts, self.last_error = 0, 'there was no attempt yet'       # number of attempts to connect
         self._tried = -float('inf')
         self._wanted = threading.Event()               # a caller waits for a broker
         self._subscriptions: list[Subscription] = []
         self._tags = itertools.count(1)
         self._numbers = itertools.count(1)
         self._unconfirmed: dict[int, Message] = {}
-        self._parked: dict[int, Message] = {}          # {id: message} that wait for a broker
-        self._suspects: list[Message] = []             # one of these messages made the broker close the channel
-        self._undelivered: list[Message] = []          # sent again after REDELIVERY_INTERVAL_S
+        self._parked: dict[int, Message] = {}          # {id: message} of messages that wait for a connection
+        self._suspects: list[Message] = []             # one of them made the broker close the channel; send each alone
+        self._undelivered: list[Message] = []          # returned messages, sent again after REDELIVERY_INTERVAL_S
         self._redelivers = False
         self._first = True
         self._connected_at: float | None = None        # time of the last reconnection
@@ -140,7 +140,7 @@ class Session:
             exchange, queue = exchange and exchange.as_durable(), queue and queue.as_durable()
         if exchange is not None and self._declares and exchange.name not in self._declared:
             wanted.append(_declaration(exchange, nowait=True))
-            if not exchange.auto_delete:               # the broker may delete an auto-delete exchange
+            if not exchange.auto_delete:               # else declare it each time: the broker may delete it
                 self._declared.add(exchange.name)
         if queue is not None and exchange is not None and self._declares and queue.name not in self._declared:
             self._declared.add(queue.name)
@@ -168,7 +168,7 @@ class Session:
 
     @property
     def settling(self) -> bool:
-        """Return whether a reconnection was recent: other services declare the lost queues now."""
+        """Return whether this process has just reconnected: other services may not have redeclared their queues yet."""
         return self._connected_at is not None and time.monotonic() - self._connected_at < SETTLE_S
 
     def _deliver_later(self, message: Message) -> None:
@@ -209,7 +209,7 @@ class Session:
                   wait: bool = True) -> Subscription:
         """Declare queues; ``start`` begins to consume them.
 
-        On a new connection they are declared before messages are sent.
+        On a new connection the queues are declared before messages are sent.
 
         :param wait: wait for a broker, without a limit
         :param deliver: function(body) -> whether it has taken the message; runs in the reading thread
@@ -241,7 +241,7 @@ class Session:
             self._unless_gone(self._consume, link, subscription)
 
     def stop(self, subscription: Subscription) -> None:
-        """Cancel the consumers; messages on their way are requeued."""
+        """Cancel the consumers; messages in transit are requeued."""
         subscription.stopped = True
         self._forget(subscription)
         link = self._link
@@ -275,7 +275,7 @@ class Session:
                 _ensure(link, _declaration, queue.exchange, queue.exchange.name)
                 link.ask(rabbit_link.DECLARING, commands.Queue.Bind(0, queue.name, queue.exchange.name, queue.key))
         with self._state:
-            if self._link in (None, link):             # a newer link has replaced a closed one
+            if self._link in (None, link):             # else a newer link has replaced this one
                 subscription.declared_on = link
                 self._state.notify_all()
 
@@ -314,7 +314,7 @@ class Session:
             except Exception:
                 LOG.exception('The connection to the broker %s:%s ended.', broker.host, broker.port)
             failures = failures + 1 if self.attempts > began else 0
-            if declarations == (self._declares, self._durable):  # else retry immediately with other declarations
+            if declarations == (self._declares, self._durable):  # else retry now with other declarations
                 self._pause(failures, len(brokers))
 
     def _log(self, broker: rabbit_settings.Broker, error: Exception) -> None:
@@ -323,7 +323,7 @@ class Session:
             LOG.error('The broker %s:%s is unavailable: %s. Trying again.', broker.host, broker.port, error)
 
     def _pause(self, failures: int, brokers: int) -> None:
-        """Wait before the next attempt, at most until a caller needs a connection."""
+        """Wait before the next attempt to connect, or until a caller needs a connection."""
         settings = self._settings
         rounds = failures // brokers
         if failures % brokers == 0 and not self._closed:
@@ -392,7 +392,7 @@ class Session:
             self._state.notify_all()
 
     def _try(self, made: rabbit_link.Link, message: Message) -> None:
-        """Send a single message: the broker may refuse it and close the channel.
+        """Send one suspect message and wait for its confirmation: the broker may refuse it and close the channel.
 
         :raises Refused: the broker closed the channel
         """
@@ -401,7 +401,7 @@ class Session:
         try:
             made.read_until(lambda: len(self._unconfirmed) == before)
         except rabbit_link.Refused as error:
-            # IS_OTHERWISE: the declarations failed; the next connection sends the message without declarations
+            # IS_OTHERWISE: a declaration failed, not the message, which the next connection sends without declarations
             if error.code != IS_OTHERWISE:
                 self._suspects.remove(message)
                 message.settle(oslo_messaging.MessageDeliveryFailure(str(error)))

@@ -47,9 +47,9 @@ class Settings:
     tls                             TLS context; None: no TLS
     certificate                     whether the client authenticates by its certificate instead of a password
     heartbeat                       seconds after which a silent connection is dead
-    pause, longer, longest, splay   seconds: first pause between attempts, increment, longest pause; random part
+    pause, longer, longest, splay   seconds between attempts: first, increment, longest; maximum random addition
     expiry_s                        seconds after which an undeliverable reply is dropped
-    prefetch                        maximum of unacknowledged deliveries of a queue
+    prefetch                        maximum unacknowledged deliveries of a queue
     """
 
     brokers: tuple[Broker, ...]
@@ -65,7 +65,7 @@ class Settings:
     prefetch: int
 
     def waited(self, attempts: int) -> float:
-        """Return the total pause in seconds of this number of attempts to reach a broker; a huge number: no limit."""
+        """Return the total pause in seconds of a number of attempts to reach a broker."""
         rising = 0
         if self.longer > 0:
             rising = min(attempts, max(0, math.ceil((self.longest - self.pause) / self.longer)))
@@ -121,8 +121,8 @@ class Exchange:
 class Queue:
     """Queue of a listener or topic.
 
-    exchange     exchange name; None: the default exchange, which routes to each queue by its name
-    own          whether it is deleted with its listener
+    exchange     None: the default exchange, which routes to each queue by its name
+    own          whether the queue is deleted when its listener ends
     """
 
     name: str
@@ -170,7 +170,7 @@ class Topology:
         return Queue(topic, topic, self.topics(exchange), self._durable, self._auto_delete, self._kept)
 
     def notification_queue(self, exchange: str, topic: str) -> Queue:
-        """Return the queue as oslo.messaging's RabbitMQ driver declares it for readers with the same options."""
+        """Return the queue with the properties with which oslo.messaging's RabbitMQ driver declares it."""
         return Queue(topic, topic, self.topics(exchange), self._routes_durable, self._auto_delete, self._notified)
 
     def fanout_queue(self, topic: str) -> Queue:

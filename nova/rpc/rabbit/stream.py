@@ -49,7 +49,7 @@ class Stream:
         while True:
             with self._writing:                       # an SSLObject is not thread-safe
                 data, answer = self._tls.read(), self._tls.pending()
-                if answer:                            # reply to a TLS key update
+                if answer:                            # TLS may have to reply, for example to a key update
                     self._socket.sendall(answer)
             if data:
                 return data
