@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-MAX_PATH = 512                           # maximum characters of a path in a line
+MAX_PATH = 512                           # maximum characters of the path in a log line
 MAX_WORD = 64                            # maximum characters of any other value that a caller controls
-CONTEXT = 'nova.context'                 # environ key of the caller of an authenticated request
+CONTEXT = 'nova.context'                 # key of environ: context of an authenticated request
 
 
 class AccessLog:
@@ -30,7 +30,7 @@ class AccessLog:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         begun, method = time.monotonic(), environ['REQUEST_METHOD']
-        path = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')         # wsgi.Mounts changes both
+        path = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')   # before wsgi.Mounts changes both
         answered: dict[str, str] = {}
 
         def start(status: str, headers: list[tuple[str, str]], /,

@@ -6,9 +6,9 @@
     member     length (4 bytes), {"name": …, "size": …} as JSON, data
 
 Encrypted payloads use AES-256-GCM. The nonce is the number of the chunk; the header and the kind are associated data.
-The key is derived by scrypt from the passphrase and a random salt, so each file has another key. The tag of a plain
+The key is derived by scrypt from the passphrase and a random salt, so each file has its own key. The tag of a plain
 payload is the SHA-256 of the previous tag, the kind and the payload. The reader returns no byte of a chunk with a wrong
-tag. A truncated file has no LAST chunk.
+tag, and detects a truncated file by the missing LAST chunk.
 """
 import base64
 import binascii
@@ -39,7 +39,7 @@ TAG_BYTES = {True: 16, False: 32}        # {whether the file is encrypted: bytes
 MAX_LINE_BYTES = 4096                         # maximum bytes of the header line, and of a member's JSON line
 MAX_MEMBERS = 100_000
 MAX_MANIFEST_BYTES = 32 << 20
-# scrypt needs 64 MiB and about 0.2 s. The range limits the cost of reading an untrusted file.
+# With these parameters scrypt needs 64 MiB and about 0.2 s. The range limits the cost of reading an untrusted file.
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 1 << 16, 8, 1
 SCRYPT_N_RANGE = (1 << 14, 1 << 18)
 SALT_BYTES = 16
@@ -79,7 +79,7 @@ def is_name(name: Json) -> TypeGuard[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A member as listed in the manifest."""
+    """Entry of the manifest for one member."""
 
     name: str
     size: int
@@ -148,7 +148,7 @@ class Writer:
 
 
 class Reader:
-    """Reader of a backup in an open file, which it reads from the beginning.
+    """Reader of the backup in an open file, from the beginning of the file.
 
     encrypted    whether the backup needs a passphrase
 
@@ -171,9 +171,9 @@ class Reader:
         self._payload, self._ended, self._number = memoryview(b''), False, 0
 
     def members(self) -> Iterator[tuple[str, int, Iterator[bytes]]]:
-        """Yield (name, size, pieces of data) of each member in order; then ``manifest`` is set.
+        """Yield (name, size, pieces of data) of each member in order; after the last one, set ``manifest``.
 
-        Data that the caller does not read is skipped, but checked.
+        Data that the caller does not read is checked and skipped.
 
         :raises Damaged: something is missing, was changed, or differs from the manifest
         """
@@ -215,7 +215,7 @@ class Reader:
         return b''.join(parts)
 
     def _some(self, most: int) -> bytes:
-        """Return 1 to ``most`` bytes of the stream."""
+        """Return the next bytes of the stream: at least one, at most ``most``."""
         while not self._payload:
             if self._ended:
                 raise Damaged(reason='it ends too early.')

@@ -8,16 +8,16 @@ from typing import Generic, TypeVar
 
 from nova.runtime import queues
 
-REJOIN_S = 0.00005  # time for threads that the last run has woken to add a new item; much shorter than a run
+REJOIN_S = 0.00005  # maximum wait for woken threads to add their next item; much shorter than a run
 
 
 class Item:
-    """One request of a Batch; ``work`` may set any attributes."""
+    """One request of a Batch; ``work`` may store results in attributes."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
         self._done = self._gone = False          # _gone: the thread ended while the item waited
-        self._woken = threading.Lock()           # released to wake its thread: cheaper than an event
+        self._woken = threading.Lock()           # its release wakes the thread; cheaper than threading.Event
         self._woken.acquire()
 
 
@@ -27,10 +27,10 @@ Work = TypeVar('Work', bound=Item)
 class Batch(Generic[Work]):
     """Requests of several threads; one thread at a time handles them together.
 
-    A thread that ends while it waits or works does not block the others. There is no separate thread: under low load a
-    caller handles its own item immediately, and under high load a run handles more items.
+    There is no separate worker thread. Under low load a caller handles its own item immediately; under high load a run
+    handles more items. A thread that ends while it waits or works does not block the others.
 
-    :param work: ``work(items)``, oldest first; its exception is the error of all of them
+    :param work: ``work(items)``, oldest first; its exception becomes the ``error`` of all these items
     :param max_items: maximum number of items in one run
     """
 
@@ -45,7 +45,7 @@ class Batch(Generic[Work]):
     def run(self, item: Work) -> None:
         """Add an item and return when it has been handled.
 
-        :raises: its ``error``
+        :raises: ``item.error``
         """
         with self._lock:
             self._waiting.append(item)
@@ -74,9 +74,9 @@ class Batch(Generic[Work]):
         return len(self._waiting)
 
     def _wait_for_others(self, item: Work) -> None:
-        """Under load, let threads that were woken before this one add their next items first.
+        """If the last run had several items, let the other threads that it woke add their next items first.
 
-        Otherwise two halves of the threads would alternate, with half the items in each run.
+        Without this wait, two groups of threads would alternate, and each run would have only half the items.
 
         :param item: item of this thread
         """
@@ -103,7 +103,7 @@ class Batch(Generic[Work]):
             for item in items:
                 item.error = error
         except BaseException:
-            done = items[:1]                     # the next thread handles the others
+            done = items[:1]                     # the next thread handles the other items
             raise
         finally:
             for item in done:

@@ -1,13 +1,13 @@
-"""Certificates that a deployment makes for itself: a certificate authority, and the certificates that it issues.
+"""Certificates of a deployment: its own certificate authority, and the certificates that the authority issues.
 
-A directory contains them. Clients trust ``ca.pem``; ``ca.key`` is the authority's key, and ``NAME.pem`` and
-``NAME.key`` belong to a server or a client. No certificate is valid for both, so that a listener's key cannot
+They are files of one directory. Clients trust ``ca.pem``; ``ca.key`` is the key of the authority. ``NAME.pem`` and
+``NAME.key`` belong to a server or a client. No certificate is valid for both uses, so that the key of a server cannot
 authenticate a client. Private keys are readable by their owner only. ``ca.pem`` may contain several authorities, the
-newest first. An earlier authority stays until it expires, so clients trust the certificates that it signed until these
-are renewed.
+newest first. An earlier authority stays in the file until it expires, so clients still trust certificates that are
+not renewed yet.
 
     authority = Authority(directory)
-    pair = authority.pair('api', ['cloud.example.org', '192.0.2.10'])       # made, or renewed when it is time
+    pair = authority.pair('api', ['cloud.example.org', '192.0.2.10'])       # issued or renewed if necessary
     context = server_context(pair)
 """
 from collections.abc import Callable, Iterable, Iterator
@@ -36,11 +36,11 @@ from nova.runtime import durable_files
 from nova import utils
 
 AUTHORITY_DAYS = 3650
-AUTHORITY_RENEWAL_DAYS = 400     # no certificate outlives its authority
+AUTHORITY_RENEWAL_DAYS = 400     # more than DAYS, so that no certificate outlives its authority
 DAYS = 90                     # limits the use of a stolen key
-RENEWAL_DAYS = 30                # remaining time at renewal: a month to notice a failure
+RENEWAL_DAYS = 30                # remaining days at renewal: leaves time to notice a failed renewal
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH      # purpose of a certificate
-BACKDATED = datetime.timedelta(hours=1)         # a client's clock may be slow
+BACKDATED = datetime.timedelta(hours=1)         # start of validity before now: a client's clock may be slow
 
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}')
 _LABEL = r'[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?'
@@ -59,9 +59,9 @@ class Pair:
 class Status:
     """One certificate of the directory, for operators.
 
-    hosts       its names and addresses; an authority has none
+    hosts       host names and addresses; () for an authority
     subject     common name
-    uses        SERVER or CLIENT; both for one of an earlier release
+    uses        SERVER or CLIENT; a certificate of an earlier release has both
     ends_at     naive UTC
     """
 
@@ -74,9 +74,9 @@ class Status:
 
 
 class Authority:
-    """The certificates of one directory, made at first use.
+    """The certificates of one directory, issued at first use.
 
-    Several processes may use one directory: changes are made under a lock.
+    Several processes may use one directory; a file lock serializes changes.
 
     :param now: function that returns the time (naive UTC)
     """
@@ -93,7 +93,7 @@ class Authority:
     def pair(self, name: str, hosts: Iterable[str], days: int = DAYS, use: x509.ObjectIdentifier = SERVER) -> Pair:
         """Return the certificate of a server or client with these host names and addresses.
 
-        A missing certificate is made, valid for ``days``. An existing one is replaced if it expires within
+        A missing certificate is issued for ``days``. An existing certificate is replaced if it expires within
         RENEWAL_DAYS, has other hosts or another use, or is not signed by the newest authority.
 
         :raises InvalidInput: a name is invalid, or the directory cannot be used
@@ -102,13 +102,13 @@ class Authority:
         pair = self._files(name)
         if not self._is_good(pair, hosts, use):
             with self._changing():
-                if not self._is_good(pair, hosts, use):       # another process may have made it
+                if not self._is_good(pair, hosts, use):       # another process may have issued it
                     self._issue(pair, name, hosts, use, days)
         return pair
 
     def renew(self, name: str, hosts: Iterable[str], use: x509.ObjectIdentifier = SERVER,
               subject: str | None = None) -> Pair:
-        """Replace a certificate and its key, even if ``pair`` would keep them.
+        """Replace a certificate and its key unconditionally.
 
         :param subject: common name, by which servers identify clients; None: the name of the files
         """
@@ -118,7 +118,7 @@ class Authority:
         return pair
 
     def renew_authority(self) -> None:
-        """Make a new authority, which renews certificates at their next use; the old one stays trusted."""
+        """Create a new authority. Certificates are renewed at their next use; the old authority stays trusted."""
         with self._changing():
             self._make_authority()
 
@@ -161,17 +161,17 @@ class Authority:
                 .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                 .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
                 .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
-                # not critical: libvirt and QEMU check a critical key usage for key encipherment, which EC keys lack
+                # not critical: libvirt and QEMU require key encipherment in a critical one, which EC keys lack
                 .add_extension(usage(digital_signature=True), critical=False)
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
                                critical=False)
                 .sign(signing_key, hashes.SHA256()))
-        # Between the two writes a concurrent ``pair`` finds a mismatch. It then waits for the lock and checks again.
+        # A concurrent ``pair`` that finds a mismatch between these writes waits for the lock and checks again.
         write(pair.key, _private(key), 0o600)
         write(pair.certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
 
     def _authority(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """Return the signing (certificate, key); make them if they are missing or expire too soon."""
+        """Return the signing (certificate, key); create them if they are missing or expire too soon."""
         found = self._authorities()
         if (not found or ends_at(found[0]) - self._now() < datetime.timedelta(days=AUTHORITY_RENEWAL_DAYS)
                 or not _belong_together(found[0], self.directory / 'ca.key')):
@@ -184,7 +184,7 @@ class Authority:
         now = self._now()
         before = [certificate for certificate in self._authorities() if ends_at(certificate) > now]
         key = ec.generate_private_key(ec.SECP256R1())
-        # Clients look an authority up by its subject, which has to be unique.
+        # Clients look up an authority by its subject, so the subject must be unique.
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f'nova authority {uuid.uuid4()}')])
         made = (_builder(None, subject, key.public_key(), now, AUTHORITY_DAYS, subject)
                 .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -208,20 +208,20 @@ class Authority:
 
 
 def server_context(pair: Pair) -> ssl.SSLContext:
-    """Return a TLS context of a listener, for TLS 1.2 and later. ``load`` replaces its files.
+    """Return the TLS context of a server, for TLS 1.2 and later. ``load`` replaces its certificate.
 
     :raises InvalidInput: the files are not a certificate with its key
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Renegotiation lets a client cause useless work.
+    # A client could repeat renegotiations to consume CPU time.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     load(context, pair)
     return context
 
 
 def load(context: ssl.SSLContext, pair: Pair) -> None:
-    """Use these files from the next connection on.
+    """Load a certificate and its key, for new connections of the context.
 
     :raises InvalidInput: as ``server_context``
     """

@@ -12,7 +12,7 @@ from nova.runtime import queues
 Callback = typing.Callable[[], object]
 
 AFTER = 'nova_after'       # key in Connection.info: [(function, otherwise)] of the transaction
-BEFORE = 'nova_before'     # key in Connection.info: {function: its words}
+BEFORE = 'nova_before'     # key in Connection.info: {function: set of its words}
 
 
 class Connection(typing.Protocol):
@@ -23,7 +23,7 @@ class Connection(typing.Protocol):
 
 
 def after(conn: Connection, function: Callback, otherwise: Callback | None = None) -> None:
-    """Call ``function()`` after the transaction of a writer() is committed; never after a rollback.
+    """Call ``function()`` after the commit of a transaction of ``writer()``; not after a rollback.
 
     :param otherwise: called instead after a rollback; it must not fail
     """
@@ -31,18 +31,18 @@ def after(conn: Connection, function: Callback, otherwise: Callback | None = Non
 
 
 def before(conn: Connection, function: typing.Callable[[typing.Any, set[str]], object], word: str) -> None:
-    """Call ``function(conn, words)`` once, as the last step of the transaction of a writer() before its commit.
+    """Call ``function(conn, words)`` once, as the last step of a transaction of ``writer()`` before its commit.
 
-    :param word: added to ``words``, the set that the function gets
+    :param word: member of the set ``words``, which contains the words of all calls of ``before`` with this function
     """
     conn.info[BEFORE].setdefault(function, set()).add(word)
 
 
 class OrderedCallbacks:
-    """Calls functions after commits; for each key, in the order in which they were added.
+    """Calls functions after commits; the functions of one key in the order of the commits.
 
-    The caller of ``add`` holds a row lock of the key, so this is the order of the commits. Without this class, a
-    thread could commit first and call its function last.
+    The caller of ``add`` holds a row lock of the key, so the order of ``add`` is the order of the commits. Without this
+    class, a thread could commit first and call its function last.
     """
 
     def __init__(self) -> None:
@@ -78,4 +78,4 @@ class OrderedCallbacks:
 
 
 def _nothing() -> None:
-    """Do nothing, for a transaction that was rolled back."""
+    """Do nothing; replaces the function of a transaction that was rolled back."""

@@ -1,4 +1,4 @@
-"""Choice of green or native threads, made once before other imports.
+"""Choose green or native threads, once and before other imports.
 
 All other modules use ``threading``. A command (or a test session) calls ``setup`` before it imports another module of
 the project. For eventlet, ``setup`` patches the standard library, so that the code runs in green threads.
@@ -14,7 +14,7 @@ import warnings
 from typing import Any, Generic, ParamSpec, TypeVar, TypeVarTuple
 
 MODELS = ('native', 'eventlet')
-DEFAULT_MODEL = 'native'     # ADR 0001 has measurements of both
+DEFAULT_MODEL = 'native'     # ADR 0001 compares measurements of both
 POLL_INTERVAL_S = 0.01                # polling interval of a green thread that waits for the end of another thread
 
 _model: str | None = None
@@ -36,7 +36,7 @@ def setup(model: str | None = None) -> str:
         raise RuntimeError(f'NOVA_THREAD_MODEL is {model!r}; choose one of {", ".join(MODELS)}.')
     if _model not in (None, model):
         raise RuntimeError(f'The process runs on {_model} threads already; {model} was requested too late.')
-    if _model is None:                    # the operator chose it; stderr is for the command's errors
+    if _model is None:                    # the operator chose eventlet; stderr is for errors of the command
         warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')
     if _model is None and model == 'eventlet':
         import eventlet
@@ -64,8 +64,8 @@ def blocking(function: Callable[_Arguments, _Result], *args: _Arguments.args, **
 
 
 def with_context(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Return the function bound to this thread's context: in any thread, its log lines have this request's id."""
-    from nova.runtime.hooks import oslo_context      # not before ``setup``: the import makes a threading.local
+    """Return a function that runs with the context of this thread, so that its log lines have the request id."""
+    from nova.runtime.hooks import oslo_context      # import after ``setup``: it creates a threading.local
     ctx = oslo_context.current()
 
     @functools.wraps(function)
@@ -88,9 +88,9 @@ def spawn(name: str, function: Callable[_Arguments, object], *args: _Arguments.a
 
 
 def join(thread: threading.Thread, seconds: float) -> bool:
-    """Wait up to ``seconds`` for the end of a thread of ``spawn``; return whether it has ended.
+    """Wait up to ``seconds`` for the end of a thread that ``spawn`` started; return whether it has ended.
 
-    With Python 3.13 and eventlet 0.40, ``Thread.join`` raises a Timeout, which is not an Exception, after ``seconds``.
+    Under eventlet 0.40 and Python 3.13, ``Thread.join`` would raise Timeout, which is no Exception, after ``seconds``.
     """
     if _model != 'eventlet':
         thread.join(seconds)
@@ -104,7 +104,7 @@ def join(thread: threading.Thread, seconds: float) -> bool:
 def spawn_native(name: str, function: Callable[[*_Positional], object], *args: *_Positional) -> threading.Thread:
     """Start a native daemon thread, also under eventlet, for functions that block in C.
 
-    Under eventlet the function must not use locks, logs or queues of nova. It returns results through a Mailbox.
+    Under eventlet the function must not use locks, logs or queues of nova; it can pass results through a Mailbox.
     """
     if _model == 'eventlet':
         from eventlet import patcher
@@ -117,13 +117,13 @@ def spawn_native(name: str, function: Callable[[*_Positional], object], *args: *
 
 
 class Mailbox(Generic[_Item]):
-    """Queue with one reader. Native and green threads may write; the reader may be a green thread."""
+    """Queue with one reader. Native and green threads may put items; the reader may be a green thread."""
 
     def __init__(self) -> None:
         self._items: collections.deque[_Item] = collections.deque()
         self._reader, self._writer = os.pipe()
         if _model == 'eventlet':
-            os.set_blocking(self._reader, False)     # eventlet's os.read waits in the hub
+            os.set_blocking(self._reader, False)     # then eventlet's os.read blocks only its green thread
 
     def put(self, item: _Item) -> None:
         self._items.append(item)

@@ -1,7 +1,7 @@
 """Disk space: free bytes, a reserve that callers must leave free, and claims of writers.
 
-A claim counts the bytes that a writer may still write, but not the bytes that it has written: the file system reports
-these as used. A claim is a file in a directory that all processes of this machine share (``<state path>/disk-space``).
+A claim counts the bytes that a writer will still write; bytes that it has written are already used space of the file
+system. A claim is a file in a directory that all processes of this machine share (``<state path>/disk-space``).
 The process locks the file during the claim, so that claims of dead processes are ignored.
 """
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Claim:
 class Reserve:
     """Free space that writers must leave for databases and guests.
 
-    :param size: bytes; 0 reserves nothing and counts no claims
-    :param ledger: directory of the claims; None: they are not shared, and only ``check`` may be used
+    :param size: bytes; 0: no reserve, and claims are ignored
+    :param ledger: directory of the claims; None: claims are not recorded, so only ``check`` may be used
     """
 
     def __init__(self, size: int = 0, ledger: str | None = None) -> None:
@@ -172,10 +172,10 @@ class Reserve:
             raise exception.InsufficientStorage()
 
     def _claimed(self, device: int, own: Claim | None, *, locked: bool = False) -> int:
-        """Return the claimed but unwritten bytes of writers on a file system, without those of ``own``.
+        """Return the claimed but unwritten bytes of all writers on a file system except ``own``.
 
-        :param locked: the caller holds the lock and removes claims of ended processes; without it, a claim that is
-            created concurrently and has no lock yet would look like one of them
+        :param locked: the caller holds the lock and removes unlocked claims, which are of ended processes. Without the
+            lock, an unlocked claim may be a new one
         """
         if self._ledger is None or not os.path.isdir(self._ledger):
             return 0
@@ -192,12 +192,12 @@ class Reserve:
         with open(number, 'rb') as file:
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:      # its process is alive
+            except BlockingIOError:      # the process of the claim is alive
                 try:
                     found = FORMAT.decode(file.read(versioned_records.MAX_BYTES + 1), path)
                     return FORMAT.made(found, lambda found: max(0, found['size'] - _written(found['targets']))
                                        if found['device'] == device else 0, path)
-                except exception.RecordUnreadable:       # the process is writing it, or has a newer release
+                except exception.RecordUnreadable:       # not completely written, or of a newer release
                     return 0
             if removes:
                 with contextlib.suppress(OSError):
@@ -206,7 +206,7 @@ class Reserve:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock for changes of claims. A file lock also excludes other processes and native threads."""
+        """Hold the lock for changes of claims, a file lock that also excludes other processes and native threads."""
         with contextlib.ExitStack() as stack:
             if self._ledger is not None:
                 try:
@@ -238,7 +238,7 @@ class Reserve:
                 raise
 
     def _cannot(self, error: OSError) -> None:
-        """Handle an error of the ledger. Without a ledger, each writer is checked against the free space only."""
+        """Raise the error of a full file system; log other errors, and check writers only against the free space."""
         if error.errno in FULL:
             raise exception.InsufficientStorage() from error
         if not self._warned:

@@ -12,7 +12,7 @@ from nova.runtime import directories
 
 Path = str | os.PathLike[str]
 PRIVATE = 0o600                          # mode of a file that only its owner can use
-PART = '.part'                           # end of a temporary file's name; the name begins with a dot
+PART = '.part'                           # suffix of temporary files; their names begin with a dot
 
 
 def replace(path: Path, content: bytes, mode: int = PRIVATE, owner: tuple[int, int] | None = None) -> None:
@@ -27,7 +27,7 @@ def replace(path: Path, content: bytes, mode: int = PRIVATE, owner: tuple[int, i
 
 
 def create(path: Path, content: bytes, mode: int = PRIVATE, owner: tuple[int, int] | None = None) -> bool:
-    """Create a file and return True, or return False if it exists. Only one of several processes creates it.
+    """Create a file and return True, or return False if it exists. Only one of several concurrent calls succeeds.
 
     :raises OSError:
     """
@@ -58,7 +58,7 @@ def replacing(path: Path, mode: int = PRIVATE, owner: tuple[int, int] | None = N
 
 
 def owner_of(path: Path) -> tuple[int, int] | None:
-    """Return the owner of a path, for files that root creates there; None if the process is not root."""
+    """Return (uid, gid) of a path, for files that root creates in it; None if the process is not root."""
     if os.geteuid():
         return None
     found = os.stat(path)

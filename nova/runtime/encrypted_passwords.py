@@ -1,7 +1,7 @@
-"""Encryption of passwords in the arguments of open actions: the databases never contain them in plain text.
+"""Encryption of passwords in the arguments of open actions, which the databases store.
 
-The API makes the key, in a file of the state directory. Normally the RPC message of an action contains the password. A
-conductor decrypts it only to repeat an action after a restart or a lost message, and needs the same file.
+The API generates the key, a file in the state directory. Usually the RPC message of an action contains the password. A
+conductor decrypts the stored password only to repeat an action, and needs the same key file.
 """
 import logging
 import os
@@ -31,9 +31,9 @@ class Passwords:
         self._path = os.path.join(host_identity.state_path(conf), FILE)
 
     def encrypted(self, arguments: JsonDocument, *uuids: str) -> list[JsonDocument]:
-        """Return the arguments of an action in the form for the database, one copy for each server.
+        """Return the arguments of an action as the database stores them: one copy for each server.
 
-        Without a usable key the password is omitted, and a repeated action has no password.
+        Without a usable key the password is omitted; a repeated action then has no password.
         """
         password = arguments.get(PASSWORD)
         if password is None:
@@ -48,7 +48,7 @@ class Passwords:
         return [{**rest, ENCRYPTED: [cipher.first, cipher.encrypt(str(password), _owner(uuid))]} for uuid in uuids]
 
     def decrypted(self, arguments: JsonObject | None, uuid: str) -> JsonObject:
-        """Return the original arguments for a result of ``encrypted``, without a password that cannot be decrypted."""
+        """Return the original arguments of a copy from ``encrypted``; omit a password that cannot be decrypted."""
         if not arguments or ENCRYPTED not in arguments:
             return arguments or {}           # an older release stored plain text
         rest = {name: value for name, value in arguments.items() if name != ENCRYPTED}
@@ -61,7 +61,7 @@ class Passwords:
             return rest
 
     def password(self, arguments: JsonObject | None, uuid: str) -> str | None:
-        """Return the password in a result of ``encrypted``, or None."""
+        """Return the password in a copy from ``encrypted``, or None."""
         return typing.cast('str | None', self.decrypted(arguments, uuid).get(PASSWORD))
 
     def _cipher(self, make: bool = False) -> secret_encryption.SecretCipher:

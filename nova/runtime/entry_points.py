@@ -17,7 +17,7 @@ def installed(group: str) -> dict[str, importlib.metadata.EntryPoint]:
 
 @functools.cache
 def _found(group: str, _path: tuple[str, ...]) -> dict[str, importlib.metadata.EntryPoint]:
-    """Cache the search for each group and sys.path, because the search reads a file of each installed package."""
+    """Return {name: entry point}, cached for each sys.path: a search reads a file of every installed package."""
     return {point.name: point for point in importlib.metadata.entry_points(group=group)}
 
 
@@ -35,7 +35,7 @@ def named(option: str, name: str, group: str, known: Iterable[str] = ()) -> Any:
         if '.' not in name:
             raise ImportError('it is neither the name of one nor the path of a class')
         return importutils.import_class(name)
-    except Exception as error:           # any error of the imported package
-        reason = str(error).partition(' ([')[0]          # importutils appends a whole traceback
+    except Exception as error:           # e.g. any error while the package is imported
+        reason = str(error).partition(' ([')[0]          # remove the traceback that importutils appends
         raise exception.InvalidOption(f'{option}: {name} could not be loaded ({reason}). There are '
                                       f'{", ".join([*known, *sorted(points)])}, and paths of classes.') from error

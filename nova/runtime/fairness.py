@@ -1,4 +1,4 @@
-"""Fair scheduling of a limited number of threads among projects, by used time instead of requests."""
+"""Fair scheduling of a limited number of threads among projects, by used thread time instead of requests."""
 import collections
 from collections.abc import Callable, Iterable
 from concurrent import futures
@@ -14,14 +14,14 @@ Work = TypeVar('Work')
 _Args = TypeVarTuple('_Args')
 _Result = TypeVar('_Result')
 
-MAX_TIMES_FREE = 3   # maximum ratio of a project's threads to free threads: the only project gets 3/4 of all threads
+MAX_TIMES_FREE = 3   # maximum ratio of a project's threads to free threads: a single project gets 3/4 of all
 HALF_LIFE_S = 10     # half-life of a project's cost, in seconds
-MAX_COSTS = 1000     # number of stored costs of projects above which small costs are dropped
-SMALL_COST_S = 0.01  # a small cost, in seconds of a thread
+MAX_COSTS = 1000     # if more projects have a stored cost, small costs are dropped
+SMALL_COST_S = 0.01  # maximum thread time of a small cost
 
 
 class Shares:
-    """Running threads and cost of each project. The cost is the thread time in seconds that it has used recently.
+    """Running threads and cost of each project. The cost is the thread time in seconds that the project used recently.
 
     The methods use no lock: the caller holds a lock.
 
@@ -58,8 +58,8 @@ class Shares:
     def has_room(self, project_id: str, free: int, spare: bool = True) -> bool:
         """Return whether a project may have one of the free threads.
 
-        A project without a thread may take the last free one. Any other project leaves one free, and has at most
-        ``MAX_TIMES_FREE`` times as many threads as are free.
+        A project without a thread may take the last free thread. Other projects must leave one thread free, and get at
+        most ``MAX_TIMES_FREE`` times as many threads as are free.
 
         :param spare: False: each project may take the last free thread
         """
@@ -75,24 +75,24 @@ class Shares:
 
 
 class FairQueue(Generic[Work]):
-    """Queue of work for a limited number of threads, which projects share fairly by ``Shares``.
+    """Queue of jobs for a limited number of threads, which projects share fairly by ``Shares``.
 
-    With more busy projects, each has fewer threads. A new project finds a free thread as long as there are fewer busy
-    projects than threads. The waiting project with the lowest cost is next.
+    The more projects are busy, the fewer threads each has. A new project finds a free thread as long as there are fewer
+    busy projects than threads. When a thread is free, the waiting project with the lowest cost is next.
 
     :param max_running: maximum number of running jobs
     :param spare: whether a project leaves threads free. False, for short jobs: one project may use all threads, and
-        others wait for the end of a job
+        another project waits until a job ends
     """
 
     def __init__(self, max_running: int, spare: bool = True) -> None:
         self._max_running, self._spare = max_running, spare
         self._lock = threading.Lock()
         self._shares = Shares()
-        self._waiting: dict[str, collections.deque[Work]] = {}    # projects that arrived or started last are at the end
+        self._waiting: dict[str, collections.deque[Work]] = {}    # newly added or last served projects are at the end
 
     def take(self, project_id: str, work: Work) -> bool:
-        """Return whether a job may start now. Otherwise it waits until ``ended`` returns it."""
+        """Return whether a job may start now. Otherwise the job waits until ``ended`` returns it."""
         with self._lock:
             if project_id not in self._waiting and self._shares.has_room(project_id, self._free, self._spare):
                 self._shares.start(project_id)
@@ -109,7 +109,7 @@ class FairQueue(Generic[Work]):
                 works = self._waiting.pop(following)
                 found.append(works.popleft())
                 if works:
-                    self._waiting[following] = works                 # behind other projects of equal cost
+                    self._waiting[following] = works         # at the end: other projects of equal cost come first
                 self._shares.start(following)
             return found
 
@@ -136,7 +136,7 @@ class FairQueue(Generic[Work]):
 
 
 class ConcurrencyLimit:
-    """Limit on concurrent requests of a kind; one project may use half of it. Excess requests do not wait.
+    """Limit on concurrent requests of a kind; one project may use half of it. Excess requests are refused.
 
     :param queue: row of nova.runtime.queues
     """
@@ -148,7 +148,7 @@ class ConcurrencyLimit:
         queues.watch(queue, self, lambda limit: queues.Size(0, limit._open.total()))
 
     def acquire(self, owner: str) -> bool:
-        """Take a slot; False if the limit is reached. The caller must release the slot."""
+        """Take a slot, or return False if the limit is reached. The caller must release the slot."""
         with self._lock:
             if self._open.total() >= self._most or self._open[owner] >= self._share:
                 return False
@@ -162,7 +162,7 @@ class ConcurrencyLimit:
 
 
 class _Job:
-    """A job of an executor."""
+    """A job of a FairExecutor."""
 
     def __init__(self, project_id: str | None, function: Callable[[], object]) -> None:
         self.project_id, self.function = project_id, function
@@ -170,9 +170,9 @@ class _Job:
 
 
 class FairExecutor:
-    """Thread pool that projects share fairly: a ``FairQueue`` in front of an executor.
+    """Thread pool that projects share fairly: a ``FairQueue`` before a ThreadPoolExecutor.
 
-    The threads are green under eventlet. Idle threads are used before new ones.
+    The threads are green under eventlet. Idle threads are reused before new ones start.
 
     :param queue: row of nova.runtime.queues
     :param name: prefix of the threads' names
@@ -183,7 +183,7 @@ class FairExecutor:
     def __init__(self, queue: queues.Queue, name: str, max_running: int, spare: bool = True) -> None:
         self._threads = futures.ThreadPoolExecutor(max_running, thread_name_prefix=name)
         self._queue: FairQueue[_Job] = FairQueue(max_running, spare)
-        self._started: set[_Job] = set()                 # jobs that may run, but have no thread yet
+        self._started: set[_Job] = set()                 # jobs that were submitted, but have no thread yet
         self._unfinished: set[futures.Future[Any]] = set()
         self._lock = threading.Lock()
         self._stopped = False
@@ -210,12 +210,12 @@ class FairExecutor:
 
     @property
     def waiting(self) -> int:
-        """Return how many jobs wait until their project may have a thread."""
+        """Return how many jobs wait because their project may not have another thread."""
         return self._queue.waiting
 
     @property
     def full(self) -> bool:
-        """Return whether a job may run, but has no thread."""
+        """Return whether a submitted job has no thread yet."""
         return bool(self._started)
 
     def stop(self, timeout: float | None, start_waiting: bool = False) -> bool:

@@ -1,9 +1,9 @@
-"""Health of a process: reported by its parts, read by systemd's watchdog, /healthz and /readyz.
+"""Health of a process, for the watchdog of systemd, /healthz and /readyz.
 
-A part of a process may have two methods. Both return {name: (whether it is healthy, {details})}:
+A part (object) of a process may have two methods. Both return {name: (whether it is healthy, {details})}:
 
 * ``alive()`` reports failures that a restart would repair. It never blocks.
-* ``ready()`` reports the dependencies of the part.
+* ``ready()`` reports whether the dependencies of the part are available.
 
 Details contain no secrets: they are names, numbers and error classes.
 """
@@ -17,14 +17,14 @@ from nova.runtime import concurrency
 from nova.runtime import metrics
 
 State = tuple[bool, Mapping[str, Json]]          # (whether it is healthy, details)
-States = Mapping[str, State]                     # by name
+States = Mapping[str, State]                     # {name: State}
 
-# Workers that make no progress for so long are considered stuck.
+# Workers without progress for this time are considered stuck.
 STUCK_S = 600
-# A heartbeat may wait for the broker, and a restart would not help. After this time its thread is considered stuck.
+# Time without a heartbeat after which its thread is considered stuck; a shorter wait may be for the broker.
 HEARTBEAT_STUCK_S = 300
-ANSWER_S = 3                 # a check that takes longer has failed
-FRESH_S = 1                  # validity of a check's result
+ANSWER_S = 3                 # timeout of a check
+FRESH_S = 1                  # time for which the result of a check is reused
 
 
 class Work:
@@ -50,7 +50,7 @@ class Work:
             self._moved = time.monotonic()
 
     def alive(self) -> State:
-        """Return (False if all workers are busy and nothing has started or ended for STUCK_S, details)."""
+        """Return (whether a worker is free or a job has started or ended within STUCK_S, details)."""
         with self._lock:
             running, idle_s = self._running, time.monotonic() - self._moved
         return running < self._workers or idle_s < STUCK_S, {
@@ -58,10 +58,10 @@ class Work:
 
 
 class Heartbeat:
-    """The heartbeats of one service, also in the metrics.
+    """State of the heartbeats of one service; also exported as a metric.
 
-    :param interval_s: between two of them
-    :param max_age_s: maximum age of the last successful one
+    :param interval_s: time between two heartbeats
+    :param max_age_s: maximum age of the last successful heartbeat
     """
 
     def __init__(self, binary: str, interval_s: float, max_age_s: float) -> None:
@@ -99,7 +99,7 @@ class Heartbeat:
 class Dependencies:
     """A part that only reports dependencies of the process.
 
-    :param needs: {name: function() that raises if it is unavailable}; it may block
+    :param needs: {name: function() that raises if the dependency is unavailable}; it may block
     """
 
     def __init__(self, needs: Mapping[str, Callable[[], object]]) -> None:
@@ -119,7 +119,7 @@ class Dependencies:
 
 
 class _Check:
-    """Runner of one check of a dependency in a separate thread, so that a check that hangs does not delay others.
+    """Runs the check of one dependency in a separate thread, so that a hanging check does not delay others.
 
     A check is not started again while it runs.
     """
@@ -157,7 +157,7 @@ class _Check:
 
 
 def alive(parts: Iterable[object]) -> States:
-    """Return {name: (whether it is healthy, details)} of all parts and their parts."""
+    """Return {name: (whether it is healthy, details)} of all parts, and of the parts that these contain."""
     return _gathered(parts, 'alive')
 
 

@@ -1,9 +1,9 @@
 """The heartbeat of a service, sent only while the service demonstrably takes messages from its own queue.
 
 Every [DEFAULT] report_interval the service sends itself a message through the broker. When a worker has taken it, the
-service sends a heartbeat to the conductor, usually as a cast. A service without its queue, with a hanging
-consumer or with only busy workers sends no heartbeat and logs this. It counts as down after service_down_time. Unless
-its workers are busy, it subscribes to its queues again.
+service sends a heartbeat to the conductor, usually as a cast. A service sends no heartbeat, and logs this,
+if its queue is missing, its consumer hangs or all its workers are busy. It counts as down after service_down_time.
+Unless its workers are busy, it subscribes to its queues again.
 """
 from collections.abc import Callable
 import contextlib
@@ -23,14 +23,14 @@ from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
-PROBE_TIMEOUT_S = 10  # a probe message that arrives later counts for the next heartbeat
-MAX_FAILURES = 2      # consecutive failures before the queues are subscribed again
+PROBE_TIMEOUT_S = 10  # if a probe message takes longer, this heartbeat is not sent
+MAX_FAILURES = 2      # consecutive failures after which the service subscribes again
 REPLY_EVERY = 12      # report intervals between two requests to a conductor for the service's state (disabled, …)
-PAUSE_S = 2           # seconds before another attempt to reach a conductor at the start, or a missing queue
+PAUSE_S = 2           # seconds before another attempt to register, or to probe a missing queue
 
 
 class ServiceState(TypedDict, total=False):
-    """A conductor's reply: the state of a service."""
+    """Reply of a conductor to a report: the state of the service."""
 
     uuid: str
     disabled: bool
@@ -80,11 +80,11 @@ _STATES: tuple[tuple[Literal['disabled', 'forced_down'], str, str], ...] = (
 
 
 class Sender:
-    """Sender of a service's heartbeats.
+    """Sender of the heartbeats of a service.
 
     answer   the conductor's last reply
 
-    :param server: None: the service has no queue
+    :param server: the queue to probe; None: the service has no queue
     :param stopping: set when the service stops
     """
 
@@ -100,11 +100,11 @@ class Sender:
         self._sent: dict[str, float] = {}
         self._asked_at: float | None = None
         self._first = True
-        self._sending = threading.Lock()         # SIGHUP sends a heartbeat in another thread than the periodic task
+        self._sending = threading.Lock()         # the periodic task and SIGHUP send in different threads
         self.answer: ServiceState = {}
         # called when the service's row was deleted and created again
         self.on_new_row: Callable[[], None] | None = None
-        # called after a gap between heartbeats: others may have considered the service down
+        # called after a gap between heartbeats, in which the service may have counted as down
         self.on_return: Callable[[], None] | None = None
         # called after the service's queues were redeclared: messages may have been lost
         self.on_lost: Callable[[], None] | None = None
@@ -165,13 +165,13 @@ class Sender:
             LOG.warning('%s could not report: %s', self._binary, error)
             return False
         before, self._reported_at = self._reported_at, time.monotonic()
-        # 0.8, because a conductor writes a heartbeat some time after it was sent
+        # 0.8: the conductor records a heartbeat later than it is sent
         if before is not None and self._reported_at - before > 0.8 * self._valid_s and self.on_return is not None:
             self.on_return()
         return True
 
     def _notify_of_redeclaration(self) -> None:
-        """Notify the manager of redeclared queues; the service can reach its queue and a conductor again."""
+        """Notify the manager if queues were redeclared; called when queue and conductor are reachable again."""
         if self.on_lost is None or self._server is None:
             return
         with self._server.declared_again() as lost:
@@ -213,7 +213,7 @@ class Sender:
         return server.probe(nova_context.admin_context(), token)
 
     def _probe_again(self, server: Queue) -> bool:
-        """Probe again, because oslo.messaging may have declared the queue by now; if not, subscribe again and probe."""
+        """Probe again: oslo.messaging may have declared the queue. If it is still missing, subscribe and probe."""
         self._stopping.wait(PAUSE_S)
         return self._probe(server) or (
             self._resubscribe(server, 'The broker has no queue for it any more') and self._probe(server))
@@ -236,7 +236,7 @@ class Sender:
     def _report(self) -> None:
         if self._first:
             self._apply(self._conductor.report_service(nova_context.admin_context(), **self._arguments()))
-            self._first = False                      # the row exists now
+            self._first = False                      # the database now has the row of this service
             return
         if self._asked_at is None or time.monotonic() - self._asked_at > self._ask_s:
             self._ask()

@@ -1,6 +1,6 @@
-"""Ownership of a service's name: an identity in a file of the state directory. A host without it cannot use the name.
+"""Ownership of a service's name: only a host with the identity, a file in the state directory, can use the name.
 
-The file is locked while the service runs, so that two processes of one machine cannot use it.
+The file is locked while the service runs, so that two processes of one machine cannot use the name.
 """
 import fcntl
 import os
@@ -25,9 +25,9 @@ def state_path(conf: ConfigOpts) -> str:
 
 
 class IdentityFile:
-    """The identity of one service of this host, made at its first start.
+    """The identity of one service of this host, created at the first start of the service.
 
-    path    its file: ``<state path>/services/<binary>.<host>``
+    path    file of the identity: ``<state path>/services/<binary>.<host>``
     text    the identity, after ``take``
     """
 
@@ -38,9 +38,9 @@ class IdentityFile:
         self.text = ''
 
     def take(self) -> None:
-        """Read or make the identity, and lock it until ``release``.
+        """Read or create the identity, and lock it until ``release``.
 
-        :raises ServiceExists: another process has it
+        :raises ServiceExists: another process has locked it
         :raises InvalidInput: the file cannot be written or locked, or contains something else
         """
         try:

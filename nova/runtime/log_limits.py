@@ -1,7 +1,7 @@
 """Limit of the log volume that unauthenticated callers can cause.
 
-A log record belongs to the request in its thread's context. The context has the client's address from the start, and a
-user after authentication.
+A log record belongs to the request in its thread's context. The context has the address of the client from the
+start, and a user only after authentication.
 """
 import atexit
 import collections
@@ -18,16 +18,16 @@ from nova.runtime.http import addresses
 
 LOG = logging.getLogger(__name__)
 
-BYTES = 16 << 10                 # maximum bytes of one address in PERIOD_S
+BYTES = 16 << 10                 # maximum log bytes of one address in PERIOD_S
 PERIOD_S = 60
-MAX_ADDRESSES = 1000            # counted separately within a period; the others share one limit
+MAX_ADDRESSES = 1000            # maximum addresses with a separate limit in a period; others share a limit
 OTHERS = 'other addresses'
 OVERHEAD = 200                   # estimated bytes of a line without its message: time, level, logger, ids
 _FORMATTER = logging.Formatter()
 
 
 class UnauthenticatedLimit(logging.Filter):
-    """Filter that passes BYTES for each address; it counts the suppressed lines and logs their number.
+    """Filter that passes BYTES for each address and period; it counts suppressed lines and logs their number.
 
     :param clock: function that returns a time in seconds
     :param later: function(callback) that calls ``callback`` after PERIOD_S, in another thread
@@ -41,7 +41,7 @@ class UnauthenticatedLimit(logging.Filter):
         self._until = float('-inf')
         self._used: collections.Counter[str] = collections.Counter()
         self._suppressed: dict[str, list[int]] = {}              # {address: [lines, bytes]}
-        self._last_result = threading.local()                        # (record, whether it passes) of the last record
+        self._last_result = threading.local()                        # (last record, whether it passed)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record passes, with the same result for each handler."""
@@ -73,7 +73,7 @@ class UnauthenticatedLimit(logging.Filter):
         return False
 
     def log_suppressed(self) -> None:
-        """Log how much was suppressed since the last time."""
+        """Log how many lines and bytes were suppressed since the last call."""
         with self._lock:
             found, self._suppressed = self._suppressed, {}
         for address, (lines, size) in sorted(found.items()):

@@ -1,7 +1,7 @@
-"""Return of free memory to the operating system.
+"""Return freed memory to the operating system.
 
-The C library keeps freed memory between blocks in use. So a process stays large after a backup or a response of many
-megabytes. Under load the kept memory grows slowly.
+The C library does not return freed memory between blocks in use. So a process stays large after a backup or a response
+of many megabytes, and grows slowly under load.
 """
 import ctypes
 import threading
@@ -9,9 +9,9 @@ import time
 
 from nova.runtime import concurrency
 
-LARGE = 1 << 20                  # bytes of a response after which memory is returned
-DELAY_S = 5                      # after a large response, to combine successive ones
-INTERVAL_S = 300                 # between two returns without large responses
+LARGE = 1 << 20                  # minimum bytes of a response after which memory is returned
+DELAY_S = 5                      # delay after a large response, to return memory once after several responses
+INTERVAL_S = 300                 # interval of returns without large responses
 
 _lock = threading.Lock()
 _waiting = False
@@ -49,5 +49,5 @@ def _give_back(delay: float) -> None:
         concurrency.blocking(_trim, 0)
 
 
-# glibc; other C libraries return memory automatically
+# only glibc has this function; other C libraries return memory automatically
 _trim = getattr(ctypes.CDLL(None), 'malloc_trim', None)

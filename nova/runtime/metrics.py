@@ -6,8 +6,8 @@
     metrics.DB_CONNECTIONS.watch(database, read)        # read(database) -> {labels: value}, called at a scrape
 
 Label values come from the code and the configuration: rows, filters, status codes; never ids, paths or text of a
-client. Only SERVERS has ids, up to a configured number. Each process has one registry, so the values of several
-clouds in one process are added.
+client. Only SERVERS has ids, up to a configured number. All clouds of a process share its registry, so their values are
+added.
 """
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from nova import version
 
 LOG = logging.getLogger(__name__)
 
-# seconds; SHORT for requests and messages, LONG for operations of hosts and placements
+# buckets in seconds; SHORT for requests and messages, LONG for operations of hosts and placements
 SHORT = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 LONG = (.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
-prometheus_client.disable_created_metrics()      # would add an unused series for each metric
+prometheus_client.disable_created_metrics()      # these metrics would add an unused series for each counter
 REGISTRY = prometheus_client.CollectorRegistry()
 
 
@@ -60,7 +60,7 @@ class Sample(TypedDict):
 
 
 class Family(TypedDict):
-    """A metric with its present samples."""
+    """A metric with its current samples."""
 
     name: str
     kind: str
@@ -84,7 +84,7 @@ def _histogram(name: str, text: str, *labels: str, buckets: Sequence[float] = SH
 
 
 class InProgress:
-    """Operations in progress: their number, and the age of the oldest."""
+    """Two metrics of operations in progress: their number, and the age of the oldest one."""
 
     def __init__(self, name: str, oldest: str, text: str, *labels: str) -> None:
         self._rows = (Row(name, 'gauge', labels, f'{text} now'),
@@ -130,7 +130,7 @@ class _During:
 
 
 class Watched:
-    """A metric that is read from live objects at a scrape; values with equal labels are combined.
+    """A metric that each scrape reads from live objects; values with equal labels are combined.
 
     :param combine: function of a list of values: sum, max
     :param kind: gauge or counter
@@ -146,7 +146,7 @@ class Watched:
         REGISTRY.register(self)
 
     def watch(self, owner: Owner, read: Callable[[Owner], Mapping[Labels, float]]) -> None:
-        """Add an object to read.
+        """Add an object from which the metric is read.
 
         :param read: ``read(owner)`` -> {labels: value}; it must neither block nor use a database
         """
@@ -257,7 +257,7 @@ USAGE_DRIFT = _counter(
 
 
 class Run:
-    """Context manager that measures a task on a server. ``result`` is the outcome, which the block may change."""
+    """Context manager that measures a task on a server. The block may set ``result``."""
 
     def __init__(self, event: str, result: str) -> None:
         self._event, self.result = event, result
@@ -372,7 +372,7 @@ prometheus_client.ProcessCollector(registry=REGISTRY)
 prometheus_client.PlatformCollector(registry=REGISTRY)
 
 
-for _cause in ('crashed', 'failed', 'paused'):         # begin at 0: rules see no increase of a series that begins at 1
+for _cause in ('crashed', 'failed', 'paused'):         # begin at 0: alert rules miss a series that begins at 1
     GUESTS_FAILED.labels(_cause)
 for _kind in ('guest', 'files', 'shared_files', 'resize_backup', 'incoming'):
     ORPHANS_REMOVED.labels(_kind)
@@ -398,7 +398,7 @@ def exposed(accept: str = '') -> tuple[bytes, str]:
 
 
 def exposed_of_all(texts: dict[str, str], accept: str = '') -> tuple[bytes, str]:
-    """Return the metrics of several processes like ``exposed``. The label ``worker`` is '0' for this process.
+    """Return the metrics of this process (label worker='0') and of others as ``exposed`` does.
 
     :param texts: {label value: result of ``exposed`` of another process, in the classic format}
     :raises ValueError: a text cannot be parsed
@@ -415,7 +415,7 @@ def exposed_of_all(texts: dict[str, str], accept: str = '') -> tuple[bytes, str]
 
 
 class _Collected(prometheus_client.CollectorRegistry):
-    """A registry of families that were collected already."""
+    """A registry that returns already collected families."""
 
     def __init__(self, families: list[metrics_core.Metric]) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
 """HTTP listener for a daemon's metrics and health.
 
-    GET /metrics    for Prometheus; from memory only
-    GET /healthz    200 while the process works: main loop, heartbeats, workers. 503: restart it
-    GET /readyz     200 while its dependencies work: databases, broker, its own queue. 503: send no requests here
+    GET /metrics    metrics for Prometheus; needs no database or broker
+    GET /healthz    200: main loop, heartbeats and workers of the process work. 503: the process needs a restart
+    GET /readyz     200: databases, broker and the queue of the process work. 503: do not send requests to the process
 
-There is no authentication: responses contain no secrets, and only callers on this host get details.
+The listener needs no authentication: responses contain no secrets, and only callers on this host get details.
 """
 from collections.abc import Callable
 import functools
@@ -37,7 +37,7 @@ class Monitor:
 
     :param binary: determines the port if none is configured
     :param exposed: function like metrics.exposed, for this process and its workers
-    :param listener: an inherited listening socket; None: one is made according to the options
+    :param listener: an inherited listening socket; None: create it according to the options
     """
 
     def __init__(self, conf: ConfigOpts, process: service.Process, binary: str,

@@ -6,7 +6,7 @@ import sys
 from nova import exception
 
 VARIABLE = 'NOVA_BACKUP_PASSPHRASE'
-MIN_LENGTH, MAX_LENGTH = 12, 1024                   # characters: a backup can be attacked offline
+MIN_LENGTH, MAX_LENGTH = 12, 1024                   # characters; long, because a stolen backup can be attacked offline
 
 
 def read_file(path: str) -> str:
@@ -26,7 +26,7 @@ def read_file(path: str) -> str:
 
 
 def configured(path: str | None) -> str | None:
-    """Return the passphrase of a file or, if none is named, of the environment; None: neither has one."""
+    """Return the passphrase in the file or, without ``path``, in the environment variable; None: not set."""
     if path is not None:
         return read_file(path)
     text = os.environ.get(VARIABLE)

@@ -1,8 +1,8 @@
 """Privilege separation: a helper process keeps its privileges and runs listed operations; the daemon drops privileges.
 
-    helper = Helper({'bridge.make': make})      # operation: function of keyword arguments that checks each of them
-    helper.fork()                               # before the first thread
-    become(account, [paths])                    # this process is an ordinary user from here on
+    helper = Helper({'bridge.make': make})      # {operation: function that checks its keyword arguments}
+    helper.fork()                               # before this process starts a thread
+    become(account, [paths])                    # from here on, this process is unprivileged
     helper.call('bridge.make', name='br0')
 
 The processes exchange JSON of limited length over socket pairs, so the unprivileged process can send data but no code.
@@ -34,7 +34,7 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-Operations = typing.Mapping[str, typing.Callable[..., object]]       # their results are JSON
+Operations = typing.Mapping[str, typing.Callable[..., object]]       # {name: function with a JSON result}
 
 MAX_BYTES = 64 << 20                    # maximum length of a request or a reply
 LENGTH = struct.Struct('>Q')
@@ -48,11 +48,11 @@ NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_MODULE, SYS_ADMIN = 10, 12, 13, 16, 21
 
 
 class Helper:
-    """The privileged process, and the connections to it.
+    """The privileged process, as the daemon sees it: its connections and its operations.
 
     :param operations: {name: function(**arguments) -> JSON-able value}; a function checks its arguments and raises
         ``failure`` or ValueError for invalid ones
-    :param failure: class of the errors that ``call`` raises, made of keyword arguments, ``reason`` among them
+    :param failure: class of the errors that ``call`` raises; constructed with keyword arguments such as ``reason``
     :param callers: maximum number of concurrent operations
     :param capabilities: function that returns the numbers of the capabilities to keep, called in the helper; None: all
     :param name: name in the health report of the process
@@ -87,7 +87,7 @@ class Helper:
                 _serve([theirs for _ours, theirs in pairs], self._operations)
                 code = 0
             finally:
-                os._exit(code)           # runs no exit handlers of the parent
+                os._exit(code)           # without the exit handlers of the parent
         for ours, theirs in pairs:
             theirs.close()
             self._links.put(ours)
@@ -95,7 +95,7 @@ class Helper:
     def call(self, operation: str, **arguments: object) -> typing.Any:
         """Run an operation and return its result. The caller declares the type of the result.
 
-        :raises NovaException: the constructor's ``failure``: it failed, was refused, or the process has ended
+        :raises NovaException: a ``failure``: the operation failed or was refused, or the helper has ended
         """
         try:
             request = _packed({'operation': operation, 'arguments': arguments})
@@ -110,7 +110,7 @@ class Helper:
         except (OSError, EOFError):
             raise self._failure(reason=ENDED) from None
         finally:
-            if answer is None and link is not None:      # the next caller would get the reply of this operation
+            if answer is None and link is not None:      # else the next caller would get the reply of this operation
                 link.close()
                 link, self._cut = None, True
             self._links.put(link)
@@ -130,7 +130,7 @@ class Helper:
         return {self._name: (not gone, {'error': ENDED} if gone else {'process': self.pid})}
 
     def start(self) -> None:
-        """Do nothing: the helper starts in ``fork``, before the Process starts its parts."""
+        """Do nothing: ``fork`` has started the helper."""
 
     def stop(self, timeout: float = 0) -> None:
         """End the helper after its running operations, or after ``timeout`` (at least STOP_S)."""
@@ -143,12 +143,12 @@ class Helper:
                 break
             if link is not None:
                 link.close()
-        self._links.put(None)            # waiting and later callers get an error
+        self._links.put(None)            # for waiting and later callers: the helper has ended
 
 
 def _serve(links: list[socket.socket], operations: Operations) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)            # the parent handles them; this process ends with the parent
+        signal.signal(number, signal.SIG_IGN)        # the parent handles signals; this process ends with it
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True,
                         format='%(asctime)s %(process)d %(levelname)s %(name)s [privileged] %(message)s')
     first, *others = links
@@ -167,7 +167,7 @@ def _serve_one(link: socket.socket, operations: Operations) -> None:
             request = _receive(link)
         except (OSError, EOFError, ValueError):
             return
-        with contextlib.suppress(OSError):               # the next read finds the end of the stream
+        with contextlib.suppress(OSError):               # if the parent has ended, the next read fails
             link.sendall(_answer(operations, request))
 
 
@@ -230,13 +230,13 @@ def limit(capabilities: typing.Collection[int]) -> None:
     """
     for number in range(64):
         if number not in capabilities and _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
-            break  # no capability has this number, or dropping is not permitted: ``_keep`` limits the process's own set
+            break  # no such capability, or no permission to drop: ``_keep`` limits the sets of this process
     _keep(capabilities)
     _gain_nothing()
 
 
 def _keep(capabilities: typing.Collection[int]) -> None:
-    """Drop all other capabilities of this process."""
+    """Drop all capabilities of this process except these."""
     header, sets = _Header(CAPABILITY_VERSION, 0), (_Sets * 2)()
     _checked(_libc().capget(ctypes.byref(header), sets), 'capget')
     for word, each in enumerate(sets):
@@ -273,7 +273,7 @@ def account(name: str) -> pwd.struct_passwd | None:
 
 
 def try_as(user: pwd.struct_passwd, groups: typing.Iterable[str], attempt: typing.Callable[[], str | None]) -> str:
-    """Run ``attempt`` in a process of that user; return its error text, or '' for success."""
+    """Run ``attempt`` in a child process as ``user``; return its error text, or '' for success."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -297,7 +297,7 @@ def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: ty
            capabilities: typing.Collection[int] = ()) -> None:
     """Become an unprivileged user permanently; programs that the process runs cannot regain a capability.
 
-    :param paths: files and directories that get the user as owner, if an earlier run of this daemon as root made them
+    :param paths: files and directories to give to the user if root owns them: an earlier run as root created them
     :param groups: names of additional groups; missing ones are ignored
     :param capabilities: numbers of the capabilities to keep; programs that the process runs do not get them
     """
@@ -311,8 +311,8 @@ def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: ty
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     if capabilities:
         _checked(_libc().prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), 'keepcaps')
-    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # KEEPCAPS: the kernel drops none here
-    _keep(capabilities)                                              # drops inheritable ones, which systemd 257 sets
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # KEEPCAPS: the kernel drops no capability here
+    _keep(capabilities)                                              # also drops the inheritable set of systemd 257
     _gain_nothing()
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
 
@@ -320,7 +320,7 @@ def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: ty
 # ---- files of root ----------------------------------------------------------------
 
 def hand_over(path: str, user: pwd.struct_passwd) -> None:
-    """Change the owner of a file of root, or of a directory of root with the files of root in it, to a user.
+    """Give a file, or a directory with its files, to a user; only paths that root owns change.
 
     Links are not followed, because the user may have created them.
     """
@@ -340,9 +340,9 @@ def hand_over(path: str, user: pwd.struct_passwd) -> None:
 
 @contextlib.contextmanager
 def plain_file(name: str, directory: int | None = None) -> typing.Iterator[int | None]:
-    """Yield the descriptor of a regular file with a single link; None for anything else.
+    """Yield the descriptor of a regular file with a single hard link; None for any other path.
 
-    :param directory: descriptor of its directory
+    :param directory: descriptor of the directory of the file
     """
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)

@@ -1,6 +1,6 @@
 """Progress of long operations, in percent.
 
-A ``Report`` is a function(percent). It limits its own cost, so it may be called at any rate. If it raises an error, the
+A ``Report`` is a function(percent), which may be called at any rate. If it raises an error, the
 operation is aborted with this error.
 """
 from collections.abc import Callable, Iterable, Iterator
@@ -13,10 +13,10 @@ from nova.runtime import concurrency
 from nova.runtime import disk_space
 
 Report = Callable[[int], None]
-Moved = Callable[[int], None]            # function(number of bytes that are done)
+Moved = Callable[[int], None]            # function(number of processed bytes)
 
 CHUNK = 256 * 1024
-POLL_INTERVAL_S = 1                               # polling interval of a growing file
+POLL_INTERVAL_S = 1                               # polling interval for the size of a growing file
 
 
 def ignore(_value: int) -> None:
@@ -24,14 +24,14 @@ def ignore(_value: int) -> None:
 
 
 def part(report: Report, begin: int, end: int) -> Report:
-    """Return a Report for a part of the work, from ``begin`` to ``end`` percent of the whole."""
+    """Return a Report for a part of an operation, which is ``begin`` to ``end`` percent of the whole."""
     if report is ignore:
         return ignore
     return lambda percent: report(begin + (end - begin) * max(0, min(percent, 100)) // 100)
 
 
 def of_bytes(report: Report, whole: int | None) -> Moved:
-    """Return a function that reports how many of ``whole`` bytes are done; a no-op if the total is unknown."""
+    """Return a function that reports the percentage of processed bytes; a no-op if ``whole`` is unknown."""
     if report is ignore or not whole:
         return ignore
     return lambda moved: report(min(100 * moved // whole, 100))
@@ -39,7 +39,7 @@ def of_bytes(report: Report, whole: int | None) -> Moved:
 
 @contextlib.contextmanager
 def watched(path: str, sources: Iterable[str], report: Report) -> Iterator[None]:
-    """Report the growth of the file at ``path``, which a tool without progress output writes from ``sources``.
+    """During the block, report the growth of a file that a tool without progress output writes from ``sources``.
 
     An error of ``report`` does not stop the tool; it is raised at the end of the block.
     """
@@ -63,7 +63,7 @@ def _follow(path: str, moved: Moved, over: threading.Event, errors: list[Excepti
     while not over.wait(POLL_INTERVAL_S):
         try:
             moved(disk_space.used_bytes(path))
-        except FileNotFoundError:        # it does not exist yet
+        except FileNotFoundError:        # the file does not exist yet
             continue
         except Exception as error:
             errors.append(error)

@@ -16,7 +16,7 @@ class Queue(NamedTuple):
 
     name      label of the metrics
     what      what waits or runs
-    classes   classes that implement it, below nova
+    classes   classes that implement the queue, below ``nova``
     running   maximum of concurrent work: an option, or a number
     waiting   maximum of waiting work
     order     order, and fairness between projects or clients
@@ -93,7 +93,7 @@ ROWS = (HTTP, RPC, TASKS, LIVE_MIGRATIONS, VOLUMES, HASHES, BATCHES, CALLBACKS, 
 
 
 def watch(queue: Queue, owner: Owner, size: Callable[[Owner], Size]) -> None:
-    """Add an object to the metrics of a queue for as long as it exists.
+    """Add an object to the metrics of a queue until the object is deleted.
 
     :param size: ``size(owner)``; it must not block
     """

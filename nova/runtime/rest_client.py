@@ -1,4 +1,4 @@
-"""HTTP client for other services of the cloud, and the errors of their refusals."""
+"""HTTP client for other services of the cloud, and conversion of their errors."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 BAD_TOKEN = 401
 REFUSALS: dict[int, type[exception.NovaException]] = {BAD_TOKEN: exception.Unauthorized, 403: exception.Forbidden}
 _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
-TIMEOUT_S = 180           # time to wait for a response or its next part; the section may set another timeout
+TIMEOUT_S = 180           # timeout for a response or its next part, unless the section sets another
 
 
 def session_of(conf: ConfigOpts, section: str, timeout_s: int
                ) -> tuple[sessions.Session, auth_plugins.BaseAuthPlugin | None]:
-    """Return (keystoneauth1 session of a section, its auth plugin; None: it names no account).
+    """Return (keystoneauth1 session of a section, its auth plugin or None if it names no account).
 
     :param timeout_s: time to wait for a response; the section may set another timeout
     """
@@ -38,7 +38,7 @@ def session_of(conf: ConfigOpts, section: str, timeout_s: int
 
 
 def checked(ident: str, missing: Exception) -> str:
-    """Return an id that may become part of a URL; raise ``missing`` for anything else."""
+    """Return an id that may be part of a URL; raise ``missing`` for any other value."""
     if not isinstance(ident, str) or not _ID.match(ident):
         raise missing
     return ident
@@ -47,15 +47,15 @@ def checked(ident: str, missing: Exception) -> str:
 class Service:
     """One HTTP client for all threads.
 
-    Requests of a user have the user's token, and also the service's own if the section has credentials; requests of the
-    system itself have the service's.
+    Requests for a user carry the user's token and, if the section has credentials, a service token. Requests of the
+    system carry the token of the account in the section.
 
     :param conf: the configuration
     :param section: section with the session, auth and adapter options of keystoneauth1
-    :param service_type: in the catalog, unless the section names another
-    :param name: of the service, in a sentence
+    :param service_type: type in the catalog, unless the section sets another
+    :param name: name of the service in messages
     :param errors: {code: class of the error} of refusals in addition to REFUSALS
-    :param own_beside: requests of the system have the service's token in both headers
+    :param own_beside: whether requests of the system have the token in both headers
     """
 
     def __init__(self, conf: ConfigOpts, section: str, service_type: str, name: str,
@@ -87,13 +87,13 @@ class Service:
     def refusal(self, ctx: RequestContext, code: int) -> exception.NovaException:
         """Return the error for a response with a code from 400 on.
 
-        The token of a request was valid when the request arrived. If a service refuses the token before it expires, the
-        service cannot check tokens or uses another Keystone. A new token would not help the user.
+        The token of the request was valid when the request arrived. If a service refuses it before it expires, the
+        service cannot check tokens or uses another Keystone, so a new token would not help the user.
         """
         if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_expired()):
             if not ctx.auth_token and self.has_account:
-                self._adapter.invalidate()               # the next request gets a new token
-            # keystonemiddleware refuses a service token without the role "service"
+                self._adapter.invalidate()               # the next request fetches a new token
+            # the account may lack the role "service", which keystonemiddleware requires
             account = ', or refuses the token of the service account' if ctx.auth_token and self.has_account else ''
             return exception.Unavailable(f'The {self.name} service refused a valid token with code {code}: it cannot '
                                          f'check tokens at the moment{account}.')
@@ -109,13 +109,13 @@ class Service:
         return answer
 
     def endpoint(self) -> str:
-        """Return the service's URL, from the configuration or the catalog, without a trailing slash."""
+        """Return the URL of the service from the configuration or the catalog, without a trailing slash."""
         return (self._adapter.get_endpoint() or '').rstrip('/')
 
     def own_project(self) -> str | None:
-        """Return the id of the project of the service's own token; None without credentials.
+        """Return the project id of the account in the section; None without credentials.
 
-        :raises Unavailable: it gets none
+        :raises Unavailable: the account gets no token
         """
         try:
             return self._adapter.get_project_id() if self.has_account else None

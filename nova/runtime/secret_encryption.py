@@ -1,8 +1,8 @@
 """Envelope encryption (AES-256-GCM) of keys in a database with a key file of the deployment.
 
-The database or a copy of it reveals no key without the file.
+Without the file, the database or a copy of it reveals no key.
 
-Each line of the file is a key: the first one encrypts, all can decrypt. Decryption needs the encrypted key's owner.
+Each line of the file is a key: the first one encrypts, all can decrypt. Decryption fails for another owner.
 """
 import base64
 import binascii
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 FILE = 'disk-keys'
 KEY_BYTES, NONCE_BYTES = 32, 12
 MAX_FILE_BYTES = 65536
-CALLED = 'the file of [conductor] disk_keys_file'        # in messages for users, instead of its path
+CALLED = 'the file of [conductor] disk_keys_file'        # in messages: users must not see the path
 
 
 class Unusable(Exception):
@@ -50,7 +50,7 @@ class SecretCipher:
     def encrypt(self, text: str, owner: str) -> str:
         """Encrypt a text.
 
-        :param owner: its owner, which decryption has to name
+        :param owner: id of the owner of the text, which decryption must also pass
         """
         nonce = secrets.token_bytes(NONCE_BYTES)
         encrypted = self._keys[self.first].encrypt(nonce, text.encode(), owner.encode())
@@ -71,14 +71,14 @@ class SecretCipher:
 
 
 def name_of(key: bytes) -> str:
-    """Return a key's id, which reveals nothing of the key."""
+    """Return an id of a key that reveals nothing about the key."""
     return hashlib.sha256(b'name of ' + key).hexdigest()[:16]
 
 
 def read(path: str) -> list[bytes] | None:
-    """Return the keys of a file; None: there is no file.
+    """Return the keys in a file, or None if there is no file.
 
-    :raises Unusable: it cannot be read, others may read it, or it contains something else
+    :raises Unusable: the file cannot be read, has too wide permissions, or contains anything but keys
     """
     try:
         with open(path, 'rb') as file:
@@ -112,7 +112,7 @@ def path_of(conf: ConfigOpts) -> str:
 
 
 def usable(path: str, used: set[str]) -> SecretCipher:
-    """Return a SecretCipher that may encrypt new keys.
+    """Return a SecretCipher for new keys: it must know all keys in use.
 
     :param used: names of the keys in existing rows
     :raises Unusable:
@@ -124,9 +124,9 @@ def usable(path: str, used: set[str]) -> SecretCipher:
 
 
 def read_cipher(path: str, used: set[str] | None = None) -> SecretCipher:
-    """Return a SecretCipher for the present file.
+    """Return a SecretCipher for the key file.
 
-    :param used: names of the keys in existing rows; if empty, a missing file is made. None: unknown, no file is made
+    :param used: names of the keys in existing rows; if empty, create a missing file. None: unknown, create no file
     :raises Unusable:
     """
     keys = read(path)

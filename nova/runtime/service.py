@@ -1,6 +1,6 @@
-"""The lifecycle of a service, and of the process that runs one or many.
+"""Lifecycle of a service, and of the process that runs one or more services.
 
-For the reasons against oslo.service, see ADR 0001.
+ADR 0001 explains why oslo.service is not used.
 """
 from collections.abc import Callable, Iterable, Sequence
 import functools
@@ -29,12 +29,12 @@ from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
-VERSION = release.VERSION          # in the service rows, for rolling upgrades
-JITTER = 0.1                        # random part of the interval of a periodic task
+VERSION = release.VERSION          # stored in the service rows, for rolling upgrades
+JITTER = 0.1                        # maximum relative deviation of the interval of a periodic task
 TICK_S = 5                          # the main loop reports progress at this interval
-START_POLL_INTERVAL_S = 0.5                  # polling interval of a stop request during the start
-LOOP_STUCK_S = 60                   # a main loop is considered stuck after this time without progress
-GC_THRESHOLDS = (50_000, 10, 10)    # for gc: one page of a list makes many times the default of 700 objects
+START_POLL_INTERVAL_S = 0.5                  # interval of checks for a stop request during the start
+LOOP_STUCK_S = 60                   # time without progress after which the main loop counts as stuck
+GC_THRESHOLDS = (50_000, 10, 10)    # gc.set_threshold: a page of a list creates many times the default of 700 objects
 
 
 Task = tuple[str, float, Callable[[], object]]            # (name, seconds between two runs, function)
@@ -80,7 +80,7 @@ class Bus(Protocol[Interface_contra, Admission_contra]):
 
 
 class Part(Protocol):
-    """A part of a process. reload(), alive(), ready(), rest(), refused and parts are optional attributes."""
+    """A part of a process. It may also have reload(), alive(), ready(), rest(), refused and parts."""
 
     def start(self) -> None: ...
 
@@ -88,12 +88,12 @@ class Part(Protocol):
 
 
 class Service:
-    """One service of a process: its queue, its periodic tasks, its heartbeat.
+    """One service of a process: its queue, its periodic tasks and its heartbeat.
 
     A manager has the interface's methods. It may also have these methods:
 
     * ``start()``, called before the first message
-    * ``listening()``, called once its queue is served
+    * ``listening()``, called when the service consumes its queue
     * ``stop()`` and ``reload()``
     * ``messages_lost()``, called after the service's queues were redeclared
     * ``periodic_tasks()`` -> [(name, seconds, function)]; each run has a new administrator's context as the current
@@ -101,7 +101,7 @@ class Service:
 
     :param binary: name in the service list: nova-compute, …
     :param interface: None for a service without a queue
-    :param topic: topic in the service rows; None: the interface's, or the binary without nova-
+    :param topic: topic in the service rows; None: topic of the interface, or the binary without nova-
     :param conductor: receiver of the heartbeats; None: no heartbeats
     :param tasks: additional periodic tasks, in the format of the manager's ``periodic_tasks()``
     :param admission: rpc.admission.Admission, the rights of compute hosts; None: compute hosts have no rights
@@ -126,14 +126,14 @@ class Service:
             self._heart.on_new_row = getattr(manager, 'forget_told', None)
             self._heart.on_return = getattr(manager, 'came_back', None)
             self._heart.on_lost = getattr(manager, 'messages_lost', None)
-        self.refused: exception.ServiceExists | None = None    # why it must stop: its name belongs to another service
+        self.refused: exception.ServiceExists | None = None    # error if the name belongs to another service: stop
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Lock the name, start the manager, take messages, send the first heartbeat.
+        """Lock the name, start the manager, consume messages, send the first heartbeat.
 
-        Services except nova-compute take messages before they register at a conductor. While a whole cloud starts,
-        all conductor threads may wait for these services, so none is free for the registration.
+        Services except nova-compute consume messages before they register at a conductor. While a whole cloud starts,
+        all conductor threads may wait for replies of these services, so no thread could handle a registration.
 
         :raises ServiceExists: the name belongs to another service
         """
@@ -159,11 +159,11 @@ class Service:
         LOG.info('%s on %s serves', self.binary, self.host)
 
     def rest(self) -> None:
-        """Start no further run of a periodic task; called on all services of a process before the first one stops."""
+        """Start no more periodic tasks; called for all services of a process before the first service stops."""
         self._stopping.set()
 
     def stop(self, timeout: float) -> bool:
-        """Take no new message and start no task; return True if all work has ended within ``timeout`` s."""
+        """Consume no more messages, start no task; return True if all work has ended within ``timeout`` s."""
         deadline = time.monotonic() + timeout
         self._stopping.set()
         done = True
@@ -181,7 +181,7 @@ class Service:
         return done
 
     def reload(self) -> None:
-        """Apply a reloaded configuration. A heartbeat fetches the RPC versions if this service has no database."""
+        """Apply a reloaded configuration. Without a database, the service fetches the RPC versions with a heartbeat."""
         if self._pins is not None:
             self._pins.reload()
         if self._heart is not None and self._prepared:
@@ -216,7 +216,7 @@ class Service:
         self._threads.append(concurrency.spawn(f'{self.topic}-{name}', self._loop, name, spacing, function))
 
     def _loop(self, name: str, spacing: float, function: Callable[[], object]) -> None:
-        """Run a task periodically; a long run delays the next one and never overlaps it."""
+        """Run a task periodically; a long run delays the next run."""
         while not self._stopping.wait(spacing * random.uniform(1 - JITTER, 1 + JITTER)):
             nova_context.admin_context().update_store()
             begun, result = time.monotonic(), 'failed'
@@ -236,7 +236,7 @@ def _nothing() -> None:
 
 
 def _refused(parts: Iterable[object]) -> bool:
-    """Return whether any of the parts, or of their parts, requires the process to stop."""
+    """Return whether a part, or a part of a part, requires the process to stop (attribute ``refused``)."""
     return any(getattr(part, 'refused', None) or _refused(getattr(part, 'parts', ())) for part in parts)
 
 
@@ -247,7 +247,7 @@ def _rest(parts: Iterable[object]) -> None:
 
 
 def _configure_garbage_collector() -> None:
-    """Exclude the permanent modules and tables from garbage collection."""
+    """Exclude all objects of the start from garbage collection, because they are permanent."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -294,11 +294,11 @@ class Process:
         LOG.info('%s has stopped', self.binary)
         if not done:
             logging.shutdown()
-            os._exit(code)       # threads that do not end would keep the interpreter alive
+            os._exit(code)       # the interpreter would wait for threads that do not end
         return code
 
     def _catch_signals(self) -> None:
-        """Turn signals into bytes of a socket: no work is done in a handler, under either thread model."""
+        """Convert signals to bytes in a socket, so that handlers do no work under either thread model."""
         def note(number: int, _frame: types.FrameType | None) -> None:
             self._stop_asked |= _SIGNALS[number] == 'stop'
         self._wakeup.setblocking(False)
@@ -309,7 +309,7 @@ class Process:
         concurrency.spawn('stop-while-starting', self._watch_start)
 
     def _watch_start(self) -> None:
-        """Notify the parts of a stop request during the start, as a part may wait for other services."""
+        """Notify the parts of a stop request during the start, when a part may wait for other services."""
         while self._state == 'starting':
             time.sleep(START_POLL_INTERVAL_S)
             if self._stop_asked:
@@ -337,7 +337,7 @@ class Process:
                 LOG.exception('%s failed', action)
 
     def _feed_watchdog(self) -> None:
-        """Notify systemd's watchdog while all parts are alive: systemd restarts a silent process."""
+        """Notify systemd's watchdog if all parts are alive; systemd restarts a process without notifications."""
         dead = [name for name, (well, _details) in health.alive(self.parts).items() if not well]
         if not dead:
             self._notify('WATCHDOG=1')
@@ -348,7 +348,7 @@ class Process:
     def alive(self) -> health.States:
         """Return the health for /healthz; see nova.runtime.health."""
         since = time.monotonic() - self._last_turn
-        # during start and stop the main thread is busy, within deadlines
+        # the main thread is busy during start and stop, which have deadlines
         turns = self._state != 'serving' or since < LOOP_STUCK_S
         return {'main loop': (turns, {'seconds_since_turn': round(since, 1)}), **health.alive(self.parts)}
 
@@ -372,7 +372,7 @@ class Process:
         try:
             self._reload_configuration()
         finally:
-            self._notify('READY=1')            # otherwise systemd waits for the end of the reload
+            self._notify('READY=1')            # else systemd would wait for the end of the reload
 
     def _reload_configuration(self) -> None:
         try:
@@ -411,6 +411,6 @@ def notify(state: str) -> None:
 
 
 def _watchdog_interval() -> float | None:
-    """Return the seconds between two watchdog notifications for systemd; None if it requests none."""
+    """Return the seconds between two watchdog notifications, or None if systemd requests none."""
     value = os.environ.get('WATCHDOG_USEC', '')
     return int(value) / 2_000_000 if value.isdigit() else None

@@ -6,10 +6,10 @@ from typing import TextIO
 
 from nova import exception
 
-# QEMU runs as its own user and must reach a guest's disks; each file has its own mode.
+# QEMU runs as another user and must reach the disks of guests; the files have stricter modes.
 MODE = 0o711
-INCOMPLETE = 'restore-incomplete'        # a restore was interrupted: the databases may lack rows
-RESTORED = 'restored'                    # no start since the restore has compared the servers with the guests
+INCOMPLETE = 'restore-incomplete'        # exists during a restore, so an interrupted restore is detected
+RESTORED = 'restored'                    # exists until a start after the restore has compared servers and guests
 
 
 def take(path: pathlib.Path) -> TextIO:

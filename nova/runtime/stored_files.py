@@ -1,10 +1,10 @@
-"""Conversion of stored files of the tree before the first release.
+"""Conversion of files that development versions before the first release stored.
 
-Each row of ROWS names files and a function that returns their new content. A file that changes is first copied to the
-directory COPIES of the state directory. An interrupted conversion is repeated.
+Each row of ROWS names files and a function that returns their new content. Before a file is changed, it is copied to
+the directory COPIES of the state directory. An interrupted conversion is repeated.
 
-To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. A change of only the content
-needs no row where the reader accepts records of version 1 (see the module of the record).
+To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. If only the content changes
+and the module of the record still reads version 1, no row is necessary.
 
 ``nova.db.conversion`` converts names of stored values in databases. After the first release, ROWS gets no new row.
 """
@@ -25,7 +25,7 @@ from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
-COPIES = 'before-conversion'             # below the state path: the files as they were, in the same directories
+COPIES = 'before-conversion'             # below the state path: the original files, in the same directories
 
 
 def _unchanged(content: bytes) -> bytes:
@@ -37,7 +37,7 @@ class StoredFile:
     """Files that the conversion rewrites or renames.
 
     pattern    glob below ``directory``
-    convert    function(content) -> new content; it returns converted content unchanged
+    convert    function(content) -> new content; for already converted content it returns the content unchanged
     name       new name of the file in its directory; '': the file keeps its name. * stands for the text that matches *
                in the pattern
     directory  function(configuration) -> absolute directory; by default the state path
@@ -58,13 +58,13 @@ class StoredFile:
 def _rename_fields(fields: Mapping[str, str]) -> Callable[[bytes], bytes]:
     """Return a function that renames fields of a JSON object.
 
-    :param fields: {path: new name}, for example {'volumes.source.below': 'backing_files'}. An object of the path may be
-        a list of objects
+    :param fields: {path: new name}, for example {'volumes.source.below': 'backing_files'}. A name in the path may
+        lead to an object or a list of objects
     """
     def convert(content: bytes) -> bytes:
         try:
             before = json.loads(content)
-        except ValueError:                   # the reader of the record reports it
+        except ValueError:                   # the reader of the record reports the error
             return content
         record = before
         for path, name in fields.items():
@@ -85,12 +85,12 @@ def _with_renamed_field(value: Json, path: list[str], name: str) -> Json:
 
 
 def _guests(conf: ConfigOpts) -> str:
-    """Return the directory of libvirt's guests."""
+    """Return the directory with the files of libvirt's guests."""
     return os.path.join(host_identity.state_path(conf), 'instances')
 
 
 def _fake_driver(conf: ConfigOpts) -> str:
-    """Return the directory of the fake driver, or one that does not exist."""
+    """Return the state directory of the fake driver, or a path that does not exist."""
     return str(conf.fake.state_dir) or os.path.join(host_identity.state_path(conf), 'no-directory')
 
 
@@ -110,7 +110,7 @@ ROWS: tuple[StoredFile, ...] = (
 def convert(conf: ConfigOpts, rows: Iterable[StoredFile] | None = None) -> list[pathlib.Path]:
     """Convert the stored files of this host; return those that were changed. Repeated calls change nothing.
 
-    :param rows: ROWS unless given
+    :param rows: None: ROWS
     """
     copies = pathlib.Path(os.path.abspath(host_identity.state_path(conf))) / COPIES
     changed = []

@@ -1,4 +1,4 @@
-"""The distribution's libvirt module for a virtual environment that does not see the distribution's Python packages.
+"""Load the distribution's libvirt module in a virtual environment without access to the system's packages.
 
 PyPI has this module as source only: its installation needs a compiler. Debian builds it for Debian's Python. A virtual
 environment of the same Python version can load the files. The other packages beside them stay invisible.
@@ -11,13 +11,13 @@ import sys
 import types
 
 DIRECTORY = '/usr/lib/python3/dist-packages'
-# module: the compiled module that it needs
+# {module: compiled module that it needs}
 NEEDS = {'libvirt': 'libvirtmod', 'libvirt_lxc': 'libvirtmod_lxc', 'libvirt_qemu': 'libvirtmod_qemu',
          'libvirtmod': 'libvirtmod', 'libvirtmod_lxc': 'libvirtmod_lxc', 'libvirtmod_qemu': 'libvirtmod_qemu'}
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Import finder for the modules in NEEDS. It is the last one, so modules of the environment have precedence.
+    """Import finder for the modules in NEEDS. It comes last, so modules of the environment have precedence.
 
     :param directory: directory of the distribution's modules
     """
@@ -48,6 +48,6 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def use() -> None:
-    """Let this process import the distribution's modules. Those of the environment come first."""
+    """Allow this process to import the libvirt modules of the distribution. Those of the environment come first."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.append(Finder())

@@ -1,4 +1,4 @@
-"""TLS of a listener: the configured choice of its certificate, and the renewal while the listener serves."""
+"""TLS of a listener: selection of the certificate by the configuration, and renewal while it serves."""
 from collections.abc import Callable
 import ipaddress
 import logging
@@ -17,8 +17,8 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-DIRECTORY = 'tls'             # below the state directory
-NAME = 'api'                  # name of the certificate that an all-in-one makes for its listener
+DIRECTORY = 'tls'             # directory of the authority below the state directory
+NAME = 'api'                  # name of the certificate that an all-in-one issues for its listener
 CHECK_INTERVAL_S = 6 * 3600             # seconds between two checks for changed files or a due renewal
 
 
@@ -26,8 +26,8 @@ CHECK_INTERVAL_S = 6 * 3600             # seconds between two checks for changed
 class Tls:
     """TLS of one listener; a part of a process (see nova.runtime.service.Process).
 
-    :param pair: function that returns the files, and renews them when due
-    :ivar context: for the sockets of the listener
+    :param pair: function that returns the files of the certificate and the key, and renews them when due
+    :ivar context: TLS context for the sockets of the listener
     :raises InvalidInput: the files are not a certificate with its key
     """
 
@@ -43,7 +43,7 @@ class Tls:
         self._stopping.set()
 
     def reload(self) -> None:
-        """Use the present files; keep the previous ones if they cannot be used."""
+        """Load the files again; keep the previous certificate if they cannot be used."""
         try:
             certificates.load(self.context, self._pair())
         except exception.InvalidInput as error:
@@ -55,13 +55,13 @@ class Tls:
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether only this host can reach a listen address."""
+    """Return whether an address to listen on can be reached only from this host."""
     found = _address(address)
     return found.is_loopback if found else address == 'localhost'
 
 
 def wanted(conf: ConfigOpts) -> bool:
-    """Return whether [http] tls, cert_file and listen select TLS for the listener of an all-in-one."""
+    """Return whether the options tls, cert_file and listen of [http] select TLS for an all-in-one."""
     options = conf.http
     if options.tls == 'auto':
         return bool(options.cert_file) or not is_loopback(options.listen)
@@ -69,9 +69,9 @@ def wanted(conf: ConfigOpts) -> bool:
 
 
 def given(conf: ConfigOpts) -> Tls | None:
-    """Return TLS with the operator's own files; None if the configuration names none.
+    """Return Tls with the files of the operator, or None if the configuration names no files.
 
-    :raises InvalidInput: only one of the two files is configured, or they are unusable
+    :raises InvalidInput: only one of the two files is configured, or the files cannot be used
     """
     options = conf.http
     if options.tls == 'off' and bool(options.cert_file) == bool(options.key_file):
@@ -80,7 +80,7 @@ def given(conf: ConfigOpts) -> Tls | None:
 
 
 def of_files(options: cfg.ConfigOpts.GroupAttr, group: str) -> Tls | None:
-    """Return TLS with cert_file and key_file of an option group; None if it names none.
+    """Return Tls with cert_file and key_file of an option group, or None if they are not set.
 
     :raises InvalidInput: as ``given``
     """
@@ -93,9 +93,9 @@ def of_files(options: cfg.ConfigOpts.GroupAttr, group: str) -> Tls | None:
 
 
 def of_daemon(conf: ConfigOpts) -> Tls | None:
-    """Return the TLS of a nova-api with the operator's certificate, or None for plain HTTP, with a warning if remote.
+    """Return Tls of nova-api, or None for plain HTTP; warn if the listen address is not loopback.
 
-    :raises InvalidInput: [http] tls is on, and there are no files
+    :raises InvalidInput: [http] tls is on, and no files are configured
     """
     made = given(conf)
     if made is None and conf.http.tls == 'on':
@@ -108,9 +108,9 @@ def of_daemon(conf: ConfigOpts) -> Tls | None:
 
 
 def of_cloud(conf: ConfigOpts, state_path: pathlib.Path) -> tuple[Tls | None, pathlib.Path | None]:
-    """Return (TLS of the all-in-one or None, the CA file that clients have to trust or None).
+    """Return (Tls of the all-in-one or None, CA file that clients must trust or None).
 
-    :raises InvalidInput: the files cannot be used, or certificates cannot be made
+    :raises InvalidInput: the files cannot be used, or certificates cannot be issued
     """
     made = given(conf)
     if made is not None or not wanted(conf):
@@ -120,7 +120,7 @@ def of_cloud(conf: ConfigOpts, state_path: pathlib.Path) -> tuple[Tls | None, pa
 
 
 def own_authority(state_path: pathlib.Path) -> certificates.Authority:
-    """Return the authority of the all-in-one with this state directory."""
+    """Return the certificate authority of the all-in-one with this state directory."""
     return certificates.Authority(state_path / DIRECTORY)
 
 

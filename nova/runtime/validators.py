@@ -1,8 +1,8 @@
 """Validators of JSON values that cross a trust boundary: arguments of privileged operations and of host agents.
 
 A validator takes a value and returns it, possibly in a canonical form. It raises ValueError for an invalid value. It
-never converts a type: ``'1'``, ``1.0`` and ``True`` are not accepted as numbers. For the reasons against a validation
-library, see ADR 0015.
+never converts a type: ``'1'``, ``1.0`` and ``True`` are not accepted as numbers. ADR 0015
+explains why no validation library is used.
 """
 from collections.abc import Callable
 import inspect
@@ -58,7 +58,7 @@ def maybe(validator: Validator[T]) -> Validator[T | None]:
 
 
 def either(value: str, validator: Validator[str]) -> Validator[str]:
-    """Accept the string ``value``, and what ``validator`` accepts."""
+    """Accept the string ``value`` and all values that ``validator`` accepts."""
     return lambda given: value if given == value else validator(given)
 
 
@@ -101,7 +101,7 @@ def record(kind: Callable[..., T], /, **fields: Validator[Any]) -> Validator[T]:
 
 
 def operation(function: Callable[..., T], /, **arguments: Validator[Any]) -> Callable[..., T]:
-    """Return ``function`` with validated keyword arguments. A missing argument is validated as null.
+    """Return ``function`` with validation of its keyword arguments. A missing argument is validated as null.
 
     :raises TypeError: the function does not take arguments of these names
     """
@@ -122,7 +122,7 @@ def _internet(parse: Callable[[str], object], what: str) -> Validator[str]:
     return validate
 
 
-# IP addresses cannot have an IPv6 zone. The standard library's canonical form is returned.
+# These validators return the canonical form of the module ipaddress, and refuse an IPv6 zone.
 address = _internet(ipaddress.ip_address, 'an address')
 prefix = _internet(lambda given: ipaddress.ip_network(given, strict=False), 'a range')
 interface_address = _internet(ipaddress.ip_interface, 'an address with a prefix length')

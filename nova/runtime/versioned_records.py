@@ -2,7 +2,7 @@
 
 A record is a JSON object. Two fields are its header:
 
-    version      format version of the release that wrote the record last
+    version      format version of the release that has last written the record
     readable_by  lowest version of the format that can read the record
 
 A record without a header has version 1. The rules for a change are in doc/source/contributor/records.rst:
@@ -30,7 +30,7 @@ VERSION, READABLE_BY = 'version', 'readable_by'
 MAX_BYTES = 16 * 1024 * 1024             # maximum size of a record; larger files are refused
 _UNEXPECTED = (AttributeError, KeyError, TypeError, ValueError)
 
-Values = TypeVar('Values', bound=Mapping[str, object])        # the fields of a record without its header
+Values = TypeVar('Values', bound=Mapping[str, object])        # the fields of a record except its header
 Made = TypeVar('Made')
 
 
@@ -40,9 +40,9 @@ class RecordFormat(Generic[Values]):
 
     name         noun phrase for messages
     version      version that this release writes
-    readable_by  lowest version that can read what this release writes
-    fields       names of the fields; None: the keys are ids
-    parts        {field, or field.field: names of the fields of the objects in this field}
+    readable_by  lowest format version that can read records of this release
+    fields       names of the fields; None: the keys of the record are ids
+    parts        {'field' or 'field.field': names of the fields of the objects in this field}
     required     names of fields that every record has
     upgrades     {version: function(record of that version) -> record of the next version}. The function keeps unknown
                  fields, and fields of the next version that the record already has
@@ -117,11 +117,11 @@ class RecordFormat(Generic[Values]):
     # ---- text
 
     def encode(self, values: Values) -> bytes:
-        """Return the text of a record."""
+        """Serialize a record."""
         return json.dumps(self.with_header(values), indent=1).encode()
 
     def decode(self, data: str | bytes, source: durable_files.Path) -> Values:
-        """Return the record of a text.
+        """Parse a record.
 
         :raises RecordUnreadable: as ``checked``
         """
@@ -150,7 +150,7 @@ class RecordFormat(Generic[Values]):
         return self.decode(data, path)
 
     def read_as(self, path: durable_files.Path, make: Callable[[Values], Made]) -> Made | None:
-        """Return ``make(record)`` for the record in a file, or None if there is no file.
+        """Read a record and return ``make(record)``, or None if there is no file.
 
         :raises RecordUnreadable: as ``read``, or ``make`` raises an error
         """
@@ -158,7 +158,7 @@ class RecordFormat(Generic[Values]):
         return None if values is None else self.made(values, make, path)
 
     def made(self, values: Values, make: Callable[[Values], Made], source: durable_files.Path) -> Made:
-        """Return ``make(values)`` for a record.
+        """Return ``make(values)``; convert errors of unexpected values.
 
         :raises RecordUnreadable: ``make`` raises an error
         """
@@ -180,12 +180,12 @@ class RecordFormat(Generic[Values]):
 
 
 def fields_of(kind: type[Any]) -> frozenset[str]:
-    """Return the names of a dataclass's fields, as they are in a record."""
+    """Return the names of the fields of a dataclass that is stored as a record."""
     return frozenset(field.name for field in dataclasses.fields(kind)) - {utils.UNKNOWN_FIELDS}
 
 
 class UnreadableRecords:
-    """Records that cannot be read, each logged once."""
+    """Unreadable records; each error is logged once."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
@@ -197,11 +197,11 @@ class UnreadableRecords:
             LOG.error('%s Only what this record describes is affected.', error.message)
 
     def discard(self, source: str) -> None:
-        """Forget a record, because it is readable again or was removed."""
+        """Forget a record that is readable again or was removed."""
         self._reasons.pop(source, None)
 
     def discard_missing(self) -> None:
-        """Forget the records that have no file any more."""
+        """Forget records with removed files."""
         for source in list(self._reasons):
             if not os.path.lexists(source):
                 self.discard(source)

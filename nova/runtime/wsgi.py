@@ -21,8 +21,8 @@ Headers = Iterable[tuple[str, str]]
 class Mount:
     """An application below a path.
 
-    :param strip: the application does not see the path, but gets it as SCRIPT_NAME
-    :param max_body: maximum bytes of a request body; None: no limit here
+    :param strip: whether to move the path from PATH_INFO to SCRIPT_NAME
+    :param max_body: maximum bytes of a request body; None: the application limits it
     """
 
     def __init__(self, path: str, application: WSGIApplication, *, strip: bool = True,
@@ -31,7 +31,7 @@ class Mount:
 
 
 class Mounts:
-    """Dispatcher to the application with the longest matching path; '/' is an index of them.
+    """Dispatches to the application with the longest matching path; GET / returns an index of the applications.
 
     :param index: function(host's URL) -> response of GET /
     """
@@ -70,7 +70,7 @@ class Mounts:
 
 
 class _Capped:
-    """A request body without a Content-Length, up to a limit."""
+    """A request body without a Content-Length; reading more than ``limit`` bytes fails."""
 
     def __init__(self, body: framing.Readable, limit: int) -> None:
         self._body, self._limit, self._left = body, limit, limit
@@ -96,7 +96,7 @@ class _Capped:
 
 def read_only(environ: WSGIEnvironment, start_response: StartResponse,
               answer: Callable[[], Answer]) -> list[bytes]:
-    """Serve a read-only resource that must not be cached.
+    """Serve a read-only resource, and forbid caches to store it.
 
     :param answer: called for GET and HEAD only
     """

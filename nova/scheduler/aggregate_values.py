@@ -15,7 +15,7 @@ _Value = typing.TypeVar('_Value')
 
 def smallest(hosts: host_view.Hosts, key: str, kind: type[int] | type[float] = float, least: float = 0
              ) -> np.ndarray | None:
-    """Return the smallest number that each host's aggregates have for a metadata key, or None if no aggregate has one.
+    """Return for each host the smallest number of a metadata key in its aggregates; None: no aggregate has a number.
 
     Hosts without a number get NaN.
     :param kind: int or float; values that do not parse, or are below ``least``, are ignored
@@ -29,7 +29,7 @@ def smallest(hosts: host_view.Hosts, key: str, kind: type[int] | type[float] = f
 
 def overridden(hosts: host_view.Hosts, key: str, value: _Value, kind: type[int] | type[float] = float,
                least: float = 0) -> _Value | np.ndarray:
-    """Return ``value``, or if ``smallest`` has a number for any host, an array with the value of each host."""
+    """Return ``value``; if aggregates override it on any host, return an array with the value of each host."""
     given = smallest(hosts, key, kind, least)
     return value if given is None else np.where(np.isnan(given), np.asarray(value), given)
 

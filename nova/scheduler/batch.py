@@ -4,7 +4,7 @@ A batch saves SQL statements and does not change decisions:
 * Each request sees the claims of the requests before it.
 * The claim locks the rows of the nodes and checks their resources. A request without room is decided again separately.
 * If a server no longer waits for a host, each request of the batch is decided again separately.
-* A faulty request does not fail the other requests.
+* A request that raises an error does not affect the other requests.
 """
 import collections.abc
 
@@ -17,7 +17,7 @@ from nova.scheduler import host_table
 from nova.scheduler import placement
 from nova.scheduler.placement_request import Request
 
-# maximum age of the host table under load; a claim detects later claims of other schedulers
+# maximum age of the host table under load; the claim checks room again
 FRESH_S = 0.02
 
 Selections = list[objects.Selection]
@@ -36,7 +36,7 @@ class PendingDemand(batching.Item):
 
 
 class BatchPlacer:
-    """Places requests in batches. Requests that a batch cannot place go to another placer.
+    """Places requests in batches. Requests that a batch cannot place are passed to ``placer``.
 
     :param placer: placer of single requests
     """
@@ -57,7 +57,7 @@ class BatchPlacer:
         return self._placer.place(request, uuids)
 
     def place_batch(self, items: collections.abc.Sequence[PendingDemand]) -> None:
-        """Set ``placed`` for the items that get hosts, and ``error`` for the items with a failed filter."""
+        """Set ``placed`` of items that get hosts, and ``error`` of items for which a filter or weigher failed."""
         metrics.PLACEMENT_BATCH.observe(len(items))
         if len(items) == 1 and len(items[0].demand.uuids) == 1:
             item, = items  # the placer of single requests needs fewer SQL statements

@@ -1,6 +1,6 @@
 """Claimers write a decision to the database. cross_cell.py has the claimer for several cells.
 
-The row of a server records its claim: one transaction takes the node's resources and writes host and node into the row.
+One transaction takes the resources of the node and writes host and node into the row of the server.
 A request gets hosts for all of its servers or for none.
 """
 import collections.abc
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 Selections = list[objects.Selection]
 Rankings = collections.abc.Mapping[str, decision.Positions]
-# for a batch: {index of the demand: its decision}, {index of the demand: selections of its servers}
+# of a batch: {index of a demand: decision}, {index of a demand: selections of its servers}
 Decisions = collections.abc.Mapping[int, decision.Decision]
 Placed = dict[int, list[Selections]]
 ServersByCell = list[tuple[db_cells.Cell, list[str]]]
@@ -40,20 +40,20 @@ class Attempt(typing.Protocol):
         """Claim the first host with room in the ranking of each server; return the uuids of unplaced servers."""
 
     def finish(self) -> dict[str, Selections]:
-        """Make the claims of all servers final; return {uuid: selections}, [] for servers that no longer wait."""
+        """Make all claims final; return {uuid: selections}, with [] for servers that no longer wait for a host."""
 
     def give_up(self) -> None:
-        """Release every claim that ``finish`` would have made final."""
+        """Release all claims of this attempt."""
 
 
 class Claimer(typing.Protocol):
     """Writes decisions about new servers."""
 
     def servers_by_cell(self, uuids: collections.abc.Sequence[str]) -> ServersByCell:
-        """Return [(cell, uuids of the servers with rows there)] without deleted servers."""
+        """Return [(cell, uuids of the servers with their rows in the cell)]; deleted servers are omitted."""
 
     def attempts(self, uuids: collections.abc.Sequence[str]) -> collections.abc.Iterator[tuple[Attempt, list[str]]]:
-        """Yield (attempt, uuids of the servers that it claims hosts for)."""
+        """Yield (attempt, uuids of the servers for which the attempt claims hosts)."""
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
         """Claim hosts for demands and return the placed demands; the caller places the others separately.
@@ -76,7 +76,7 @@ class Claimers:
         return self._cross_cell if self.several() else self._one
 
     def several(self) -> bool:
-        """Tell whether a server may be placed in a cell other than the one that created it; cell0 has no hosts."""
+        """Tell whether there is a cell with hosts in addition to the default cell."""
         default = self._cells.default
         return any(cell is not default and cell.uuid != db_cells.CELL0_UUID for cell in self._cells.all())
 
@@ -128,7 +128,7 @@ class _CellAttempt:
         return self._chosen
 
     def give_up(self) -> None:
-        pass  # the transaction has ended
+        pass  # nothing to release: the transaction was rolled back
 
 
 def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: Request, rankings: Rankings,
@@ -162,7 +162,7 @@ class BatchClaim(typing.NamedTuple):
     """Resources that a batch claims on nodes.
 
     places   {uuid: {'host', 'node', 'availability_zone'}}
-    usage    {node: its usage after the claim}
+    usage    {node: usage after the claim}
     """
 
     places: dict[str, dict[str, str | None]]

@@ -1,8 +1,8 @@
-"""Claims for new servers in a deployment of several cells: each claim is made in the host's cell.
+"""Claims for new servers in a deployment with several cells: each claim is made in the cell of the host.
 
 The rows of a new server are in the cell that created it, or in the cell in which its build has failed. One transaction
 in the host's cell claims the host and copies the server. When all servers of the request have a host, the copies become
-final (db/moves/cell_transfer.py). Until then everything can be rolled back, so a failed request leaves no claim.
+final (db/moves/cell_transfer.py). Until then all claims can be rolled back, so a failed request leaves no claim.
 """
 import collections
 import collections.abc
@@ -31,7 +31,7 @@ from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
-BACKOFF_S = 0.05  # maximum wait after a conflict between two requests in the first round; it grows with each round
+BACKOFF_S = 0.05  # maximum wait after a conflict between two requests in round 1; grows with each round
 
 Selections = list[objects.Selection]
 
@@ -59,9 +59,9 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for the demands with all servers in one cell, and all hosts in one other cell.
+        """Claim hosts for each demand whose servers are all in one cell, and whose hosts are all in one other cell.
 
-        The first is the cell with most servers of the batch. Other demands are placed separately.
+        The servers must be in the cell that has most servers of the batch. Other demands are placed separately.
         """
         uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
         homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}
@@ -94,7 +94,7 @@ class CrossCellClaimer:
 
     def _claim_part(self, transfer: cell_transfer.Transfer, cell: db_cells.Cell, hosts: host_view.Hosts,
                     part: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts in this cell for demands that have all their hosts here; return the placed demands."""
+        """Claim hosts in ``cell`` for demands with all hosts in this cell; return the placed demands."""
         uuids = [uuid for each in part.values() for uuid in each.demand.uuids]
         departing = transfer.leave(uuids, cell)
         ready = {number: each for number, each in part.items() if departing.keys() >= set(each.demand.uuids)}
@@ -132,7 +132,7 @@ class _CrossCellAttempt:
     def claim(self, hosts: host_view.Hosts, request: Request, rankings: claimer.Rankings) -> set[str]:
         """See claimer.Attempt. Hosts in other cells are claimed first.
 
-        A claim in the servers' own cell is final, so it is made after all others have succeeded.
+        A claim in the cell of the servers is final, so it is made after all other claims have succeeded.
         """
         parts: dict[str, list[str]] = {}
         left: set[str] = set()
@@ -172,7 +172,7 @@ class _CrossCellAttempt:
         return set(rankings)
 
     def _back_off(self, request: Request) -> None:
-        """Wait, so that a competing request of the same affinity group can finish."""
+        """Wait, so that a concurrent request of the same affinity group can finish."""
         self._rounds += 1
         if request.group is not None and request.group.policies & groups.AFFINE:
             time.sleep(random.uniform(0, BACKOFF_S * self._rounds))
@@ -216,7 +216,7 @@ class _CrossCellAttempt:
         return found
 
     def _is_split(self, request: Request) -> bool:
-        """Tell whether an affinity group is in several cells, because two requests did not see each other's claims."""
+        """Tell whether concurrent requests, which do not see each other, have split an affinity group between cells."""
         group = request.group
         if group is None or not group.policies & groups.AFFINE:
             return False
@@ -233,7 +233,7 @@ class _CrossCellAttempt:
 
 
 def _unplace(conn: engine.Connection, uuids: list[str]) -> None:
-    """Release the claims of servers that are not being built yet."""
+    """Release the claims of those of these servers that are not being built yet."""
     for uuid, row in instances.get_many(conn, uuids).items():
         if (row['vm_state'], row['task_state']) != (states.BUILDING, states.SCHEDULING):
             continue

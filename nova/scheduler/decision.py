@@ -17,7 +17,7 @@ from nova.scheduler.filters import base
 BATCH = 64  # maximum number of servers in a batch; larger batches delay their requests
 
 
-Positions = collections.abc.Sequence[int] | np.ndarray  # positions of hosts in the view, best first
+Positions = collections.abc.Sequence[int] | np.ndarray  # positions of hosts in the host view, best first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,17 +35,17 @@ class Rules:
 
     @functools.cached_property
     def all_builtin(self) -> bool:
-        """Tell whether equal requests have equal rankings, because no filter or weigher is a plugin."""
+        """Tell whether no filter or weigher is a plugin; then equal requests have equal rankings."""
         return request_classes.all_builtin(self.filters, self.weighers)
 
     @property
     def ranked(self) -> int:
-        """Number of hosts in each ranking of a batch: a host and its alternates, or candidates of a random choice."""
+        """Length of the rankings in a batch: one host and the alternates, or the candidates of a random choice."""
         return 1 + self.alternates if self.tie_break.subset == 1 else pipeline.MAX_CANDIDATES
 
     def selections(self, hosts: host_view.Hosts,
                    ranking: Positions) -> list[objects.Selection]:
-        """Return the first host of a ranking and its alternates."""
+        """Return the first host of a ranking and the alternates that follow it."""
         return [objects.Selection(cell_uuid=hosts.rows[position]['cell'], host=hosts.host[position],
                                   node=hosts.node[position], availability_zone=hosts.zone[position])
                 for position in ranking[:1 + self.alternates]]
@@ -60,14 +60,14 @@ class Demand:
 
     @property
     def batchable(self) -> bool:
-        """Tell whether a batch can place the demand, because it needs only counted resources and no group."""
+        """Tell whether a batch can place the demand: it has no group, no special resources and no limits."""
         request = self.request
         return (request.group is None and not request.special and not request.limiting
                 and len(self.uuids) <= BATCH)
 
     @property
     def enough_hosts(self) -> int | None:
-        """Length of a ranking. None: rank all hosts, because many of them may refuse a claim of special resources."""
+        """Maximum length of a ranking. None: rank all hosts, because many hosts may refuse special resources."""
         return pipeline.MAX_CANDIDATES if self.batchable else None
 
 
@@ -77,7 +77,7 @@ class Decision:
 
     rankings        {uuid: positions in the view, best first}
     no_candidates   the reason why no host is left
-    error           the exception of a filter or a weigher
+    error           exception of a filter or weigher
     """
 
     demand: Demand
@@ -87,14 +87,14 @@ class Decision:
 
     @property
     def chosen(self) -> list[int]:
-        """First position in the ranking of each server, in the order of the demand's servers."""
+        """Position of the best host for each server, in the order of the demand's servers."""
         return [int(ranking[0]) for ranking in (self.rankings or {}).values()]
 
 
 def decide(hosts: host_view.Hosts, demands: collections.abc.Sequence[Demand], rules: Rules) -> list[Decision]:
-    """Decide about demands in order and return a Decision for each; it takes the earlier choices into account.
+    """Return a Decision for each demand; it takes the choices for earlier demands into account.
 
-    :param hosts: a view, which is not changed
+    :param hosts: host view, which is not changed
     """
     if len(demands) == 1:
         return [_decide(demands[0], lambda demand: _select(hosts, demand, rules, demand.enough_hosts))]
@@ -108,7 +108,7 @@ Selected = list[pipeline.Ranking] | pipeline.NoCandidates
 def _decide(demand: Demand, select: collections.abc.Callable[[Demand], Selected]) -> Decision:
     try:
         found = select(demand)
-    except Exception as error:  # for example from an operator's filter; the other demands continue
+    except Exception as error:  # e.g. from a plugin; it must not fail the other demands
         return Decision(demand, error=error)
     if isinstance(found, pipeline.NoCandidates):
         return Decision(demand, no_candidates=found)
@@ -145,7 +145,7 @@ class _Batch:
             if each.includes(request):
                 return each
         rules = self._rules
-        weighers = [each for each in rules.weighers if isinstance(each, weights.Weigher)]  # only for the type checker
+        weighers = [each for each in rules.weighers if isinstance(each, weights.Weigher)]  # for the type checker only
         self._classes.append(request_classes.RequestClass(
             self._hosts, request, rules.filters, weighers, rules.tie_break, rules.ranked))
         return self._classes[-1]

@@ -1,4 +1,4 @@
-"""Dry run of a placement: the effect of every filter and weigher, and the choice, without any change."""
+"""Dry run of a placement: report the effect of each filter and weigher, and the selection, without a claim."""
 import collections.abc
 
 import numpy as np
@@ -88,13 +88,13 @@ def report(hosts: host_view.Hosts, request: Request, rules: decision.Rules, seed
 
 def _filters(hosts: host_view.Hosts, request: Request, filters: collections.abc.Iterable[base.Filter],
              page: slice) -> tuple[np.ndarray, list[Document]]:
-    """Return (positions of the hosts that pass all filters, effect of each filter on the hosts that earlier filters
-    left).
+    """Return (positions of the hosts that pass all filters, reports of the filters). The report of a filter covers only
+    the hosts that passed the filters before it.
     """
     left, reports = np.arange(len(hosts)), []
     for each in filters:
         found: Document = {'name': each.name, 'applies': each.applies(request), 'reason': None, 'hosts': []}
-        # the result of a filter does not depend on the other filters, so each one is applied to all hosts
+        # each filter is applied to all hosts, because its result does not depend on other filters
         passing = np.isin(left, pipeline.narrow(hosts, request, [each])[0])
         removed, left = left[~passing], left[passing]
         if len(removed):
@@ -106,7 +106,7 @@ def _filters(hosts: host_view.Hosts, request: Request, filters: collections.abc.
 
 
 def _ranking(hosts: host_view.Hosts, left: np.ndarray, rules: decision.Rules, seed: str, page: slice) -> list[Document]:
-    """Return the remaining hosts, best first, each with its weight and every weigher's part."""
+    """Return the remaining hosts, best first, each with its total weight and the part of each weigher."""
     if not len(left):
         return []
     ranked = pipeline.rank(hosts, left, rules.weighers, seed, rules.tie_break)

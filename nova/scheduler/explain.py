@@ -1,7 +1,7 @@
 """Explanations of a failed placement: one sentence for users, all details for administrators.
 
-The sentence names no host. ``details`` names hosts; only administrators see it, in the server's fault and in the event
-of the action.
+The sentence names no host. ``details`` names hosts; only administrators see the details, in the server's fault and in
+the event of the action.
 """
 import collections.abc
 import dataclasses
@@ -16,14 +16,14 @@ from nova.scheduler.placement_request import Request
 # a fault holds 255 characters and begins with 'No valid host was found. '
 SENTENCE = 230
 NAMED = 50  # maximum number of hosts that an explanation names for one filter
-NEAREST = 5  # number of nearest hosts that an explanation names
+NEAREST = 5  # maximum number of nearest hosts (see NearMiss) that an explanation names
 MAX_EXAMINED_HOSTS = 200      # maximum number of hosts that per-host filters evaluate for an explanation
 OTHERS = '{} for other reasons'
 
 
 @dataclasses.dataclass(frozen=True)
 class Removal:
-    """Hosts that one filter removed: their number, the reason, and for administrators their names."""
+    """Hosts that one filter removed: number, reason, and (for administrators) names."""
 
     filter: str
     count: int
@@ -33,7 +33,7 @@ class Removal:
 
 @dataclasses.dataclass(frozen=True)
 class NearMiss:
-    """A removed host that fails few filters.
+    """A removed host that is close to passing, because it fails few filters.
 
     failed_filters  ((filter, reason), …) of the filters that the host fails
     """
@@ -85,7 +85,7 @@ def details(removals: list[Removal], nearest: collections.abc.Iterable[NearMiss]
 
 def nearest(hosts: host_view.Hosts, request: Request, filters: collections.abc.Iterable[base.Filter],
             passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[NearMiss]:
-    """Return the nearest hosts: by the number of filters that they fail, then by the resources that they lack.
+    """Return the hosts that are closest to passing, ordered by number of failed filters, then by lacking resources.
 
     If the request names or excludes hosts, only the allowed hosts count. Per-host filters evaluate only the hosts that
     are nearest according to the other filters.
@@ -126,7 +126,7 @@ def no_valid_host(hosts: host_view.Hosts, request: Request, filters: collections
             removals: list[Removal], placed: int = 0, requested: int = 1) -> exception.NoValidHost:
     """Return the NoValidHost error of a request for which no host is left.
 
-    :param placed: number of servers, among the ``requested`` ones, that had found room
+    :param placed: number of the ``requested`` servers that had room
     """
     begin = f'Only {placed} of {requested} servers have room. ' if placed else ''
     error = exception.NoValidHost(

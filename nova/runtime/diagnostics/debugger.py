@@ -1,4 +1,4 @@
-"""Remote debugger: the connection to a listening debugger of an IDE at the start of a daemon."""
+"""Remote debugging: connect a starting daemon to a debugger that listens in an IDE."""
 import importlib.util
 import ipaddress
 import logging

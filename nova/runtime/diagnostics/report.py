@@ -1,7 +1,7 @@
 """The Guru Meditation Report of a process: its version, its current work and its configuration.
 
-Its sections are those of oslo.reports (package, threads, green threads, processes), the health, the work of each
-service, and the configuration with secrets masked.
+It contains the sections of oslo.reports (package, threads, green threads, processes), the health, the work of each
+service, and the configuration with masked secrets.
 
 A manager may report its work with a method ``in_progress()`` -> {text: value}.
 """
@@ -63,7 +63,7 @@ def _services(parts: Iterable[object]) -> dict[str, object]:
             doing: dict[str, object] = {'version': release.VERSION}
             try:
                 doing |= getattr(manager, 'in_progress', dict)()
-            except Exception as error:                # continue: the report is needed most after failures
+            except Exception as error:                # continue: a report is most useful after failures
                 doing['not known'] = repr(error)
             found[f'{service.binary} {service.host}'] = doing
     return found

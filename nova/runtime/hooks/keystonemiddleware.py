@@ -18,7 +18,7 @@ def keys_of_caller() -> tuple[str, ...]:
 
 
 def challenge(protocol: auth_token.AuthProtocol) -> list[tuple[str, str]]:
-    """Return the headers that auth_token adds to a 401 of the application behind it."""
+    """Return the headers that auth_token adds if the application returns 401."""
     return list(protocol._reject_auth_headers)
 
 

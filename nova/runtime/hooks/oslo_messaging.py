@@ -1,6 +1,6 @@
 """Private parts of oslo.messaging 18.3.1.
 
-The base classes of drivers, also of external ones, exist in ``oslo_messaging._drivers`` only.
+The base classes that external drivers need exist only in ``oslo_messaging._drivers``.
 """
 from collections.abc import Callable
 import sys
@@ -27,7 +27,7 @@ GLOBAL_OPTIONS = (('oslo_messaging_tracing', tracing_client.oslo_messaging_traci
 
 
 def rabbit_options(conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> cfg.ConfigOpts.GroupAttr:
-    """Register the options of RabbitMQ's driver, and return them; the query of the URL has precedence."""
+    """Register and return the options of RabbitMQ's driver; options in the query of the URL have precedence."""
     conf.register_opts(impl_rabbit.rabbit_opts, group=RABBIT_GROUP)
     conf.register_opts(amqp.amqp_opts, group=RABBIT_GROUP)
     options: cfg.ConfigOpts.GroupAttr = common.ConfigOptsProxy(conf, url, RABBIT_GROUP).oslo_messaging_rabbit
@@ -48,13 +48,13 @@ class Names(Protocol):
 
 
 def name_replies(driver: base.BaseDriver, names: Names) -> None:
-    """Set the names of RabbitMQ's reply queue to ``names.get()``; do nothing if the driver has its own names."""
+    """Set the names of RabbitMQ's reply queue to ``names.get()``; do nothing if the driver sets its own names."""
     if getattr(driver, '_q_manager', False) is None:
         driver._q_manager = names
 
 
 def consumers_of(listener: base.Listener) -> dict[impl_rabbit.Consumer, str]:
-    """Return {consumer: tag} of a started listener; empty unless it uses AMQP."""
+    """Return {consumer: tag} of a started listener; {} if its driver does not use AMQP."""
     polled = getattr(listener, '_poll_style_listener', None)
     return getattr(getattr(polled, 'conn', None), '_consumers', None) or {}
 

@@ -1,6 +1,6 @@
 """Private parts of oslo.versionedobjects 3.12.0: the attributes that store field values.
 
-The library creates, reads and sends an object with several calls for each field. These calls took a fifth of a
+The library makes several calls for each field to create, read or send an object. These calls took a fifth of a
 conductor's processor time, so ``Object`` accesses the attributes directly.
 """
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Place(NamedTuple):
     name   name of the field
     key    key in the object's __dict__
     field  definition of the field
-    plain  whether the primitive of a value is the value itself
+    plain  whether values are serialized unchanged
     exact  the type of values that need no coercion; None: all values need it
     """
 
@@ -53,7 +53,7 @@ def _places(kind: type[base.VersionedObject]) -> dict[str, _Place]:
 class Object(base.VersionedObject, base.VersionedObjectDictCompat):
     """An object without read-only, object or lazily loaded fields.
 
-    It does not track changes, which no receiver uses.
+    The object does not track changes, because no receiver uses them.
     """
 
     def __init__(self, context: RequestContext | None = None, **values: object) -> None:
@@ -94,7 +94,7 @@ class Object(base.VersionedObject, base.VersionedObjectDictCompat):
                 self._obj_primitive_key('data'): data}
 
     def obj_what_changed(self) -> set[str]:
-        """Return an empty set, because a list of changes would repeat the name of each field in a message."""
+        """Return an empty set: messages would repeat the names of the changed fields, which no receiver uses."""
         return set()
 
     def obj_attr_is_set(self, attrname: str) -> bool:

@@ -8,5 +8,5 @@ if TYPE_CHECKING:
 
 
 def descriptor_of(connection: connections.Connection) -> int:
-    """Return the file descriptor of a driver's connection; mysqlclient has a method for it, PyMySQL has none."""
+    """Return the file descriptor of a connection. mysqlclient has the method fileno(), PyMySQL has none."""
     return int(connection.fileno() if hasattr(connection, 'fileno') else connection._sock.fileno())

@@ -1,12 +1,12 @@
 """Private parts of PyMySQL 1.2.4: connection setup and faster reading of SELECT results.
 
 PyMySQL makes an object of each packet and calls three methods for each value. This module reads all packets that have
-arrived in one loop. It parses column descriptions once: results with equal description bytes have equal columns. The
-values are the same. PyMySQL itself reads rare packets: the end, errors and incomplete ones.
+arrived in one loop. It caches parsed column descriptions by their bytes. The
+values are those that PyMySQL returns. PyMySQL itself reads rare packets: the end, errors and incomplete ones.
 
-A connection without options for TLS uses TLS if the server supports it, without verifying a certificate. PyMySQL makes
-a context with all certificates of the system for each connection: 27 ms and 0.8 MB. Here all connections share one
-context without certificates.
+Without options for TLS, a connection uses TLS if the server supports it, and verifies no certificate. For each
+connection, PyMySQL loads all certificates of the system into a new context: 27 ms and 0.8 MB. Here all connections
+share one context without certificates.
 """
 import codecs
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from pymysql import converters
 from pymysql import err
 from pymysql.constants import CR
 
-AHEAD = 1 << 16                  # bytes of one read of a connection
+AHEAD = 1 << 16                  # buffer size of a connection in bytes
 MAX_DESCRIPTIONS = 1024                      # maximum number of cached descriptions, one for each SELECT
 
-# first byte of a value: its length has two or three more bytes; NULL. 254: eight more bytes
+# First byte of a value: the length follows in two or three bytes; NULL. (254: eight bytes, left to PyMySQL.)
 _FIRST_OF_TWO, _FIRST_OF_THREE, _NULL = 252, 253, 251
 _ERROR, _END, _LONGEST_END = 255, 254, 9
 
@@ -48,7 +48,7 @@ def _where_there_is_tls() -> ssl.SSLContext:
 
 
 class _Connection(connections.Connection):
-    """A connection with _Answer for buffered cursors; PyMySQL reads the results of others."""
+    """A connection that reads results with _Answer; PyMySQL reads results of unbuffered cursors."""
 
     _rfile: Any
     _next_seq_id: int
@@ -95,7 +95,7 @@ class _Connection(connections.Connection):
 
 
 class _Answer(connections.MySQLResult):
-    """A result that reads columns and rows; the base class does the rest."""
+    """A result that reads columns and rows fast; the base class reads everything else."""
 
     connection: Any
     affected_rows: Any
@@ -145,7 +145,7 @@ class _Answer(connections.MySQLResult):
 
     @staticmethod
     def _rows_arrived(connection: _Connection, decoders: list[Decoder | None], rows: list[tuple[Any, ...]]) -> None:
-        """Read the rows that have arrived completely, up to the first other packet."""
+        """Read the completely received rows, up to the first packet that is not a row."""
         data, begin, number = connection.arrived(), 0, connection._next_seq_id
         length, before = len(data), len(rows)
         while begin + 4 < length:
@@ -181,7 +181,7 @@ def _row(data: bytes, at: int, decoders: list[Decoder | None]) -> tuple[Any, ...
 
 
 def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> Decoder | None:
-    """Return one function for PyMySQL's two steps of decoding a value; None: the bytes are the value."""
+    """Return one function that decodes and converts a value, PyMySQL's two steps; None: the value is the bytes."""
     if encoding is None or converter in (int, float):                # int and float parse bytes, too
         return converter
     if converter is None:
@@ -194,7 +194,7 @@ def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> De
 
 
 def _moment(value: bytes) -> datetime.datetime | str | None:
-    """Parse a datetime as PyMySQL does: an invalid one, as 0000-00-00 00:00:00, stays text."""
+    """Parse a datetime; as in PyMySQL, an invalid value such as 0000-00-00 00:00:00 stays text."""
     text = value.decode('ascii')
     try:
         return datetime.datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""Private parts of SQLAlchemy 2.1.9: the methods of a dialect that a pool calls.
+"""Private parts of SQLAlchemy 2.1.9: the methods of a dialect that a connection pool calls.
 
 This module does not import SQLAlchemy, because some daemons do not need it.
 """

@@ -3,7 +3,7 @@
     limits       all limits and timeouts, with their reasons
     addresses    grouping of addresses by client
     arrival      fast scan of an incomplete request, which only decides when a thread works on it
-    framing      strict parsing of HTTP/1.1, on cheroot's request
+    framing      strict parsing of HTTP/1.1, based on cheroot's request
     channel      non-blocking I/O of one connection, with a minimum rate
     tls_channel  TLS between a channel and its socket
     capacity     limits of connections and bytes, and eviction
@@ -13,6 +13,6 @@
     green        one green thread for each connection
     server       the public interface
 
-A thread works on a request when all of it has arrived, except for large uploads. No thread waits for a client to read a
-response, except for large downloads. Large uploads and downloads have their own workers. See ADR 0004.
+A thread works on a request when the whole request has arrived; only for large uploads it starts earlier. A thread waits
+for a client to read the response only in large downloads. Both have separate workers. See ADR 0004.
 """

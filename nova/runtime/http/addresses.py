@@ -14,7 +14,7 @@ class Peer(Protocol):
 
 @functools.lru_cache(4096)
 def plain(address: str) -> str:
-    """Normalize an address: IPv4 on an IPv6 socket (::ffff:192.0.2.7) as IPv4, IPv6 without a zone.
+    """Normalize an address: convert an IPv4-mapped address (::ffff:192.0.2.7) to IPv4, remove an IPv6 zone.
 
     :param address: other text is returned unchanged
     """
@@ -36,7 +36,7 @@ def client(address: str) -> str:
 
 
 class Trusted:
-    """Addresses of trusted proxies. A proxy has many clients, so the limits of one client do not apply to it.
+    """Addresses of trusted proxies. A proxy serves many clients, so the limits for one client do not apply to a proxy.
 
     :raises ValueError: a text is neither an address nor a network
     """

@@ -1,19 +1,19 @@
 """Fast scan of an incomplete request: how much of it has arrived.
 
-The scan only decides when and by which thread the request is processed. Later ``framing`` parses the gathered bytes
-strictly. It waits for more bytes only in an upload.
+The scan only decides when and by which thread the request is processed. Then ``framing`` parses the gathered bytes
+strictly, and waits for more bytes only in an upload.
 """
 import re
 
 from nova.runtime.http import limits as http_limits
 
 HEAD, BODY, WHOLE, LARGE, ENDLESS = 'head', 'body', 'whole', 'large', 'endless'
-CHUNK_LINE = 4096                   # maximum bytes of a line between chunks, as framing.MAX_LINE
+CHUNK_LINE = 4096                   # maximum bytes of a line between chunks; equals framing.MAX_LINE
 _SIZE = re.compile(rb'[0-9A-Fa-f]{1,15}')
 
 
 class Arrival:
-    """One incoming request; ``data`` contains all of it, and perhaps the beginning of the next one."""
+    """One incoming request; ``data`` contains its received bytes, and perhaps the beginning of the next request."""
 
     def __init__(self, limits: http_limits.Limits, data: bytes = b'') -> None:
         self._limits = limits
@@ -24,14 +24,14 @@ class Arrival:
         # begin and end of the body in ``data``; end None: the body is chunked
         self._begin: int = 0
         self._end: int | None = 0
-        self._next = 0                  # beginning of the next chunk
+        self._next = 0                  # position of the next chunk
 
     def look(self) -> str:
         """Return the state of the request.
 
         HEAD     the headers are incomplete
         BODY     the body is incomplete
-        WHOLE    it is complete, or malformed
+        WHOLE    the request is complete or malformed
         LARGE    the body is larger than the buffer limit
         ENDLESS  the headers are too long
         """
@@ -73,7 +73,7 @@ class Arrival:
         return True
 
     def _chunks_ended(self) -> bool:
-        """Return whether the last chunk, or a malformed one, has arrived."""
+        """Return whether the last chunk or a malformed chunk has arrived."""
         while (end := self.data.find(b'\r\n', self._next)) >= 0:
             size = bytes(self.data[self._next:min(end, self._next + CHUNK_LINE)]).partition(b';')[0].strip(b' \t')
             if not _SIZE.fullmatch(size):

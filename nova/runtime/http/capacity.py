@@ -30,8 +30,8 @@ class Capacity(Generic[Connection]):
         self._limits, self._trusted, self._most = limits, trusted, connections
         self._lock = threading.Lock()
         self._all: set[Connection] = set()
-        self._of: dict[str, set[Connection]] = {}                # {client: its connections}
-        # connections without a request; the longest idle one comes first
+        self._of: dict[str, set[Connection]] = {}                # {client: connections}
+        # connections without a request, longest idle first
         self._idle: collections.OrderedDict[Connection, bool] = collections.OrderedDict()
         # {connection: start time} of incomplete requests, oldest first
         self._arriving: collections.OrderedDict[Connection, float] = collections.OrderedDict()
@@ -68,7 +68,7 @@ class Capacity(Generic[Connection]):
             return refusal, victim
 
     def leave(self, conn: Connection) -> None:
-        """Remove a connection that is closed, or about to be."""
+        """Remove a closed or closing connection."""
         with self._lock:
             self._forget(conn)
 
@@ -100,13 +100,13 @@ class Capacity(Generic[Connection]):
             return (BODIES, None) if victim is conn else (None, victim)
 
     def begins(self, conn: Connection) -> None:
-        """Protect a complete request from eviction."""
+        """Protect a request from eviction, because its processing begins."""
         with self._lock:
             self._idle.pop(conn, None)
             self._arriving.pop(conn, None)
 
     def answers(self, conn: Connection, size: int) -> list[Connection]:
-        """Count a response that its client has not read yet.
+        """Count a response that the client has not read completely.
 
         :param size: its bytes
         :returns: connections to evict
@@ -136,7 +136,7 @@ class Capacity(Generic[Connection]):
         return len(self._arriving)
 
     def _spare(self) -> Connection | None:
-        """Return the connection of the oldest incomplete request, if its grace period is over."""
+        """Return the connection of the oldest incomplete request if it is older than limits.spare_s."""
         conn, since = next(iter(self._arriving.items()), (None, 0))
         return conn if conn is not None and time.monotonic() - since > self._limits.spare_s else None
 

@@ -20,7 +20,7 @@ JOINED = 65536               # headers and a first piece up to this size are sen
 UNSENDABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)            # errors of file systems without sendfile
 LEAST_FILE = 256 * 1024      # minimum size for sendfile: a smaller file is sent with its headers
 STEP = 1 << 20               # maximum bytes of one sendfile call
-RATE_CHECK_INTERVAL_S = 1                   # between two checks of a slow client's rate
+RATE_CHECK_INTERVAL_S = 1                   # interval between two checks of the rate of a slow client
 
 
 class Gone(ConnectionError):
@@ -51,7 +51,7 @@ class Channel:
             return None
 
     def send(self, data: bytes | memoryview) -> int:
-        """Send bytes and return how many were sent. The next call must begin with the unsent ones."""
+        """Send bytes and return how many were sent. The next call must begin with the unsent bytes."""
         try:
             return self._secured.send(data) if self._secured is not None else self.sock.send(data)
         except BlockingIOError:
@@ -65,7 +65,7 @@ class Channel:
     def send_file(self, file: int, start: int, size: int) -> int | None:
         """Send a part of a file and return the number of bytes.
 
-        0 means the end of the file. None means that the kernel does not take any now.
+        0 means the end of the file. None means that the kernel accepts no bytes now.
 
         :param file: descriptor
         """
@@ -75,29 +75,29 @@ class Channel:
             return None
 
     def rest(self) -> None:
-        """Yield to other threads, after a part of a long response."""
+        """Yield to other threads; called after each part of a long response."""
 
     def untaken(self) -> int:
-        """Return the bytes in the kernel that the client has not acknowledged."""
+        """Return the number of bytes that the kernel has accepted and the client has not acknowledged."""
         held = array.array('i', [0])
         fcntl.ioctl(self.sock.fileno(), termios.TIOCOUTQ, held)
         return held[0] - (self._secured.ahead if self._secured is not None else 0)
 
     def wait(self, writing: bool, seconds: float) -> bool:
-        """Wait until bytes can be received, or sent; return whether they can."""
+        """Wait until the socket is readable or writable; return False after ``seconds``."""
         poll = select.poll()
         poll.register(self.sock.fileno(), select.POLLOUT if writing else select.POLLIN)
         return bool(poll.poll(max(0, seconds) * 1000))
 
     def shut(self, how: int = socket.SHUT_RDWR) -> None:
-        """Shut the connection down while another thread uses it; that thread closes it."""
+        """Shut down the connection while another thread uses it and will close it."""
         if self._secured is not None and how == socket.SHUT_WR:
             self._secured.say_end()
         with contextlib.suppress(OSError):
             self.sock.shutdown(how)
 
     def shut_reading(self) -> None:
-        """Take in no further bytes."""
+        """Receive no further bytes."""
         self.shut(socket.SHUT_RD)
 
 
@@ -113,7 +113,7 @@ class MinimumRate:
         self._waited, self._moved = 0.0, 0
 
     def keeps(self, waited: float, moved: int) -> bool:
-        """Return whether the client keeps the rate.
+        """Return whether the client has at least the minimum rate.
 
         :param waited: seconds since the last call
         :param moved: bytes since the last call
@@ -128,16 +128,16 @@ class MinimumRate:
 
 
 class OutputBuffer:
-    """Output buffer of data that the kernel does not take yet.
+    """Output buffer for data that the kernel does not accept yet.
 
-    The end of a response may be sent after the worker thread has finished the request.
+    A worker can finish a request before the end of the response is sent.
     """
 
     def __init__(self, channel: Channel, limits: http_limits.Limits) -> None:
         self._channel, self._limits = channel, limits
         self._pieces: collections.deque[memoryview] = collections.deque()
         self.size = 0                    # buffered bytes
-        self.sent = 0                    # bytes given to the kernel
+        self.sent = 0                    # bytes that the kernel has accepted
         self.moved = time.monotonic()
         self._taken = 0
         self._pace = MinimumRate(limits.least_rate, limits.window_s)
@@ -148,7 +148,7 @@ class OutputBuffer:
 
         :raises Gone: the client has disconnected, or is too slow
         """
-        if self.holds:                   # hold the headers back, to send them with the first piece of the body
+        if self.holds:                   # headers, to be sent with the first piece of the body
             self._head, self.holds = data, False
             return
         if self._head:
@@ -165,7 +165,7 @@ class OutputBuffer:
             self.size += len(data) - sent
 
     def takes_file(self, size: int) -> bool:
-        """Return whether ``size`` bytes of a file are sent with sendfile."""
+        """Return whether to send ``size`` bytes of a file with sendfile."""
         return self._channel.plain and size >= LEAST_FILE
 
     def write_file(self, file: BinaryIO, start: int, size: int) -> None:
@@ -185,13 +185,13 @@ class OutputBuffer:
                 self._channel.rest()
             elif end - start > self._limits.ahead:
                 self._wait()
-            else:                        # the rest is small enough to buffer, so the worker need not wait
+            else:                        # buffer the small rest, so that the worker need not wait
                 break
         if start < end:
             self.write(_read(number, start, end - start))
 
     def finish(self) -> None:
-        """Send the headers if they are still held back."""
+        """Send the headers if they still wait for a body."""
         if self._head:
             head, self._head = self._head, b''
             self.write(head)
@@ -214,12 +214,12 @@ class OutputBuffer:
         return True
 
     def restart(self) -> None:
-        """Start measuring the rate now."""
+        """Start to measure the rate of the client."""
         self.moved, self._taken = time.monotonic(), self._now_taken()
         self._pace = MinimumRate(self._limits.least_rate, self._limits.window_s)
 
     def keeps_pace(self) -> bool:
-        """Return whether the client reads fast enough; called repeatedly after ``restart``."""
+        """Return whether the client has read fast enough since the last call or ``restart``."""
         now, taken = time.monotonic(), self._now_taken()
         kept = self._pace.keeps(now - self.moved, taken - self._taken)
         self.moved, self._taken = now, taken
@@ -238,7 +238,7 @@ class OutputBuffer:
             return self._taken
 
     def _give_file(self, number: int, start: int, size: int) -> int | None:
-        """Return how many bytes of a file were sent; None: the client has to read earlier ones first."""
+        """Return how many bytes of a file were sent; None: the kernel accepts no bytes before the client reads."""
         try:
             sent = self._channel.send_file(number, start, size)
         except OSError as error:
@@ -271,7 +271,7 @@ def _read(number: int, start: int, size: int) -> bytes:
 
 
 class InputStream:
-    """Input of a large body: the buffered part, then the connection itself, at a minimum rate."""
+    """Input stream of a large body: the received part, then the connection, with a minimum rate."""
 
     def __init__(self, channel: Channel, limits: http_limits.Limits, data: bytes | bytearray,
                  progress: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
 
-Address = tuple[str, int] | tuple[str, int, int, int]            # of a socket: IPv4 or IPv6
+Address = tuple[str, int] | tuple[str, int, int, int]            # address of a socket: IPv4 or IPv6
 
 CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
 
@@ -32,17 +32,17 @@ BROKEN = framing.refusal('400 Bad Request', 'The connection was closed before th
 
 
 class Successor(Protocol):
-    """The protocol that follows HTTP on a connection."""
+    """Handler of the protocol that replaces HTTP on a connection, such as WebSocket."""
 
     def take(self, channel: channels.Channel, data: bytes) -> None:
-        """Take the connection, and the bytes that the client has sent after the request."""
+        """Take over the connection. ``data``: bytes that the client has already sent after the request."""
 
     def abandon(self) -> None:
         """Clean up: the response could not be sent, so ``take`` is not called."""
 
 
 def too_long(conn: Connection) -> bytes:
-    """Return the response to headers that are too long."""
+    """Return the error response to a request with too long headers."""
     return TOO_LONG if 0 <= conn.arrival.data.find(b'\n') <= conn.limits.header else LINE_TOO_LONG
 
 
@@ -65,7 +65,7 @@ class Connection:
         self.arrival = arrival.Arrival(limits)
         self.wfile = channels.OutputBuffer(channel, limits)
         self.state, self.until = NEW, time.monotonic() + limits.silent_s
-        self.begun: float | None = None                # when the body began to arrive
+        self.begun: float | None = None                # time at which the body began to arrive
         self.priority = ''
         self.streams = False
         self.most: int | None = None
@@ -76,15 +76,15 @@ class Connection:
         self.handed_over = False
 
     def upgrade(self, successor: Successor) -> None:
-        """Give the connection to another protocol after the response to this request."""
+        """Pass the connection to ``successor`` after the response to this request."""
         self.successor = successor
 
     def limit_hops(self, most: int) -> None:
-        """Set the hop limit of this connection's packets from now on."""
+        """Set the hop limit of further packets of this connection."""
         sock = self.channel.sock
         if sock.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, most)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)  # for IPv6 sockets, too: they also carry IPv4
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)  # also for IPv6 sockets, which may carry IPv4
 
     def abandon(self) -> None:
         """Notify the successor that it does not get the connection."""
@@ -100,7 +100,7 @@ class Connection:
 
     @property
     def local_address(self) -> str:
-        """The local address in the form of a URL's host."""
+        """The local address, as the host in a URL: an IPv6 address in brackets."""
         if self._local is None:
             try:
                 found = addresses.plain(self.channel.sock.getsockname()[0])
@@ -123,21 +123,21 @@ class Connection:
         return found
 
     def join(self, project_id: str) -> None:
-        """Assign the request to this project, and wait for its share of the threads.
+        """Assign the request to this project, and wait until the project may use the thread.
 
         :raises ServiceBusy: too many requests wait for a slot
         """
         self.dispatcher.join(self.priority, self, project_id)
 
     def rest(self) -> None:
-        """Yield the thread to other projects, between two parts of a long request."""
+        """Yield to waiting requests of other projects; called between two parts of a long request."""
         self.dispatcher.rest(self.priority, self)
 
     def take(self, found: str, plan: priorities.Plan, dispatcher: priorities.Dispatcher[Connection]) -> None:
-        """Prepare the connection for the working thread.
+        """Prepare the connection for the thread that processes the request.
 
         :param found: WHOLE or LARGE of arrival
-        :param dispatcher: it is notified of the progress of an upload
+        :param dispatcher: to be notified of the progress of an upload
         """
         self.dispatcher = dispatcher
         request_class = plan.request_class(self.arrival.line or b'')
@@ -161,7 +161,7 @@ class Connection:
                 self.keeps = not request.close_connection
             self.wfile.finish()
         except channels.Gone:
-            self.keeps, self.drained = False, True           # no client is there to read a response
+            self.keeps, self.drained = False, True           # the client has disconnected or is too slow
             self.wfile.drop()
             self.abandon()
         except Exception:
@@ -185,7 +185,7 @@ class Connection:
             self.wfile.drop()
 
     def discard(self) -> bool:
-        """Discard further data of a refused client. Return False at the end of the data or above the limit."""
+        """Discard received data of a refused client. Return False if the data has ended or exceeds the limit."""
         try:
             while (data := self.channel.receive(self.limits.piece)) is not None:
                 self.discarded += len(data)

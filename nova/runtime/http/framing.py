@@ -1,8 +1,8 @@
-"""Strict HTTP/1.1 on cheroot's request, without ambiguous framing.
+"""Strict parsing of HTTP/1.1 without ambiguous framing, based on cheroot's request.
 
 If a proxy and this server disagree about the end of a request, one client can inject a request into another one's
-connection (request smuggling). Everything that is not exactly HTTP is refused, and a connection with an unread body is
-not reused.
+connection (request smuggling). Therefore deviations from the standard are refused, and a connection with an unread body
+is not reused.
 """
 from collections.abc import Callable, Iterator
 import email.utils
@@ -20,8 +20,8 @@ from wsgiref.types import WSGIApplication, WSGIEnvironment
 from nova import exception
 from nova.runtime.http import priorities
 
-PIECE = 65536                       # bytes of one read of a connection
-SMALL = 4096                        # smaller pieces are joined: an object for each would need some 400 bytes more
+PIECE = 65536                       # bytes read at once from a connection
+SMALL = 4096                        # smaller pieces are joined to save memory: each object needs some 400 bytes more
 MAX_LINE = 4096                     # maximum bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
@@ -36,7 +36,7 @@ _ONCE = frozenset((b'Content-Length', b'Transfer-Encoding', b'Host', b'Content-T
 
 @functools.lru_cache(2)
 def _date(second: int) -> bytes:
-    """Return the value of Date, cached for a second; cheroot makes a new one for each response."""
+    """Return the value of the header Date, cached for a second; cheroot would format it for each response."""
     return email.utils.formatdate(second, usegmt=True).encode()
 
 
@@ -89,9 +89,9 @@ class Body:
     """A request body as the application reads it.
 
     :param rfile: the gathered bytes, or the connection's stream
-    :param length: bytes; None: it is chunked
+    :param length: bytes; None: the body is chunked
     :param gathered: whether reading never waits for the client
-    :param most: buffer limit of a body that must not exceed it; None: all has arrived, or it is an upload
+    :param most: maximum bytes; None: no limit, because the whole body has arrived or it is an upload
     """
 
     def __init__(self, rfile: Readable, length: int | None, gathered: bool = True, most: int | None = None) -> None:
@@ -116,7 +116,7 @@ class Body:
         return only if isinstance(only, bytes) else b''.join(pieces)
 
     def readline(self, size: int = -1) -> bytes:
-        if size > 0 and not self._chunked and self._more():               # faster than byte by byte
+        if size > 0 and not self._chunked and self._more():               # faster than the loop below
             found = self._received(self._rfile.readline, min(size, self._left))
             self._left -= len(found)
             return found
@@ -131,7 +131,7 @@ class Body:
         return iter(self.readline, b'')
 
     def drain(self) -> bool:
-        """Read the rest without waiting; return whether the end was reached."""
+        """Read the rest of a gathered body; return whether the body has been read to its end."""
         try:
             while self._gathered and self.read(PIECE):
                 pass
@@ -140,7 +140,7 @@ class Body:
         return not self._left and (self._ended or not self._chunked)
 
     def _more(self) -> bool:
-        """Return whether bytes follow; begin the next chunk if one has ended."""
+        """Return whether the body has more bytes; after the end of a chunk, read the size of the next chunk."""
         if not self._left and not self._ended:
             if self._chunked:
                 self._next_chunk()
@@ -184,7 +184,7 @@ class Body:
 
 
 def _keep(pieces: list[bytes | bytearray], piece: bytes) -> None:
-    """Add a piece; small pieces are joined."""
+    """Append a piece; join small pieces."""
     if len(piece) >= SMALL or not pieces:
         pieces.append(piece)
     elif isinstance(pieces[-1], bytearray):
@@ -194,7 +194,7 @@ def _keep(pieces: list[bytes | bytearray], piece: bytes) -> None:
 
 
 class _Nothing:
-    """Substitute for a connection that cannot be parsed further."""
+    """Empty stream in place of a connection that cannot be parsed further."""
 
     @staticmethod
     def read(size: int = 0) -> bytes:
@@ -206,7 +206,7 @@ class _Nothing:
 class Request(server.HTTPRequest):
     """One request; cheroot parses it and writes the response.
 
-    :ivar conn: its ``rfile`` is for reading, its ``wfile`` for the response
+    :ivar conn: Connection; ``conn.rfile`` is read, and the response is written to ``conn.wfile``
     """
 
     def parse_request(self) -> None:
@@ -214,15 +214,15 @@ class Request(server.HTTPRequest):
         self.ready = self.read_request_line() and self.read_request_headers()
 
     def simple_response(self, status: str, msg: str = '') -> None:
-        """Refuse the request and close the connection. cheroot's method would not announce the close, and a client's
-        next request would fail.
+        """Refuse the request and close the connection. cheroot's method would not send Connection:
+        close, and the next request of the client would fail.
         """
         self.close_connection = True
         self.conn.wfile.write(refusal(str(status), msg))
 
     def header_reader(self, rfile: Readable, headers: dict[bytes, bytes]) -> None:
         read_headers(rfile, headers)
-        if not self.conn.streams:        # no 100 Continue: the body has arrived, or is not wanted
+        if not self.conn.streams:        # send no 100 Continue: the body has arrived or is not read
             headers.pop(b'Expect', None)
 
     def read_request_line(self) -> bool:
@@ -252,7 +252,7 @@ class Request(server.HTTPRequest):
     def send_headers(self) -> None:
         self.conn.drained = self.rfile.drain()
         if not self.server.ready or not self.conn.drained:
-            self.close_connection = True             # a stopping server answers no further request
+            self.close_connection = True             # stopping, or an unread body
         self.conn.wfile.holds = True
         if not any(name.lower() == b'date' for name, _value in self.outheaders):
             self.outheaders.append((b'Date', _date(int(time.time()))))
@@ -260,11 +260,11 @@ class Request(server.HTTPRequest):
 
 
 class Gateway(wsgi.Gateway_10):
-    """The WSGI environ."""
+    """Gateway that completes the WSGI environ."""
 
     def get_environ(self) -> WSGIEnvironment:    # type: ignore[override]  # cheroot declares None
         environ: WSGIEnvironment = super().get_environ()     # type: ignore[no-untyped-call]  # cheroot has no types
-        environ['SERVER_NAME'] = self.req.conn.local_address      # instead of the client's Host header
+        environ['SERVER_NAME'] = self.req.conn.local_address      # not the Host header, which the client chooses
         environ['nova.stopping'] = self.req.server.stopping
         environ['nova.upgrade'] = self.req.conn.upgrade
         environ['nova.hops'] = self._limit_hops
@@ -272,12 +272,12 @@ class Gateway(wsgi.Gateway_10):
         return environ
 
     def _limit_hops(self, most: int) -> None:
-        """Set the hop limit (1 to 255) of the response and its retransmissions; then close the connection."""
+        """Set the hop limit (1 to 255) of the response; close the connection afterwards."""
         self.req.conn.limit_hops(most)
         self.req.close_connection = True
 
     def respond(self) -> None:
-        """Answer the request as cheroot does, and use sendfile for files."""
+        """Send the response as cheroot does, but files with sendfile."""
         response = self.req.server.wsgi_app(self.env, self.start_response)
         try:
             part = getattr(response, 'part', None)             # see nova.web.request.Stream
@@ -294,20 +294,20 @@ class Gateway(wsgi.Gateway_10):
 
 
 class Facts:
-    """Attributes of a server that cheroot's request uses.
+    """The attributes of a server that cheroot's request reads.
 
-    :param stopping: the environ has it as ``nova.stopping``; long responses end when it is set
+    :param stopping: set when the server stops, which ends long responses; ``nova.stopping`` in the environ
     :param tls: TLS context of the connections; None: plain HTTP
     """
 
     protocol = 'HTTP/1.1'
     server_name = software = 'nova'
     gateway = Gateway
-    max_request_header_size = max_request_body_size = 0      # limited before a request is processed
+    max_request_header_size = max_request_body_size = 0      # 0: no limit; arrival.py has limited both
     can_add_keepalive_connection = True
 
     def __init__(self, application: WSGIApplication, bind_addr: tuple[str, int], timeout: int,
                  stopping: threading.Event, tls: ssl.SSLContext | None = None) -> None:
         self.wsgi_app, self.bind_addr, self.timeout, self.stopping = application, bind_addr, timeout, stopping
-        self.ssl_adapter = self.tls = tls        # cheroot only checks whether it is set; then the scheme is https
+        self.ssl_adapter = self.tls = tls        # cheroot only tests it, to choose https as the scheme
         self.ready = True

@@ -1,7 +1,7 @@
-"""HTTP server with green threads: one for each connection, with the rules of the native server.
+"""HTTP server with one green thread for each connection, and the limits of the native server.
 
-A request is processed when all of it has arrived and the limits of its priority permit. A response that its client has
-not read yet does not count in these limits.
+A request is processed when it has arrived completely and the limits of its priority permit. A response that waits for
+its client to read does not count in these limits.
 """
 from collections.abc import Container
 import contextlib
@@ -26,7 +26,7 @@ from nova.runtime.http import priorities
 
 LOG = logging.getLogger(__name__)
 
-ACCEPT_CHECK_INTERVAL_S = 1                      # timeout of accept(), so that the loop updates ``turned``
+ACCEPT_CHECK_INTERVAL_S = 1                      # timeout of accept(), so that the loop regularly updates ``turned``
 NO_DESCRIPTORS_S = 0.1
 
 
@@ -56,7 +56,7 @@ class Green:
         self.dispatcher = priorities.Dispatcher[exchange.Connection](plan, lambda conn: conn.turn.set(), trusted)
         self.turned = time.monotonic()
         self._conns: set[exchange.Connection] = set()
-        self._ahead = threading.Lock()           # held in turn by connections with pipelined requests
+        self._ahead = threading.Lock()           # connections with pipelined requests take turns to hold it
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -71,12 +71,12 @@ class Green:
         last: list[tuple[socket.socket, exchange.Address]] = []
         self._listener.settimeout(0)
         while self._thread is not None and (found := self._next()) is not None:
-            last.append(found)                   # the whole queue; yielding would allow clients to extend it
+            last.append(found)                   # the whole queue, without yielding: clients could extend it
         self._listener.close()
         for found in last:
             self._take(*found)
         silent_until = min(deadline, time.monotonic() + self._limits.last_s)
-        eventlet.sleep(0)                        # first read the requests that these clients have sent
+        eventlet.sleep(0)                        # first let the threads read requests that have arrived
         while self._conns and time.monotonic() < deadline:
             for conn in list(self._conns):
                 if conn.state == exchange.IDLE or (conn.state in (exchange.NEW, exchange.LINGERING)
@@ -102,7 +102,7 @@ class Green:
                 eventlet.sleep(NO_DESCRIPTORS_S)
 
     def _next(self) -> tuple[socket.socket, exchange.Address] | None:
-        """Return (socket, address) of a new connection; None if there is none, or it broke."""
+        """Return (socket, address) of a new connection, or None if there is none or accept() failed."""
         try:
             return self._listener.accept()
         except (TimeoutError, BlockingIOError):
@@ -121,7 +121,7 @@ class Green:
             victim.channel.shut()
         if refusal is not None:
             try:
-                conn.channel.receive(self._limits.piece)     # unread bytes would lose the response
+                conn.channel.receive(self._limits.piece)     # a close with unread bytes would discard the response
                 conn.channel.send(framing.refusal('503 Service Unavailable', refusal))
             except OSError:
                 pass
@@ -148,7 +148,7 @@ class Green:
     def _give_way(self, conn: exchange.Connection) -> None:
         """Yield before the connection's next request. Connections with pipelined requests take turns.
 
-        A green thread runs until it waits. A client that sends requests without a pause would block all others.
+        A green thread runs until it waits, so a client that sends requests without a pause would block all others.
         """
         with self._ahead if conn.arrival.data else contextlib.nullcontext():
             eventlet.sleep(0)
@@ -179,7 +179,7 @@ class Green:
         return False
 
     def _whole(self, conn: exchange.Connection) -> tuple[str | None, bytes | None]:
-        """Gather a request and return (WHOLE or LARGE, None), or return (None, error response or None)."""
+        """Receive a request. Return (WHOLE or LARGE, None), or (None, error response or None) without a request."""
         while True:
             if conn.arrival.data:
                 found = conn.look()

@@ -31,8 +31,8 @@ LOG = logging.getLogger(__name__)
 Arguments = TypeVarTuple('Arguments')
 
 READ, WRITE = select.EPOLLIN | select.EPOLLONESHOT, select.EPOLLOUT | select.EPOLLONESHOT
-ACCEPTED = 64                   # connections accepted before other events are handled
-BACKLOG = 1024                  # length of the listening socket's queue
+ACCEPTED = 64                   # maximum connections accepted before other events are handled
+BACKLOG = 1024                  # maximum pending connections of the listening socket
 NO_DESCRIPTORS_S = 0.1          # pause of the listener when the process has no descriptors left
 
 
@@ -46,11 +46,11 @@ class Native:
         self.dispatcher = priorities.Dispatcher(plan, self._begin, trusted)
         self.turned = time.monotonic()
         self._epoll = select.epoll()
-        self._conns: dict[int, exchange.Connection] = {}             # {descriptor: connection}; used by the loop only
+        self._conns: dict[int, exchange.Connection] = {}             # {descriptor: connection}; only the loop uses it
         self._ready: queue.SimpleQueue[exchange.Connection | None] = queue.SimpleQueue()  # for the workers
-        self._back: collections.deque[exchange.Connection] = collections.deque()      # from the workers
+        self._back: collections.deque[exchange.Connection] = collections.deque()      # returned by the workers
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._handing = threading.Lock()             # the loop must not close a connection that a worker returns
+        self._handing = threading.Lock()             # held to close a connection, or to return it
         self._workers: list[threading.Thread] = []
         self._ending: tuple[float, float] | None = None         # (begin, deadline) of a requested stop
         self._swept: float = 0
@@ -64,7 +64,7 @@ class Native:
         self._thread = concurrency.spawn('http', self._run)
 
     def stop(self, timeout: float) -> bool:
-        """Take no new connection, finish open requests; return whether that ended within ``timeout`` s."""
+        """Take no new connections, finish open requests; return whether they ended within ``timeout`` s."""
         if self._thread is None:
             self._listener.close()
             self._epoll.close()
@@ -139,7 +139,7 @@ class Native:
 
     @staticmethod
     def _reject(conn: exchange.Connection, answer: bytes) -> None:
-        conn.channel.receive(conn.limits.piece)      # unread bytes would reset the connection, and lose the response
+        conn.channel.receive(conn.limits.piece)      # a close with unread bytes would discard the response
         conn.channel.send(answer)
 
     def _happens(self, conn: exchange.Connection, what: int) -> None:
@@ -192,7 +192,7 @@ class Native:
         self._answered(conn)
 
     def _answered(self, conn: exchange.Connection) -> None:
-        """Continue in the loop after the response is written, even if some of it is not sent yet."""
+        """Continue in the loop after a worker has written the response; the loop sends the unsent rest."""
         if self._ending is not None:
             conn.keeps = False
         if conn.wfile.size and not conn.wfile.flush():
@@ -236,7 +236,7 @@ class Native:
                 if conn.state == exchange.ARRIVING:
                     self._call_isolated(self._refuse, conn, exchange.TOO_LATE)
                     continue
-                with self._handing:                  # a worker may be returning it at this moment
+                with self._handing:                  # a worker may concurrently return the connection
                     if conn.until < self.turned:
                         self._drop(conn)
 
@@ -278,7 +278,7 @@ class Native:
         while (conn := self._ready.get()) is not None:
             try:
                 conn.answer()
-            except Exception:                        # continue: an ended thread is never replaced
+            except Exception:                        # continue: no thread would replace this one
                 log_limits.of_connection(conn.address)
                 LOG.exception('The connection of %s failed', conn.address)
                 conn.keeps, conn.drained = False, True
@@ -305,7 +305,7 @@ class Native:
     # ---- the end
 
     def _ended(self) -> bool:
-        """Return whether a stop was requested and everything is done, or the deadline has passed."""
+        """Return whether a stop was requested, and all requests have ended or the deadline has passed."""
         if self._ending is None:
             return False
         begun, until = self._ending
@@ -337,7 +337,7 @@ class Native:
     def _close_all(self) -> None:
         for conn in list(self._conns.values()):
             if conn.state == exchange.WORKING:
-                conn.channel.shut()                  # its worker closes it
+                conn.channel.shut()                  # the worker closes the connection
             else:
                 self._close(conn)
         for _ in self._workers:

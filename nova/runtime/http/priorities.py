@@ -1,10 +1,10 @@
 """Concurrency limits by kind of request.
 
 Each priority has reserved threads, and may use shared threads up to its maximum. So a flood of one kind of requests
-leaves threads for the others. Within a priority, clients take turns, one request each.
+leaves threads for the other kinds. Within a priority, clients take turns, one request each.
 
 The project of a request is known after the check of its token. From then on, projects share the threads of a priority
-by cost (nova/runtime/fairness.py): a request releases its slot and waits if its project has used its share. A long
+by cost (nova/runtime/fairness.py): if a project has used its share, its request releases the slot and waits. A long
 request yields to waiting requests between its parts.
 """
 import collections
@@ -22,13 +22,13 @@ from nova.runtime import queues
 from nova.runtime.http import addresses
 
 MAX_WAITING = 512               # maximum requests that hold a thread while they wait for a slot of their project
-MAX_WAITING_OF_ONE = 256        # maximum for one project; equals the connections of one client (limits.per_address)
+MAX_WAITING_OF_ONE = 256        # maximum for one project; equals limits.per_address
 RETRY_S = 5                     # Retry-After of requests above these limits
 
-# Environ keys: methods of the request's connection.
+# Keys of environ; the values are methods of Connection (exchange.py).
 JOIN, REST = 'nova.join', 'nova.rest'
 
-UPLOADS = 'uploads'             # the priority of bodies above the buffer limit
+UPLOADS = 'uploads'             # priority of requests with a body above the buffer limit
 
 Job = TypeVar('Job', bound=addresses.Peer)
 
@@ -44,7 +44,7 @@ def join(environ: WSGIEnvironment, project_id: str | None) -> None:
 
 
 def rest(environ: WSGIEnvironment) -> None:
-    """Yield to waiting requests of other projects, between two parts of a long request."""
+    """Yield to waiting requests of other projects; called between two parts of a long request."""
     if REST in environ:
         environ[REST]()
 
@@ -124,7 +124,7 @@ class Dispatcher(Generic[Job]):
         self.waiting = 0
         self._shares = {name: fairness.Shares() for name in plan.priorities}
         self._projects: dict[Job, str] = {}                 # projects of running jobs, if known
-        # {priority: {project: jobs that hold a thread without a slot, with their events}}
+        # {priority: {project: (job, event) of jobs that hold a thread, but no slot}}
         self._parked: dict[str, dict[str, collections.deque[tuple[Job, threading.Event]]]] = {
             name: {} for name in plan.priorities}
         self.parked = 0
@@ -178,7 +178,7 @@ class Dispatcher(Generic[Job]):
         woken.wait()
 
     def rest(self, name: str, job: Job) -> None:
-        """Yield between two parts of a long job to jobs that wait for a slot in its priority."""
+        """Yield to jobs that wait for a slot in the priority of this job; called between two parts of a long job."""
         if not self.waiting and not self.parked:
             return
         with self._lock:
@@ -186,7 +186,7 @@ class Dispatcher(Generic[Job]):
             if project_id is None or not (self._waiting[name] or self._parked[name].keys() - {project_id}):
                 return
             woken = self._park(self._plan.priorities[name], job, project_id)
-            self._start_waiting(self._plan.priorities[name])      # otherwise its own project might get the slot again
+            self._start_waiting(self._plan.priorities[name])      # else this project might get the slot again
             self._start_others(self._plan.priorities[name])
         woken.wait()
 
@@ -201,7 +201,7 @@ class Dispatcher(Generic[Job]):
 
     @property
     def threads(self) -> int:
-        """Return the number of threads of jobs with and without a slot."""
+        """Return the number of threads that jobs hold, with or without a slot."""
         return self.running + self.parked
 
     def _free(self, priority: Priority) -> int:
@@ -229,7 +229,7 @@ class Dispatcher(Generic[Job]):
             self._shares[priority.name].stop(project_id)
 
     def _park(self, priority: Priority, job: Job, project_id: str) -> threading.Event:
-        """Release a job's slot and queue the job in its project; return the event of its next slot."""
+        """Release a job's slot and queue the job in its project; return the event that is set with its next slot."""
         woken = threading.Event()
         self._leave(priority, job)
         self._parked[priority.name].setdefault(project_id, collections.deque()).append((job, woken))
@@ -248,7 +248,7 @@ class Dispatcher(Generic[Job]):
         self._begin(job)
 
     def _start_others(self, priority: Priority) -> None:
-        """Start waiting jobs, of this priority first."""
+        """Start waiting jobs, first those of this priority."""
         if self.parked or self.waiting:
             for other in (priority, *self._plan.priorities.values()):
                 self._wake(other)

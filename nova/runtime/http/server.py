@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 THREADS = 32                        # concurrent requests
 BACKLOG = 1024
-LOOP_STUCK_S = 60                   # a loop is considered stuck after this time without an iteration
+LOOP_STUCK_S = 60                   # time without an iteration after which the loop counts as stuck
 
 
 class Server:
     """Server of one WSGI application at one address. Large uploads and downloads are streamed.
 
     :param port: 0 selects a free port; the attribute ``port`` is the actual port after ``start``
-    :param drain: seconds for which it accepts requests after a stop request, until a load balancer notices
+    :param drain: seconds after a stop request in which it still accepts requests, until load balancers notice
     :param plan: priorities.Plan; None: ``threads`` for all requests, and uploads to every path
     :param trusted: addresses and networks of proxies, to which the limits of one client do not apply
     :param limits: other limits, for tests
     :param body: maximum bytes of a body that is not an upload; None: see ``limits``
     :param tls: TLS context of the connections; None: plain HTTP
-    :param listener: an inherited listening socket; None: one is made at the address
+    :param listener: an inherited listening socket; None: create it at the address
     :raises InvalidInput: a trusted proxy is neither an address nor a network
     """
 
@@ -63,7 +63,7 @@ class Server:
         self._stopping = threading.Event()
 
     def listen(self) -> None:
-        """Bind the address; clients that connect wait until ``start``.
+        """Bind the address; connections wait until ``start``.
 
         :raises InvalidInput: the address cannot be used
         """
@@ -91,8 +91,8 @@ class Server:
     def alive(self) -> health.States:
         """Return the health, see nova.runtime.health. Busy threads or a slow client are not failures.
 
-        The workers are considered dead if requests wait, while for health.STUCK_S no request starts or ends and no
-        upload progresses.
+        The workers count as dead if requests wait, and for health.STUCK_S no request has started or ended and no
+        upload has progressed.
         """
         server = self._server
         if server is None:

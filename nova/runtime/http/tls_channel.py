@@ -1,20 +1,20 @@
-"""TLS between a non-blocking socket and plain bytes.
+"""TLS of a server on a non-blocking socket.
 
-The ssl module works on two memory buffers instead of the socket. Therefore the same code serves green and native
-threads, a handshake needs no thread, and all received bytes are available immediately.
+The ssl module works on two memory buffers instead of the socket. Therefore the same code works with green and native
+threads, a handshake blocks no thread, and all received bytes are available immediately.
 """
 import contextlib
 import socket
 import ssl
 
-PIECE = 65536           # encrypted bytes of one read of the socket
+PIECE = 65536           # maximum encrypted bytes of one read of the socket
 RECORD = 16384          # plain bytes of one TLS record, the unit of encryption
 NOT_TLS = (b'HTTP/1.1 400 Bad Request\r\nServer: nova\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n'
            b'This address speaks TLS: begin with https://.\n')
 
 
 class TlsConnection:
-    """The server's side of TLS on one connection.
+    """Server side of TLS on one connection.
 
     :param context: TLS context of the server
     :ivar ahead: sent bytes of the current record, which ``send`` reports only after the whole record is sent
@@ -49,7 +49,7 @@ class TlsConnection:
                 return data
 
     def send(self, data: bytes | memoryview) -> int:
-        """Send at most one record; return the number of sent plain bytes. If it is 0, call again with the same data.
+        """Send at most one record; return the number of sent plain bytes. After 0, call again with the same data.
 
         :raises OSError: the connection broke
         """
@@ -65,7 +65,7 @@ class TlsConnection:
         return sent
 
     def say_end(self) -> None:
-        """Send the end of the stream (close_notify), as far as possible now."""
+        """Send close_notify, the end of the TLS stream, as far as possible without waiting."""
         with contextlib.suppress(OSError, ValueError):
             try:
                 self._tls.unwrap()

@@ -1,12 +1,12 @@
 """Several processes of one daemon behind one port: [http] workers.
 
 The first process creates the listening sockets and starts and restarts the workers; it serves no request. Each worker
-is the daemon's own command with a socket at the same address (SO_REUSEPORT), so that the kernel distributes
-connections. If a worker ends, its replacement serves the pending connections. ADR 0004 has the reasons against one
-socket for all workers.
+runs the command of the daemon with a socket at the same address (SO_REUSEPORT), so that the kernel distributes
+connections. If a worker ends, its replacement serves the pending connections. ADR 0004 explains why the
+workers do not share one socket.
 
 A socket pair connects a worker and the first process: the worker sends its systemd notifications through it, and each
-detects the end of the other.
+process detects the end of the other.
 """
 import contextlib
 import dataclasses
@@ -31,20 +31,20 @@ from nova.runtime.http import server
 
 LOG = logging.getLogger(__name__)
 
-VARIABLE = 'NOVA_WORKER'             # environment variable with a worker's inherited sockets
-PORT_RELEASE_TIMEOUT_S = 5  # time in which workers release the port after the first process was killed
+VARIABLE = 'NOVA_WORKER'             # environment variable that passes the inherited sockets to a worker
+PORT_RELEASE_TIMEOUT_S = 5  # time in which workers release the port after a kill of the first process
 START_S = 120                        # a worker that does not serve within this time is restarted
 SILENT_S = 60                        # a worker without a notification in this time is restarted; it sends one every 5 s
 MIN_STABLE_LIFETIME_S = 60                        # a worker that lived longer is restarted immediately
-PAUSES_S = (0, 1, 2, 4, 8, 16, 30)   # seconds before the next restarts of a worker that lived shorter
-POLL_INTERVAL_S = 1                           # polling interval of a silent worker
+PAUSES_S = (0, 1, 2, 4, 8, 16, 30)   # seconds before successive restarts of a short-lived worker
+POLL_INTERVAL_S = 1                           # interval of the checks for a silent worker
 ANSWER_TIMEOUT_S = 3                            # timeout of a request for a worker's metrics or health
 MAX_ANSWER_BYTES = 4 << 20                       # maximum bytes of the response
 
 
 @dataclasses.dataclass(frozen=True)
 class WorkerSockets:
-    """Inherited sockets of a worker. As a service.Part, it stops the worker after the end of the first process.
+    """Inherited sockets of a worker. As a service.Part, stops the worker when the first process ends.
 
     number       number of the worker, from 1
     http         listening socket for the API
@@ -57,7 +57,7 @@ class WorkerSockets:
     _first: socket.socket
 
     def notify(self, state: str) -> None:
-        with contextlib.suppress(OSError):        # the first process has ended, so this worker ends soon
+        with contextlib.suppress(OSError):        # the first process has ended: _watch stops this worker
             self._first.send(state.encode())
 
     def start(self) -> None:
@@ -104,7 +104,7 @@ class Pool:
         """Return when all workers serve.
 
         :raises InvalidInput: the address cannot be used
-        :raises WorkerEnded: one ended during its start, after logging the reason
+        :raises WorkerEnded: a worker ended during its start, and has logged the reason
         """
         options = self._conf.http
         port = self._free_port()
@@ -120,7 +120,7 @@ class Pool:
         LOG.info('%s workers of %s serve on %s:%s', len(self._workers), self._binary, options.listen, port)
 
     def _free_port(self) -> int:
-        """Return the port if no other server uses it. With SO_REUSEPORT, both would share the connections unnoticed.
+        """Return the port, which no other server may use: with SO_REUSEPORT, both would share the connections.
 
         Workers of a killed first process release the port when they detect its end.
         """
@@ -152,7 +152,7 @@ class Pool:
             worker.send(signal.SIGHUP)
 
     def alive(self) -> health.States:
-        """Return the workers' states; an ended worker is restarted, so it is not a failure of the process."""
+        """Return the states of the workers. An ended worker is no failure of the process, because it is restarted."""
         return {f'{self._binary} worker {worker.number}': worker.state() for worker in self._workers}
 
     def exposed(self, accept: str = '') -> tuple[bytes, str]:
@@ -203,7 +203,7 @@ class _Worker:
         self.send(signal.SIGTERM)
 
     def ended(self, deadline: float) -> bool:
-        """Wait for the worker's end, and kill it after the deadline; return whether it ended before."""
+        """Wait until the worker has ended; kill it at the deadline. Return whether it ended before."""
         if self._thread is None:
             return True
         if concurrency.join(self._thread, max(0.1, deadline - time.monotonic())):
@@ -226,9 +226,9 @@ class _Worker:
         self.ask('/readyz')
 
     def ask(self, path: str) -> bytes:
-        """Return the response of the worker's monitoring listener.
+        """Return the response of the worker's monitoring listener to a GET of ``path``.
 
-        :raises Unavailable: it does not serve, or is not ready
+        :raises Unavailable: the worker does not serve, or is not ready
         :raises OSError, HTTPException: no response
         """
         if not self._serves:
@@ -253,7 +253,7 @@ class _Worker:
             begun = time.monotonic()
             try:
                 self._run()
-            except OSError as error:                 # e.g. no free memory
+            except OSError as error:                 # e.g. out of memory
                 LOG.error('Worker %s of %s cannot be started: %s', self.number, self._binary, error)
             self._serves = False
             self._began.set()
@@ -271,7 +271,7 @@ class _Worker:
             LOG.info('Worker %s of %s is process %s', self.number, self._binary, process.pid)
             self._sign = time.monotonic()
             self._listen(ours, process)
-        code = self._ended_code = process.wait()     # without the lock: it may live on, and ``ended`` kills it
+        code = self._ended_code = process.wait()     # without the lock, which ``ended`` needs for a kill
         with self._lock:
             self._process = None
         if not self._stopping.is_set():

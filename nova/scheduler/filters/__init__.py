@@ -1,17 +1,17 @@
 """Filters: masks over the host table.
 
 A filter has these methods and attributes:
-* ``mask(hosts, request)`` returns an array of booleans, True for the hosts that pass.
+* ``mask(hosts, request)`` returns an array of booleans: True for each host that passes.
 * ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It completes a
   sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
   ``why`` is the reason of a filter with only one reason.
-* ``checks_capacity``: the filter also checks a host that an administrator forces, because the claim would fail there.
+* ``checks_capacity``: the filter also checks a host that an administrator forces, because a claim on it would fail.
 * ``selects_hosts``: the filter selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
 * ``lacks`` and ``shortfall`` show how close a removed host was to passing; scheduler/explain.py reports both.
-* ``facts`` and ``external_facts`` read data from outside the table once for each request, if ``needs_facts`` is true
-  for it. With ``reads_existing``, they also read it for servers that have been built.
-* ``limits(hosts, position)``, if defined, returns limits for the claim on that host (db.claims.claim).
+* ``facts`` and ``external_facts`` read data that is not in the table, once for each request for which ``needs_facts``
+  is true. If ``reads_existing`` is set, they also read it for servers that have been built.
+* ``limits(hosts, position)``, if defined, returns limits for a claim on that host (db.claims.claim).
 
 A class with the method ``host_passes`` for single hosts works too: see plugins.py.
 """
@@ -35,9 +35,9 @@ from nova.scheduler.filters.plugins import PerHost
 
 __all__ = ('ALL', 'BaseHostFilter', 'Filter', 'PerHost', 'CachedFilter', 'builtin_filters', 'facts', 'load')
 
-# modules of this package with filters that a configuration may name; the attribute FILTERS has their classes
+# modules of this package with filters that options may name; their attribute FILTERS lists the classes
 MODULES = ('builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'query', 'trusted')
-# values in scheduler_available_filters that stand for all built-in filters
+# values of scheduler_available_filters that mean all built-in filters
 ALL = ('nova.scheduler.filters.all_filters', 'nova.scheduler.filters.standard_filters')
 ENTRY_POINTS = 'nova.scheduler.filters'
 # {name of a filter in other releases: its name here}
@@ -50,7 +50,7 @@ def _module(name: str) -> types.ModuleType:
 
 
 def always() -> tuple[type[Filter], ...]:
-    """Return the filters that are always consulted, in order."""
+    """Return the filters that no option can disable, in order."""
     bare_metal, builtin, capabilities, categories, groups, networks, numa, pci = (_module(name) for name in (
         'bare_metal', 'builtin', 'capabilities', 'categories', 'groups', 'networks', 'numa', 'pci'))
     return (builtin.CellFilter, builtin.RequestedHostFilter, builtin.RequestedAggregateFilter, builtin.MovedGuestFilter,
@@ -85,7 +85,7 @@ def available(names: collections.abc.Iterable[str]) -> dict[str, type[typing.Any
 
 def _loaded(option: str, name: str) -> type[typing.Any] | collections.abc.Callable[
         [], collections.abc.Iterable[type[typing.Any]]]:
-    """Return a class, or a function that returns classes."""
+    """Load an entry: a class, or a function that returns classes."""
     return entry_points.named(option, name, ENTRY_POINTS, sorted(builtin_filters()))
 
 
@@ -125,7 +125,7 @@ def _made(conf: cfg.ConfigOpts, cls: collections.abc.Callable[..., typing.Any]) 
 
 
 def _needed(conf: cfg.ConfigOpts, found: list[Filter]) -> None:
-    """Add the metrics filter if metrics are required and the filter is not enabled."""
+    """Add MetricsFilter if [metrics] required is set and the filter is not enabled."""
     busy = _module('busy')
     if conf.metrics.required and busy.weight_setting(conf) and not any(
             isinstance(each, busy.MetricsFilter) for each in found):
@@ -135,7 +135,7 @@ def _needed(conf: cfg.ConfigOpts, found: list[Filter]) -> None:
 def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
           hosts: collections.abc.Callable[[], host_view.Hosts], spec: objects.RequestSpec,
           existing: bool = False) -> dict[str, Facts]:
-    """Return {name of a filter: data from outside the table} for a request, without a query if no filter needs data.
+    """Return {name of a filter: data that is not in the table}; make no query if no filter needs data.
 
     :param cells: db.cells.Cells; the hosts of an unreachable cell are unavailable too
     :param hosts: returns the view

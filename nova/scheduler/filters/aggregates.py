@@ -14,7 +14,7 @@ from nova.scheduler.placement_request import Request
 
 TENANT = 'filter_tenant_id'
 
-Metadata = collections.abc.Mapping[str, frozenset[str]]      # merged metadata of a host's aggregates
+Metadata = collections.abc.Mapping[str, frozenset[str]]      # {key: values in all aggregates of a host}
 
 
 class AggregateInstanceExtraSpecsFilter(base.CachedFilter):
@@ -48,7 +48,7 @@ def _satisfied(values: collections.abc.Iterable[str], requirement: str) -> bool:
 
 
 class AggregateTypeAffinityFilter(base.CachedFilter):
-    """Hosts with the flavor in the aggregate metadata key ``instance_type``, and hosts without this key."""
+    """Hosts with the flavor in their aggregate metadata ``instance_type``, and hosts without this key."""
 
     run_on_rebuild = False
 
@@ -68,9 +68,9 @@ class AggregateTypeAffinityFilter(base.CachedFilter):
 
 
 class AggregateMultiTenancyIsolation(base.CachedFilter):
-    """Hosts with the project in the aggregate metadata key ``filter_tenant_id``, and hosts without such a key.
+    """Hosts with the project in their aggregate metadata ``filter_tenant_id``, and hosts without such a key.
 
-    Keys with this prefix, such as filter_tenant_id2, may name further projects.
+    Keys that begin with filter_tenant_id, such as filter_tenant_id2, may name further projects.
     """
 
     run_on_rebuild = False
@@ -90,7 +90,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 
 
 class AggregateImagePropertiesIsolation(base.CachedFilter):
-    """Hosts with aggregate metadata that matches the image: each common key has the image's value among its values."""
+    """Hosts with aggregate metadata that contains the value of each image property with an equal key."""
 
     why = 'is|are kept for images with other properties'
 
@@ -112,7 +112,7 @@ class AggregateImagePropertiesIsolation(base.CachedFilter):
 class _AggregateCapacityFilter(builtin.CapacityFilter):
     """Hosts with room under the smallest allocation ratio of their aggregates.
 
-    Without a ratio in the aggregates, the host's ratio applies.
+    If no aggregate has a ratio, the ratio of the host applies.
     """
 
     ratio = ''

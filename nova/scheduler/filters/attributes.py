@@ -1,4 +1,4 @@
-"""Host attributes for plugins, queries and extra specs, named as in the documented interface for plugins."""
+"""Attributes of hosts for plugins, queries and extra specs, with the documented names."""
 import collections.abc
 
 import numpy as np
@@ -12,7 +12,7 @@ Read = collections.abc.Callable[[host_view.Hosts], np.ndarray]
 class Attribute:
     """An attribute of hosts.
 
-    :param read: ``read(hosts)`` -> an array of numbers or of objects
+    :param read: ``read(hosts)`` -> array with the value of each host
     :param fixed: whether the attribute is independent of usage
     :param column: column of the host table that has few distinct values
     """

@@ -1,4 +1,4 @@
-"""The filter of bare metal machines: they take only servers with a flavor that requests a machine."""
+"""Filter of bare metal machines, which run only servers with a flavor that requests a machine."""
 import numpy as np
 
 from nova import objects
@@ -10,9 +10,9 @@ from nova.scheduler.placement_request import Request
 
 
 class MachineFilter(base.Filter):
-    """If the flavor has a resource class, free machines of this class; otherwise all hosts that are not bare metal.
+    """Free machines of the resource class in the flavor; for other flavors, all hosts that are not bare metal.
 
-    The configuration cannot disable the filter. The claim enforces the limit of one server on a machine.
+    The configuration cannot disable the filter. The claim enforces the limit of one server for each machine.
     """
 
     checks_capacity, selects_hosts, run_on_rebuild = True, True, False

@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
     from nova.db.networks import guarantees
     from nova.network.neutron import reachable_hosts
 
-# data of a filter from outside the table; a set comes from databases
+# data of a filter that is not in the host table; a frozenset comes from the databases
 Facts: typing.TypeAlias = (
     'frozenset[typing.Any] | dict[str, str] | reachable_hosts.ReachableHosts | guarantees.Needs | None')
 
@@ -52,12 +52,12 @@ class Filter:
         return None if mask is hosts.all_pass else mask[left]
 
     def applies(self, request: Request) -> bool:
-        """Tell whether the filter runs. If the host is forced, only capacity and selecting filters run."""
+        """Tell whether the filter runs. On a forced host, only filters with checks_capacity or selects_hosts run."""
         return not request.forced or self.checks_capacity or self.selects_hosts
 
     @property
     def costly(self) -> bool:
-        """Tell whether the filter evaluates one host at a time. Explanations then run it last, on few hosts."""
+        """Tell whether the filter evaluates hosts one by one. Explanations run such filters last, on few hosts."""
         return type(self).mask_at is not Filter.mask_at
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
@@ -68,14 +68,14 @@ class Filter:
         return False
 
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
-        """Return a set of data that the filter needs from a cell's database, because the table of hosts lacks it.
+        """Return a set of data that the filter needs from a cell's database, because the host table lacks it.
 
         The method is called once for each request and cell. ``request.facts[name]`` is the union of the sets.
         """
         return frozenset()
 
     def has_limits(self, spec: objects.RequestSpec) -> bool:
-        """Tell whether the claim must use ``limits`` for this request. Called only if the filter has ``limits``."""
+        """Tell whether the claim must use ``limits`` for this request; called only if ``limits`` is defined."""
         return True
 
     def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> Facts:
@@ -83,7 +83,7 @@ class Filter:
         return None
 
     def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
-        """Tell administrators why the filter removed one host."""
+        """Return the reason, for administrators, why the filter removed one host."""
         return conjugated(self.reason(hosts, request, np.array([position])), 1)
 
     def shortfall(self, hosts: host_view.Hosts, request: Request) -> np.ndarray | float:
@@ -92,14 +92,14 @@ class Filter:
 
 
 class CachedFilter(Filter):
-    """A filter with a result that does not depend on the usage of hosts. The masks are cached by ``key``."""
+    """A filter with a mask that does not depend on the usage of hosts, and is cached by ``key``."""
 
     def key(self, request: Request) -> collections.abc.Hashable:
         """Return the values of the request on which the mask depends, or None or an empty value if all hosts pass."""
         raise NotImplementedError
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        """Compute the mask. Called only if ``key`` is not empty and its mask is not cached."""
+        """Compute the mask of a key; called only if the key is not empty and has no cached mask."""
         raise NotImplementedError
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:

@@ -11,8 +11,8 @@ from nova.scheduler.filters import base
 from nova.scheduler.filters import request_fields
 from nova.scheduler.placement_request import Request
 
-FRESH_S = 0.5                           # lifetime of the cached mask of ComputeFilter
-ISOLATED, OTHER = 'isolated', 'other'   # kinds of images
+FRESH_S = 0.5                           # maximum age in seconds of the cached mask of ComputeFilter
+ISOLATED, OTHER = 'isolated', 'other'   # kinds of images for IsolatedHostsFilter
 
 
 class AllHostsFilter(base.Filter):
@@ -31,7 +31,7 @@ class ComputeFilter(base.Filter):
     why = 'is|are down or disabled'
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        # the mask may be FRESH_S old, because service_down_time is many times longer
+        # service_down_time is many times longer than FRESH_S, so the mask may be cached
         known: dict[typing.Any, typing.Any] = hosts.cached(self.name, dict)
         now = time.monotonic()
         seen, until, mask = known.get('mask', (None, 0, None))
@@ -44,12 +44,12 @@ class ComputeFilter(base.Filter):
         age = np.datetime64(utils.utcnow(), 'us') - hosts.seen
         limit = np.timedelta64(self.conf.service_down_time, 's')
         with np.errstate(invalid='ignore'):
-            alive = (age <= limit) & (age >= -limit)         # False for NaT: the service never sent a heartbeat
+            alive = (age <= limit) & (age >= -limit)         # False for NaT, the age without any heartbeat
         return alive & hosts.enabled & ~hosts.forced_down
 
 
 class AvailabilityZoneFilter(base.Filter):
-    """Hosts of the requested zone, or of any zone of a comma-separated list."""
+    """Hosts of the requested availability zone, or of any zone in a comma-separated list."""
 
     run_on_rebuild = False
 
@@ -64,7 +64,7 @@ class AvailabilityZoneFilter(base.Filter):
 
 
 class RequestedHostFilter(base.Filter):
-    """The requested host and node, or all hosts if none is requested, without ignored hosts.
+    """The requested host and node, or all hosts without such a request; ignored hosts are removed.
 
     The configuration cannot disable the filter.
     """
@@ -86,7 +86,7 @@ class RequestedHostFilter(base.Filter):
 
 
 class CellFilter(base.CachedFilter):
-    """For an existing server, the hosts of its cell; for a new server, the hosts of all cells that are not disabled.
+    """For an existing server, the hosts of its cell; for a new server, the hosts of all enabled cells.
 
     The configuration cannot disable the filter.
     """
@@ -106,7 +106,7 @@ class CellFilter(base.CachedFilter):
 
 
 class RequestedAggregateFilter(base.Filter):
-    """Hosts of the requested aggregate. Only the maintenance of a host requests an aggregate."""
+    """Hosts of the requested aggregate; only moves for the maintenance of a host request an aggregate."""
 
     run_on_rebuild = False
     why = 'is|are not in the aggregate'
@@ -142,7 +142,7 @@ class IsolatedHostsFilter(base.CachedFilter):
 
 
 class MovedGuestFilter(base.Filter):
-    """For a move, hosts with the guest's hypervisor type. The configuration cannot disable the filter."""
+    """For a move, hosts with the hypervisor type of the guest. The configuration cannot disable the filter."""
 
     selects_hosts = True
 
@@ -179,7 +179,7 @@ class CapacityFilter(base.Filter):
     resource = words = unit = ''
 
     def free(self, hosts: host_view.Hosts) -> np.ndarray:
-        """Return the amount of the resource that one more server can use on each host."""
+        """Return the amount of the resource that a further server can use on each host."""
         return hosts.free(self.resource)
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:

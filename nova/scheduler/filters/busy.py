@@ -16,7 +16,7 @@ from nova.scheduler.placement_request import Request
 
 
 class NumInstancesFilter(base.Filter):
-    """Hosts with fewer servers than ``max_instances_per_host``. The claim enforces it too."""
+    """Hosts with fewer servers than ``max_instances_per_host``. The claim also enforces this limit."""
 
     run_on_rebuild = False
     why = 'has|have as many servers as allowed'
@@ -34,7 +34,7 @@ class NumInstancesFilter(base.Filter):
 
 
 class IoOpsFilter(base.Filter):
-    """Hosts with fewer than ``max_io_ops_per_host`` servers in a task with high disk and network load."""
+    """Hosts with fewer than ``max_io_ops_per_host`` busy servers: in tasks with high disk and network load."""
 
     run_on_rebuild = False
     why = 'is|are busy with as many builds, moves and snapshots as allowed'
@@ -53,7 +53,7 @@ class IoOpsFilter(base.Filter):
         return frozenset((host, node, number) for (host, node), number in hosts_db.busy_servers(conn).items())
 
     def _busy(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
-        """Return the number of busy servers on each host, including servers of this request that are already placed."""
+        """Return the number of busy servers on each host, including already placed servers of this request."""
         found = request.facts.get(self.name)
         if found is None:
             return hosts.io_ops
@@ -82,7 +82,7 @@ class MetricsFilter(base.Filter):
 
 
 def weight_setting(conf: cfg.ConfigOpts) -> list[tuple[str, float]]:
-    """Return [(metric, ratio)] of the option.
+    """Return [(metric, ratio)] of [metrics] weight_setting.
 
     :raises InvalidOption: the option has another form
     """

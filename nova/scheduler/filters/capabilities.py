@@ -14,7 +14,7 @@ from nova.scheduler.filters import operators
 from nova.scheduler.filters import request_fields
 from nova.scheduler.placement_request import Request
 
-# an image property, its former name, and its index in a line of supported_instances
+# (image property, former name, index in each entry of supported_instances)
 _IMAGE = (('hw_architecture', 'architecture', 0), ('img_hv_type', 'hypervisor_type', 1), ('hw_vm_mode', 'vm_mode', 2))
 _VERSION = ('img_hv_requested_version', 'hypervisor_version_requires')
 _ALIASES = {'amd64': 'x86_64', 'x64': 'x86_64', 'x86': 'i686', 'i386': 'i686', 'i486': 'i686', 'i586': 'i686',
@@ -26,8 +26,8 @@ _TRAIT = re.compile(r'trait(?:[1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?:(.*)', re.DOTAL
 class ComputeCapabilitiesFilter(base.Filter):
     """Hosts that satisfy the flavor's extra specs with the scope ``capabilities`` or without a scope.
 
-    Example: ``capabilities:cpu_info:features = <all-in> aes avx``, a path of host attributes and a value with an
-    operator.
+    Example: ``capabilities:cpu_info:features = <all-in> aes avx``, with a path of host attributes, and an
+    operator in the value.
     """
 
     run_on_rebuild = False
@@ -50,7 +50,7 @@ class ComputeCapabilitiesFilter(base.Filter):
 
 
 def satisfying(hosts: host_view.Hosts, key: str, requirement: str) -> np.ndarray:
-    """Return a mask of the hosts whose attribute or capability satisfies a requirement (see operators.py).
+    """Return a mask of the hosts with an attribute or capability that satisfies a requirement (see operators.py).
 
     :param key: name, or path separated by colons
     """
@@ -116,7 +116,7 @@ def _canonical(text: str | None) -> str | None:
 
 
 def _version_fits(number: int | None, requirement: str) -> bool:
-    """Tell whether version 7002000 (7.2.0) satisfies text like '>=7.0, <8'; malformed text satisfies nothing."""
+    """Tell whether a version, as 7002000 (7.2.0), satisfies a text such as '>=7.0, <8'; False for malformed text."""
     number = number or 0
     version = (number // 1000000, number // 1000 % 1000, number % 1000)
     for part in requirement.split(','):
@@ -136,7 +136,7 @@ class TraitsFilter(base.CachedFilter):
     """Hosts with the traits that the flavor or the image requires (``trait:NAME=required``) and no forbidden ones.
 
     The filter also checks traits in numbered groups, and traits that other extra specs and properties need
-    (nova/hardware/guest_options.py). The filter is always consulted, because traits may be a security requirement.
+    (nova/hardware/guest_options.py). No option can disable the filter, because traits may be a security requirement.
     """
 
     def key(self, request: Request) -> frozenset[tuple[str, str]]:
@@ -155,7 +155,7 @@ class TraitsFilter(base.CachedFilter):
                                   and not forbidden & set(traits or ()))
 
     def _traits(self, request: Request) -> tuple[set[str], set[str]]:
-        """Return (required, forbidden) traits; any value other than forbidden counts as required, to be safe."""
+        """Return (required, forbidden) traits. To be safe, all values other than ``forbidden`` mean required."""
         found = self.key(request)
         return ({name for name, value in found if value != 'forbidden'},
                 {name for name, value in found if value == 'forbidden'})

@@ -11,7 +11,7 @@ from nova.scheduler.placement_request import Request
 
 
 class PolicyFilter(base.Filter):
-    """Base class of filters for servers in a group with a certain policy. All hosts pass for other servers."""
+    """Base class of filters for servers in a group with the policy ``policy``; all hosts pass for other servers."""
 
     policy = ''
     run_on_rebuild = False
@@ -22,12 +22,12 @@ class PolicyFilter(base.Filter):
         return self.allowed(hosts, request.group)
 
     def allowed(self, hosts: host_view.Hosts, group: Group) -> np.ndarray:
-        """Return the mask for a server of this group, which has the policy of the filter."""
+        """Return the mask for a server of a group with the policy of the filter."""
         raise NotImplementedError
 
 
 def _group(request: Request) -> Group:
-    """Return the group of a request that has a group."""
+    """Return the group of a request, which must have one."""
     assert request.group is not None
     return request.group
 
@@ -39,7 +39,7 @@ def _members(hosts: host_view.Hosts) -> np.ndarray:
 
 
 class ServerGroupAffinityFilter(PolicyFilter):
-    """Policy affinity: hosts with a member, all hosts if the group is empty, no host while a member has two hosts."""
+    """Policy affinity: hosts with a member; all hosts for an empty group; no host while a member is being moved."""
 
     policy = server_groups.AFFINITY
 
@@ -57,7 +57,7 @@ class ServerGroupAffinityFilter(PolicyFilter):
 
 
 class ServerGroupAntiAffinityFilter(PolicyFilter):
-    """Policy anti-affinity: hosts with fewer members than the rule max_server_per_host allows (by default 1)."""
+    """Policy anti-affinity: hosts with fewer members than max_server_per_host, the rule of the group (default 1)."""
 
     policy = server_groups.ANTI_AFFINITY
 
@@ -71,7 +71,7 @@ class ServerGroupAntiAffinityFilter(PolicyFilter):
 
 
 class ServerGroupProximityFilter(PolicyFilter):
-    """Policy network-proximity: hosts in a network locality that all members share, or in any if the group is empty.
+    """Policy network-proximity: hosts in a network locality of all members, or in any locality for an empty group.
     """
 
     policy = server_groups.PROXIMITY
@@ -101,14 +101,14 @@ def _localities(hosts: host_view.Hosts) -> tuple[list[frozenset[str]], np.ndarra
 
 
 def _common(hosts: host_view.Hosts, sets: list[frozenset[str]], index: np.ndarray) -> frozenset[str] | None:
-    """Return the localities that all hosts with members have in common, or None if the group has no members."""
+    """Return the localities common to all hosts with members, or None if the group has no members."""
     return groups.shared(sets[number] for number in np.unique(index[_members(hosts) > 0]))
 
 
 class ServerGroupCapabilitiesFilter(PolicyFilter):
     """Policy host-capabilities: hosts that satisfy the metadata of the group.
 
-    A key is ``capabilities:`` and the name of a host attribute or capability. The value has the syntax of extra specs.
+    Keys are ``capabilities:`` and the name of a host attribute or capability; values have the syntax of extra specs.
     """
 
     policy = server_groups.CAPABILITIES
