@@ -3,8 +3,8 @@
 When a guest starts on the destination host (``announce-self``), QEMU broadcasts an announcement for each interface: a
 RARP request with the MAC of the interface. It repeats the announcement four times in the next second. The filters of a
 host let announcements pass only from devices of guests that migrate to the host. When an announcement arrives from the
-tunnel of a network, this process changes both FDB entries of the MAC: the tunnel's (remote host) and the bridge's
-(tunnel port).
+tunnel of a network, this process changes both FDB entries of the MAC: the remote host in
+the tunnel's FDB, and the tunnel port in the bridge's FDB.
 
 The source host sends the conntrack entries of the guest's TCP and UDP connections to the destination host: every
 second, and once more after the announcement. Without these entries, the filters of the destination host would drop
@@ -378,12 +378,12 @@ class Switchover:
 
     def _receive(self, ready: socket.socket) -> None:
         device, frame = self._listeners[ready], b''
-        with contextlib.suppress(OSError):               # the device is gone
+        with contextlib.suppress(OSError):               # the device was removed
             frame = ready.recv(64)
         mac = announced_mac(frame)
         address = self._moving[device].pop(mac, None) if mac else None
         if mac and address:
-            # reply first: a parent that sees the change can then already read the reply
+            # report first, so that a parent that sees the change can already read the report
             self._control.send(json.dumps([device, mac, address]).encode())
             _switch(self._kernel, device, mac, address)
             self._connections.send(device, mac)

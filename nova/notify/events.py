@@ -38,7 +38,7 @@ class Event:
         return [typed(self.name, phase) for phase in self.phases]
 
     def old_type(self, phase: str | None) -> str | None:
-        """Return the name of a phase in the older form, or None if it is not published there."""
+        """Return the event type of a phase in the older form, or None if that form does not publish the phase."""
         if self.legacy is None:
             return None
         if not self.once:
@@ -172,7 +172,7 @@ ROWS = (
 
 EVENTS = {row.name: row for row in ROWS}
 
-# Events of the compute API's documentation that are never published here, each with the reason.
+# {documented event that this service never publishes: reason}
 NEVER = {
     'server_group.add_member': 'A server joins its group when it is created, which instance.create reports.',
     'aggregate.cache_images': 'Clients can read the progress of pre-caching from the aggregate at any time.',

@@ -2,7 +2,7 @@
 
 Objects are built from keyword arguments, or with ``from_row`` from a database row with equal column names. Lists
 of objects are plain Python lists. A new field increases the object's minor version and is listed in ``ADDED``.
-Receivers must work without it, because older services do not send it. rpc/versions.py maps services to versions.
+Receivers must not require the field, because older services do not send it. rpc/versions.py maps services to versions.
 """
 from collections.abc import Mapping
 import datetime
@@ -31,7 +31,7 @@ class JsonField(fields.AutoTypedField[Any]):
     AUTO_TYPE = _JsonType()
 
     def __init__(self) -> None:
-        super().__init__(nullable=True)                  # because null is a JSON value
+        super().__init__(nullable=True)                  # null is a JSON value
 
 
 class _UtcType(fields.DateTime):
@@ -52,7 +52,7 @@ _FIELDS: dict[Any, type[fields.AutoTypedField[Any]]] = {
 
 
 def _field(kind: Any) -> fields.AutoTypedField[Any]:
-    """Return the field for an annotation: Any, a type of _FIELDS, or one of these or None."""
+    """Return the field for an annotation: Any, a type in _FIELDS, or ``type | None``."""
     if kind is Any:
         return JsonField()
     if kind in _FIELDS:

@@ -29,7 +29,7 @@ _SLOTS = _HEAD.size + _STATE.size
 
 
 class Ring:
-    """The slots of one step. Slots are numbered by their time since 1970.
+    """Ring of the slots of one step. The number of a slot is its time since 1970, divided by the step.
 
     :param step: one of STEPS
     :param data: stored ring, None for a new one

@@ -8,6 +8,6 @@ CLASSES = {(BANDWIDTH, 'egress'): ('NET_BW_EGR_KILOBIT_PER_SEC', 'kbit/s egress'
            (PACKET_RATE, 'egress'): ('NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC', 'kpackets/s egress'),
            (PACKET_RATE, 'ingress'): ('NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC', 'kpackets/s ingress')}
 NAMES = dict(CLASSES.values())
-# name of the networks without a physical network among physical networks (the default of Neutron's
+# name that stands for the missing physical network of tunnelled networks (the default of Neutron's
 # tunnelled_network_rp_name)
 TUNNELLED = 'rp_tunnelled'

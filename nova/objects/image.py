@@ -12,7 +12,7 @@ class StoredImage(TypedDict):
     """The part of an image that request specs store. min_ram is in MiB, min_disk in GiB, size in bytes.
 
     ``id``: None for a guest that boots from a volume. ``trusted_certs``: ids of the certificates that the user of a
-    server trusts. Only the image of a new guest has them.
+    new guest trusts; otherwise missing.
     """
 
     id: ReadOnly[str | None]

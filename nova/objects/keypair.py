@@ -48,7 +48,7 @@ class Generator:
         self._users: collections.Counter[str] = collections.Counter()
 
     def generate(self, type_: str, user_id: str) -> tuple[str, str, str]:
-        """Generate a key pair like the function ``generate``.
+        """Call the function ``generate`` when a slot is free, and return its result.
 
         :raises TooManyRequests: too many requests of this user or of all users wait
         """

@@ -75,7 +75,7 @@ class DeletedPort(TypedDict):
 
 
 def devname(port_id: str) -> str:
-    """Return the name of the port's tap device: 14 characters, as Linux limits interface names to 15."""
+    """Return the name of the port's tap device: 14 characters, because Linux limits interface names to 15."""
     return PREFIX + port_id[:11]
 
 
@@ -85,7 +85,7 @@ def trunk_bridge(port_id: str) -> str:
 
 
 def trunk_devname(port_id: str) -> str:
-    """Return the device of a trunk's parent port in the bridge of its network: 15 characters."""
+    """Return the name of the device that connects a trunk's parent port to the bridge of its network: 15 characters."""
     return PREFIX + 't' + port_id[:11]
 
 

@@ -1,8 +1,8 @@
 """Topologies of hosts and guests: NUMA cells with CPUs, memory and pages.
 
 Both are stored and sent as JSON of the form ``{"nova_object.name": …, "nova_object.data": {…}}``. Default values are
-stored only if readers of that form expect them. ``load`` accepts text or decoded JSON, also with the version and
-namespace of other writers.
+omitted unless readers of this form need them. ``load_host`` and ``load_guest`` accept text or decoded JSON, and ignore
+the keys version and namespace, which other programs write.
 """
 import dataclasses
 import functools

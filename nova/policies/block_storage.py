@@ -1,4 +1,4 @@
-"""Rules of the embedded block storage; names and defaults are those of the Block Storage API, except for _SERVICE."""
+"""Rules of the embedded block storage; names and defaults are those of the Block Storage API, except _SERVICE."""
 from nova.policies.service import Rule
 from nova.policies.service import Service
 from nova.policies.service import names
@@ -250,7 +250,7 @@ RULES = (
          (('POST', '/volumes/{volume_id}/action (nova:passphrase)'),)),
 )
 
-# Rules of operations that this service does not have.
+# Documented rules of operations that this service does not have; policy files may contain them.
 ABSENT = names({
     'rule:xena_system_admin_or_project_reader': 'group:get group:get_all_group_snapshots group:get_group_snapshot',
     'rule:xena_system_admin_or_project_member': '''

@@ -1,4 +1,4 @@
-"""Rules of the EC2 API: one for each action. The rules of the services also apply."""
+"""Rules of the EC2 API: one for each action. The rules of the APIs that an action calls also apply."""
 from nova.policies.base import MEMBER
 from nova.policies.base import READER
 

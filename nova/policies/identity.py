@@ -297,7 +297,7 @@ RULES = (
     Rule('identity:remove_endpoint_from_project', _ADMIN, 'Remove an endpoint from a project.', scope=_NO_DOMAIN),
 )
 
-# Rules of operations that this service does not have.
+# Documented rules of operations that this service does not have; policy files may contain them.
 ABSENT = names({
     'rule:admin_required': '''
         identity:authorize_request_token identity:get_access_token identity:get_access_token_role

@@ -100,7 +100,7 @@ RULES = (
          (('DELETE', f'{_NAMESPACE}/resource_types/{{name}}'),)),
 )
 
-# Rules of operations that the embedded service does not have: image caches, copies between stores, locations.
+# Documented rules of missing operations (image caches, copies between stores, locations); files may contain them.
 ABSENT = names({
     '': 'metadef_default',
     ('rule:context_is_admin or (role:member and (project_id:%(project_id)s or project_id:%(member_id)s or '

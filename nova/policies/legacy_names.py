@@ -148,7 +148,7 @@ def _of_rules(known: frozenset[str], extras: frozenset[str]) -> dict[str, list[s
 
 def text(rule: str, known: Mapping[str, str], written: Mapping[str, str],
          extras: frozenset[str]) -> tuple[str, str] | None:
-    """Return (check, deciding legacy name) of a rule, or None if the files have none of its legacy names.
+    """Return (check, legacy name that sets it) of a rule, or None if the files have none of its legacy names.
 
     :param known: {rule: current default}
     :param written: {name: check} of the files, as text

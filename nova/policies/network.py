@@ -1,7 +1,7 @@
-"""Rules of the embedded network service; names and defaults are those of the Networking API.
+"""Rules of the embedded network service; names and defaults are those of the Networking API, except:
 
-Two kinds of defaults differ. Changes in networks that are shared with the project also require the role member. Only
-services may set device_id and device_owner of a port, because the network service acts on these fields.
+* Changes in networks that are shared with the project also require the role member.
+* Only services may set device_id and device_owner of a port, because the network service acts on these fields.
 """
 from nova.policies.service import Rule
 from nova.policies.service import Service
@@ -312,7 +312,7 @@ RULES = (
     Rule('delete_policy:tags', _MANAGER, 'Delete tags of a QoS policy.'),
 )
 
-# Rules of operations and fields that this service does not have.
+# Documented rules of operations and fields that this service does not have; policy files may contain them.
 ABSENT = names({
     '!': 'context_with_global_access',
     'rule:context_is_admin or project_id:%(network:project_id)s': 'admin_or_network_owner',

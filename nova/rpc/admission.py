@@ -50,7 +50,7 @@ class MoveRow(TypedDict):
 
 
 class Server(Protocol):
-    """Facts about a server: see db.servers.ownership."""
+    """Stored facts about a server, which db.servers.ownership reads."""
 
     host: str | None
     task_state: str | None
@@ -61,7 +61,7 @@ class Server(Protocol):
 
 
 class Move(Protocol):
-    """Facts about a move: see db.servers.ownership."""
+    """Stored facts about a move, which db.servers.ownership reads."""
 
     row: dict[str, Any]
     actions: list[OpenAction]

@@ -141,10 +141,10 @@ class Bus:
     def client(self, interface: Interface) -> Client:
         """Return an object with one method for each row of the interface.
 
-        Methods take the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a call
-        returns the result. A domain error keeps its class. The method raises ``exception.Unavailable`` if there is no
-        broker or no reply, and ``exception.RemoteError`` for any other failure of the server. For receivers that are
-        too old according to ``pins``, it drops arguments or raises ``exception.Unsupported``, as the row specifies.
+        Methods take the context, ``server`` (None: any server of the topic) and the row's arguments by keyword. A call
+        returns the result or raises a NovaException of the server. It raises ``exception.Unavailable`` if there is no
+        broker or no reply, and ``exception.RemoteError`` for any other failure of the server. If ``pins`` shows that
+        receivers are too old, it drops arguments or raises ``exception.Unsupported``, as the row specifies.
         """
         return Client(self._transport, interface, self.pins, self._backport, self._host)
 
@@ -310,7 +310,7 @@ class _RpcServer(messaging_hooks.Server):
         return self._pools is not None and self._pools.full
 
     def end_workers(self) -> None:
-        """Wait for the running work of the workers, and end them."""
+        """Wait until the workers have finished their running messages, and end the workers."""
         if self._pools is not None:
             self._pools.shutdown()
 
@@ -351,7 +351,7 @@ class Server:
         return utils.taken(self._again)
 
     def stop(self) -> None:
-        """Take no new message; unacknowledged ones go back to the queue for the next process."""
+        """Stop to consume messages; the broker requeues unacknowledged ones for the next process."""
         with self._changing:
             self._stopped = True
         self._rpc.stop()
@@ -407,7 +407,7 @@ def _unsubscribe(server: _RpcServer) -> None:
 
 
 def _endpoint(interface: Interface, manager: object, work: health.Work, admission: rpc_admission.Admission) -> object:
-    """Return an object with the interface's methods of ``manager`` and no others."""
+    """Return an object that exposes only the interface's methods of ``manager``."""
     table = rpc_interface.methods_of(interface, manager)
     methods = {name: staticmethod(_counted(interface.topic, row, work, _convert_errors(
                    interface.topic, row, _check_rights(admission, name, table[name]))))
@@ -417,7 +417,7 @@ def _endpoint(interface: Interface, manager: object, work: health.Work, admissio
 
 def _check_rights(admission: rpc_admission.Admission, name: str, function: Callable[..., Result]
                   ) -> Callable[..., Result]:
-    """Return a function that checks the sender's rights before each call. No other code checks them."""
+    """Return a function that checks the rights of the sender before each call; the manager does not check them."""
     def method(context: RequestContext, **arguments: object) -> Result:
         return function(admission.admit(context, name, arguments), **arguments)
     return method

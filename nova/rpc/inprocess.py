@@ -129,7 +129,7 @@ class _Queue:
                 self._listeners.remove(listener)
 
     def put(self, incoming: Incoming) -> None:
-        """Give the message to the next listener, or keep it until there is one."""
+        """Give the message to the next listener, or keep it until there is a listener."""
         while True:
             with self._lock:
                 if not self._listeners:

@@ -26,10 +26,10 @@ def parsed(version: str) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Newer:
-    """An argument that was added after its method; the manager's parameter has a default.
+    """An argument that was added to an existing method; the parameter of the manager has a default.
 
-    since     interface version that added it
-    optional  if receivers are older, True: send without the argument; False: raise Unsupported, unless it is None
+    since     interface version that added the argument
+    optional  for older receivers: True: omit the argument; False: raise Unsupported unless the argument is None
     """
 
     name: str

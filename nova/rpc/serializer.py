@@ -126,7 +126,7 @@ def from_primitive(value: Any, context: nova_context.RequestContext | None = Non
 
 
 def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: Manifest) -> str:
-    """Convert an object for a service of an older release; see rpc/interface.py."""
+    """RPC method of conductors: convert an object for a service of an older release."""
     try:
         made: Any = from_primitive(orjson.loads(primitive), ctx)
     except object_exc.IncompatibleObjectVersion as error:
@@ -136,7 +136,7 @@ def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: 
 
 
 class Serializer(oslo_messaging.Serializer):
-    """Serializer of arguments and results as above, and of contexts as dictionaries, with their request ids.
+    """Serializer for oslo.messaging: of arguments, results, and contexts with their request ids.
 
     Objects in requests have the versions of the pin, and objects in replies those that the caller supports.
 

@@ -148,7 +148,7 @@ class Signatures:
     # ---- the sender
 
     def follow(self, look: Callable[[], Key]) -> None:
-        """Sign with the key that ``look()`` returns; call it now, and again every KEY_CHECK_INTERVAL_S."""
+        """Sign with the key that ``look()`` returns; call ``look`` now, and again every KEY_CHECK_INTERVAL_S."""
         self.key, self._look = look(), look
         self._due = time.monotonic() + KEY_CHECK_INTERVAL_S
 

@@ -36,7 +36,7 @@ from nova.runtime import durable_files
 from nova import utils
 
 AUTHORITY_DAYS = 3650
-AUTHORITY_RENEWAL_DAYS = 400     # more than DAYS, so that no certificate outlives its authority
+AUTHORITY_RENEWAL_DAYS = 400     # exceeds the validity of all certificates, so that none outlives its authority
 DAYS = 90                     # limits the use of a stolen key
 RENEWAL_DAYS = 30                # remaining days at renewal: leaves time to notice a failed renewal
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH      # purpose of a certificate
@@ -178,7 +178,7 @@ class Authority:
             self._make_authority()
             found = self._authorities()
         key = serialization.load_pem_private_key((self.directory / 'ca.key').read_bytes(), None)
-        return found[0], cast(ec.EllipticCurvePrivateKey, key)          # it is an EC key
+        return found[0], cast(ec.EllipticCurvePrivateKey, key)          # for the type checker: the key is an EC key
 
     def _make_authority(self) -> None:
         now = self._now()
@@ -333,5 +333,5 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def write(path: pathlib.Path, content: bytes, mode: int) -> None:
-    """Replace a file atomically; readers find the old or the new one, never with another mode."""
+    """Replace a file atomically; the new file has the mode from the beginning."""
     durable_files.replace(path, content, mode)

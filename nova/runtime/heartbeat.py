@@ -1,9 +1,9 @@
-"""The heartbeat of a service, sent only while the service demonstrably takes messages from its own queue.
+"""The heartbeat of a service, sent only if a test message shows that the service consumes its queue.
 
-Every [DEFAULT] report_interval the service sends itself a message through the broker. When a worker has taken it, the
-service sends a heartbeat to the conductor, usually as a cast. A service sends no heartbeat, and logs this,
-if its queue is missing, its consumer hangs or all its workers are busy. It counts as down after service_down_time.
-Unless its workers are busy, it subscribes to its queues again.
+Every [DEFAULT] report_interval the service sends itself a message through the broker. When a worker has received it,
+the service sends a heartbeat to the conductor, usually as a cast. If the queue is missing, the consumer hangs or all
+workers are busy, the service logs this and sends no heartbeat; after service_down_time it counts as down. Unless its
+workers are busy, it subscribes to its queues again.
 """
 from collections.abc import Callable
 import contextlib

@@ -6,7 +6,7 @@
     helper.call('bridge.make', name='br0')
 
 The processes exchange JSON of limited length over socket pairs, so the unprivileged process can send data but no code.
-For the reasons against oslo.privsep, see ADR 0015.
+ADR 0015 explains why oslo.privsep is not used.
 """
 from __future__ import annotations
 

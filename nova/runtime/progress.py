@@ -1,6 +1,6 @@
 """Progress of long operations, in percent.
 
-A ``Report`` is a function(percent), which may be called at any rate. If it raises an error, the
+A ``Report`` is a function(percent), which may be called at any rate. If a Report raises an error, the
 operation is aborted with this error.
 """
 from collections.abc import Callable, Iterable, Iterator

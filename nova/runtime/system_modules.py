@@ -1,7 +1,7 @@
 """Load the distribution's libvirt module in a virtual environment without access to the system's packages.
 
-PyPI has this module as source only: its installation needs a compiler. Debian builds it for Debian's Python. A virtual
-environment of the same Python version can load the files. The other packages beside them stay invisible.
+PyPI has this module only as source, which needs a compiler. Debian builds the module for Debian's Python, and a virtual
+environment of the same Python version can load it. Other packages in the same directory stay invisible.
 """
 from collections.abc import Sequence
 import importlib.abc
@@ -48,6 +48,6 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def use() -> None:
-    """Allow this process to import the libvirt modules of the distribution. Those of the environment come first."""
+    """Let this process import the libvirt modules of the distribution. Modules of the environment have precedence."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.append(Finder())

@@ -85,7 +85,7 @@ def details(removals: list[Removal], nearest: collections.abc.Iterable[NearMiss]
 
 def nearest(hosts: host_view.Hosts, request: Request, filters: collections.abc.Iterable[base.Filter],
             passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[NearMiss]:
-    """Return the hosts that are closest to passing, ordered by number of failed filters, then by lacking resources.
+    """Return the hosts that are closest to passing, ordered by number of failed filters, then by missing resources.
 
     If the request names or excludes hosts, only the allowed hosts count. Per-host filters evaluate only the hosts that
     are nearest according to the other filters.

@@ -185,7 +185,7 @@ def delete_forwarding(conn: Connection, row: FloatingIpsRow, known: Forwarding) 
 
 def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, ident: str,
               values: dict[str, Any]) -> Forwarding:
-    """Return the values of a port forwarding, and associate the floating address with the port's router."""
+    """Associate the floating address with the router of the port; return the port forwarding."""
     _port, entry = _fixed(conn, context, values['internal_port_id'], values['internal_ip_address'])
     router = _router(conn, row, values['internal_port_id'], entry)
     if row['router_id'] not in (None, router):

@@ -143,7 +143,7 @@ def delete_rule(conn: Connection, deps: Deps, context: RequestContext, row: Secu
 
 
 def with_protocol(column: engine.Column) -> Callable[[list[str]], engine.Condition]:
-    """Return a function that makes a condition on rules of given protocols, matching names and numbers."""
+    """Return the filter of lists: function(protocols, by name or number) -> condition on rules."""
     def condition(values: list[str]) -> engine.Condition:
         wanted = {alias for value in values
                   for alias in (group_rules.protocol_aliases(value) if value else group_rules.ANY)}

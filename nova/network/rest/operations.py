@@ -147,7 +147,7 @@ def create(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
 
     def make(conn: Connection) -> tuple[list[View], list[str]]:
         found = []
-        for each in several or [req.body]:                  # one transaction creates all
+        for each in several or [req.body]:                  # all in one transaction
             values = {name: value for name, value in each.items() if name != 'tags' or not resource.tagged}
             wanted = _check_tags(each['tags']) if len(values) < len(each) else None
             ident = calls.create(conn, req.deps, req.context, resource, values)

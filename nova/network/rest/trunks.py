@@ -1,8 +1,8 @@
 """Trunks: a port whose device carries further ports, the subports, in VLANs.
 
-The guest's device sends and receives the frames of a subport with the subport's VLAN id. A trunk
-can be created or deleted only while its parent port has no device, because the host connects the device of a parent
-port and the device of an ordinary port differently.
+The guest's device sends and receives the frames of a subport with the subport's VLAN id. A trunk can be created or
+deleted only while its parent port has no device, because the host connects a parent port in another way than an
+ordinary port.
 """
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def get_subports(conn: Connection, deps: Deps, context: RequestContext, row: Tru
 def _shown(conn: Connection, context: RequestContext, row: TrunksRow) -> JsonDocument:
     """Increment the trunk's revision. Return the trunk without the enclosing ``trunk`` key.
 
-    The Networking API specifies this form for these operations.
+    The Networking API specifies this form for operations on subports.
     """
     db_networks.update(conn, t.trunks, row['id'], {})
     return TRUNKS.documents(conn, context, [TRUNKS.get(conn, row['id'])])[0]

@@ -1,4 +1,4 @@
-"""The oslo.messaging driver ``nova-rabbit``: one connection for each process, and independent messages."""
+"""The oslo.messaging driver ``nova-rabbit``: one connection for each process; a message does not wait for others."""
 from collections.abc import Callable, Iterable, Sequence
 import logging
 import threading

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Options: TypeAlias = cfg.ConfigOpts.GroupAttr          # [oslo_messaging_rabbit]
 PORT = 5672
-# Default limit of unacknowledged messages for each queue. With a lower limit the broker waits for acknowledgements.
-# Without a limit it sends its whole backlog to one process, and after a lost connection repeats messages that the
+# Default limit of unacknowledged messages for each queue. A lower limit makes the broker wait for acknowledgements.
+# Without a limit, it sends its whole backlog to one process, and after a lost connection repeats messages that the
 # process has finished but not acknowledged.
 PREFETCH = 300
-# Options that make queues survive a restart of the broker. RPC queues ignore their defaults: the state behind an RPC
-# message is also in a database, and writing to disk costs a third of a broker's time (ADR 0009). The queue of
-# notifications follows the defaults, because notifications are never sent again.
+# Options that make queues survive a restart of the broker. RPC queues ignore the defaults of these options:
+# databases also have the state of RPC messages, and disk writes take a third of a broker's time (ADR 0009). The queue
+# of notifications follows the defaults, because notifications are never sent again.
 DURABILITY_OPTIONS = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this driver does not support.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')

@@ -36,7 +36,7 @@ class Stream:
         tls.arrived(data)
 
     def read(self) -> bytes:
-        """Return at least one byte.
+        """Wait for received bytes and return them: at least one byte.
 
         :raises TimeoutError: no byte has arrived
         :raises OSError: the connection is closed

@@ -4,7 +4,7 @@ A filter has these methods and attributes:
 * ``mask(hosts, request)`` returns an array of booleans: True for each host that passes.
 * ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It completes a
   sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
-  ``why`` is the reason of a filter with only one reason.
+  A filter with only one reason may set ``why`` instead.
 * ``checks_capacity``: the filter also checks a host that an administrator forces, because a claim on it would fail.
 * ``selects_hosts``: the filter selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
@@ -40,7 +40,7 @@ MODULES = ('builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'query', 't
 # values of scheduler_available_filters that mean all built-in filters
 ALL = ('nova.scheduler.filters.all_filters', 'nova.scheduler.filters.standard_filters')
 ENTRY_POINTS = 'nova.scheduler.filters'
-# {name of a filter in other releases: its name here}
+# {other name of a filter, from other releases: name of its class}
 _OTHER_NAMES = {'AggregateMultiTenancyIsolationFilter': 'AggregateMultiTenancyIsolation',
                 'AggregateImagePropertiesIsolationFilter': 'AggregateImagePropertiesIsolation'}
 
@@ -90,7 +90,7 @@ def _loaded(option: str, name: str) -> type[typing.Any] | collections.abc.Callab
 
 
 def load(conf: cfg.ConfigOpts, names: collections.abc.Iterable[str]) -> list[Filter]:
-    """Return filter objects for the names of ``enabled_filters``, after the filters that are always consulted.
+    """Return filter objects for the names of ``enabled_filters``, after the filters that no option can disable.
 
     Each name is the name of an available class, an entry point, or package.module.Class.
     :raises InvalidOption: the filter does not exist; the text lists the available ones
