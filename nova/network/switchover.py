@@ -3,8 +3,8 @@
 When a guest starts on the destination host (``announce-self``), QEMU broadcasts an announcement for each interface: a
 RARP request with the MAC of the interface. It repeats the announcement four times in the next second. The filters of a
 host let announcements pass only from devices of guests that migrate to the host. When an announcement arrives from the
-tunnel of a network, this process changes both FDB entries of the MAC: the remote host in
-the tunnel's FDB, and the tunnel port in the bridge's FDB.
+tunnel of a network, this process changes both FDB entries of the MAC: the remote host in the tunnel's FDB, and the
+tunnel port in the bridge's FDB.
 
 The source host sends the conntrack entries of the guest's TCP and UDP connections to the destination host: every
 second, and once more after the announcement. Without these entries, the filters of the destination host would drop

@@ -108,7 +108,7 @@ def _senders(conf: cfg.ConfigOpts) -> dict[str, oslo_messaging.Notifier]:
                                             'transport_url there, or in [DEFAULT].')
     transport = oslo_messaging.get_notification_transport(conf, transport_url.parse(conf, url or 'fake://'))
     topics = {'versioned': conf.notifications.versioned_notifications_topics, 'unversioned': options.topics}
-    # -1 means unlimited retries, but with -1 the RabbitMQ driver does not retry its first connection
+    # with -1 (unlimited retries), the RabbitMQ driver would not retry its first connection
     retry = options.retry if options.retry >= 0 else sys.maxsize
     return {form: oslo_messaging.Notifier(transport, topics=names, retry=retry)
             for form, names in topics.items() if wanted_form in (form, 'both')}

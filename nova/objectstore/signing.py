@@ -135,8 +135,8 @@ def _second(environ: WSGIEnvironment, headers: dict[str, str], params: dict[str,
             now: datetime.datetime) -> Signed:
     """Extract a signature of version 2, in a header or in the query.
 
-    This signature covers the content only through Content-MD5, and does not cover the host. The signed
-    resource starts with the bucket; without a key it ends with a slash.
+    This signature covers the content only through Content-MD5, and does not cover the host. The signed resource
+    starts with the bucket; without a key it ends with a slash.
     """
     if found is None:
         raise errors.S3Error('InvalidSecurity', 'The signature of version 2 is malformed.', 403)

@@ -1,7 +1,7 @@
 """Permissions of a host's broker user: its own queues, and messages to the services that a host calls.
 
-See doc/source/admin/messages.rst. RabbitMQ searches the regular expressions anywhere in a
-name. Replies go through the default exchange, for which RabbitMQ cannot restrict the destination queues.
+RabbitMQ searches the regular expressions anywhere in a name. Replies go through the default exchange, for which
+RabbitMQ cannot restrict the destination queues. See doc/source/admin/messages.rst.
 """
 import dataclasses
 import re

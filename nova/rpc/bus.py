@@ -351,7 +351,7 @@ class Server:
         return utils.taken(self._again)
 
     def stop(self) -> None:
-        """Stop to consume messages; the broker requeues unacknowledged ones for the next process."""
+        """Stop consuming; the broker requeues unacknowledged messages for the next process."""
         with self._changing:
             self._stopped = True
         self._rpc.stop()

@@ -14,7 +14,7 @@ Work = TypeVar('Work')
 _Args = TypeVarTuple('_Args')
 _Result = TypeVar('_Result')
 
-MAX_TIMES_FREE = 3   # maximum ratio of a project's threads to free threads: a single project gets 3/4 of all
+MAX_TIMES_FREE = 3   # maximum ratio of a project's threads to free threads: one project can get 3/4 of all threads
 HALF_LIFE_S = 10     # half-life of a project's cost, in seconds
 MAX_COSTS = 1000     # if more projects have a stored cost, small costs are dropped
 SMALL_COST_S = 0.01  # maximum thread time of a small cost
@@ -183,7 +183,7 @@ class FairExecutor:
     def __init__(self, queue: queues.Queue, name: str, max_running: int, spare: bool = True) -> None:
         self._threads = futures.ThreadPoolExecutor(max_running, thread_name_prefix=name)
         self._queue: FairQueue[_Job] = FairQueue(max_running, spare)
-        self._started: set[_Job] = set()                 # jobs that were submitted, but have no thread yet
+        self._started: set[_Job] = set()                 # jobs that may run (FairQueue), but wait for a thread
         self._unfinished: set[futures.Future[Any]] = set()
         self._lock = threading.Lock()
         self._stopped = False
@@ -215,7 +215,7 @@ class FairExecutor:
 
     @property
     def full(self) -> bool:
-        """Return whether a submitted job has no thread yet."""
+        """Return whether a job that may run has no thread yet."""
         return bool(self._started)
 
     def stop(self, timeout: float | None, start_waiting: bool = False) -> bool:

@@ -43,7 +43,7 @@ class Attempt(typing.Protocol):
         """Make all claims final; return {uuid: selections}, with [] for servers that no longer wait for a host."""
 
     def give_up(self) -> None:
-        """Release all claims of this attempt."""
+        """Release the claims that only ``finish`` would make final."""
 
 
 class Claimer(typing.Protocol):
@@ -128,7 +128,7 @@ class _CellAttempt:
         return self._chosen
 
     def give_up(self) -> None:
-        pass  # nothing to release: the transaction was rolled back
+        pass  # the transaction of ``claim`` has ended: no claim waits for ``finish``
 
 
 def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: Request, rankings: Rankings,

@@ -59,7 +59,7 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for each demand whose servers are all in one cell, and whose hosts are all in one other cell.
+        """Claim hosts for each demand with all servers in one cell and all chosen hosts in one other cell.
 
         The servers must be in the cell that has most servers of the batch. Other demands are placed separately.
         """

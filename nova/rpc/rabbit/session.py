@@ -93,7 +93,7 @@ class Session:
         self._numbers = itertools.count(1)
         self._unconfirmed: dict[int, Message] = {}
         self._parked: dict[int, Message] = {}          # {id: message} of messages that wait for a connection
-        self._suspects: list[Message] = []             # one of them made the broker close the channel; send each alone
+        self._suspects: list[Message] = []             # one of them made the broker close the channel
         self._undelivered: list[Message] = []          # returned messages, sent again after REDELIVERY_INTERVAL_S
         self._redelivers = False
         self._first = True

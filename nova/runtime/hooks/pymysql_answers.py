@@ -1,8 +1,8 @@
 """Private parts of PyMySQL 1.2.4: connection setup and faster reading of SELECT results.
 
 PyMySQL makes an object of each packet and calls three methods for each value. This module reads all packets that have
-arrived in one loop. It caches parsed column descriptions by their bytes. The
-values are those that PyMySQL returns. PyMySQL itself reads rare packets: the end, errors and incomplete ones.
+arrived in one loop. It caches parsed column descriptions by their bytes. Values are equal to those of
+PyMySQL, which still reads rare packets: the end, errors and incomplete ones.
 
 Without options for TLS, a connection uses TLS if the server supports it, and verifies no certificate. For each
 connection, PyMySQL loads all certificates of the system into a new context: 27 ms and 0.8 MB. Here all connections
@@ -24,7 +24,7 @@ from pymysql.constants import CR
 AHEAD = 1 << 16                  # buffer size of a connection in bytes
 MAX_DESCRIPTIONS = 1024                      # maximum number of cached descriptions, one for each SELECT
 
-# First byte of a value: the length follows in two or three bytes; NULL. (254: eight bytes, left to PyMySQL.)
+# First byte of a value: the length follows in two or three bytes (for 254: in eight bytes), or the value is NULL.
 _FIRST_OF_TWO, _FIRST_OF_THREE, _NULL = 252, 253, 251
 _ERROR, _END, _LONGEST_END = 255, 254, 9
 

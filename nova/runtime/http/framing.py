@@ -20,7 +20,7 @@ from wsgiref.types import WSGIApplication, WSGIEnvironment
 from nova import exception
 from nova.runtime.http import priorities
 
-PIECE = 65536                       # bytes read at once from a connection
+PIECE = 65536                       # bytes of one read from a connection
 SMALL = 4096                        # smaller pieces are joined to save memory: each object needs some 400 bytes more
 MAX_LINE = 4096                     # maximum bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
@@ -214,8 +214,8 @@ class Request(server.HTTPRequest):
         self.ready = self.read_request_line() and self.read_request_headers()
 
     def simple_response(self, status: str, msg: str = '') -> None:
-        """Refuse the request and close the connection. cheroot's method would not send Connection:
-        close, and the next request of the client would fail.
+        """Refuse the request and close the connection. cheroot's method would not send
+        ``Connection: close``, and the next request of the client would fail.
         """
         self.close_connection = True
         self.conn.wfile.write(refusal(str(status), msg))

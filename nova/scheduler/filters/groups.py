@@ -39,7 +39,7 @@ def _members(hosts: host_view.Hosts) -> np.ndarray:
 
 
 class ServerGroupAffinityFilter(PolicyFilter):
-    """Policy affinity: hosts with a member; all hosts for an empty group; no host while a member is being moved."""
+    """Policy affinity: hosts with a member; all hosts for an empty group; no host during a move of a member."""
 
     policy = server_groups.AFFINITY
 
