@@ -2,7 +2,7 @@
 
 The table of hosts only guides the choice. ``LockedMembers`` decides in the claim's transaction.
 
-A network locality is a name that hosts share, such as that of a rack: ``network_locality`` in the capabilities of a
+A network locality is a name that hosts share, such as the name of a rack: ``network_locality`` in the capabilities of a
 host or in the metadata of its aggregates. The policy network-proximity requires a locality that all members share.
 """
 import collections
@@ -92,7 +92,7 @@ def places(request: Request, hosts: host_view.Hosts, positions: collections.abc.
     :param positions: positions of the hosts that suit one of the servers, best first
     """
     group = request.group
-    assert group is not None  # affinity is a policy of a group
+    assert group is not None  # only requests with a group have affinity
     if server_groups.AFFINITY in group.policies:
         for position in positions:
             yield dataclasses.replace(request, host=hosts.host[position])
@@ -110,7 +110,7 @@ def _locality(row: host_view.Row) -> frozenset[str]:
 
 
 class LockedMembers:
-    """The members of a group during claims, locked so that no other scheduler places one until the transaction ends.
+    """Members of a group, locked so that no other scheduler places a member until the claim's transaction ends.
 
     :param group: a Group; a group without a policy in MUTUAL allows every host
     :param table: the view of the hosts
@@ -144,7 +144,7 @@ class LockedMembers:
         return server_groups.PROXIMITY not in policies or bool(self._within_reach(host))
 
     def _within_reach(self, host: str) -> frozenset[str] | None:
-        """Return the localities that all members and a new one on this host would share; empty for a removed host."""
+        """Return the localities that all members share with a new member on this host; empty for a deleted host."""
         others = [self._localities[each] for each in self._members if each in self._localities]
         if host not in self._localities:
             believed = [_locality(self._table.rows[position]) for position in self._table.positions(host)]

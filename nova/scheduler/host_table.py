@@ -61,7 +61,7 @@ class CellNodes:
         self._noted = False
 
     def read_changes(self, full: bool = False) -> Changes:
-        """Return the changes since the last read, as ``apply`` needs them.
+        """Return the changes since the last read, in the form that ``apply`` takes.
 
         :param full: compare all change numbers to find removed nodes and changes that earlier reads missed
         """
@@ -115,7 +115,7 @@ class CellNodes:
         return found
 
     def _since(self, conn: engine.Connection, since: int) -> Rows:
-        if self._noted:  # the claims of this process probably made most changes, which the table has
+        if self._noted:  # probably most changes are claims of this process, already in the table
             return self._read(conn, host_changes.numbers(conn, since))
         rows = host_changes.numbers_and_usage(conn, since)
         used, others = self._different(row[:3] for row in rows)
@@ -124,7 +124,7 @@ class CellNodes:
         return {**found, **self._others(conn, others)}
 
     def _same(self, conn: engine.Connection, found: Rows, since: int, until: int) -> bool:
-        """Compare sums to tell whether the rows with change numbers in [since, until) are known or in ``found``."""
+        """Tell, by comparing sums, whether all rows with change numbers in [since, until) are known or in ``found``."""
         return host_changes.number_sums(conn, since, until) == self._numbers.sums(self.rows, found, since, until)
 
     def _read(self, conn: engine.Connection, numbers: Numbers) -> Rows:
@@ -224,7 +224,7 @@ class HostTable:
 
     :param cells: db.cells.Cells
     :param heartbeat_s: interval of reading heartbeats in seconds. A third of service_down_time is sufficient, because
-        an old value can only make a host look down.
+        with an old heartbeat, a host can only seem to be down, never up.
     """
 
     def __init__(self, cells: db_cells.Cells, heartbeat_s: float = 5) -> None:
@@ -302,7 +302,7 @@ class HostTable:
             self._drop_cell(cell_uuid)
 
     def synchronize(self) -> None:
-        """Periodic task: read all cells. Read heartbeats and numbers of busy servers only at their longer interval."""
+        """Periodic task: read all cells. Read heartbeats and numbers of busy servers less often."""
         hear = time.monotonic() - self._heartbeats_read_at > self._heartbeat_s
         self._others_read_at = float('-inf')
         self.hosts()
@@ -323,7 +323,7 @@ class HostTable:
         for nodes, changes, seen, servers in [look(default), *(result for _, result in found)]:
             with self._lock:
                 if self._nodes.get(nodes.cell.uuid) is not nodes:
-                    continue  # exclude_cell has removed the cell since
+                    continue  # exclude_cell has removed the cell in the meantime
                 self._unreachable.pop(nodes.cell.uuid, None)
                 self._merge(nodes, *changes)
                 self._merge_heartbeats(nodes, seen)
@@ -362,7 +362,7 @@ class HostTable:
         for node, row in changed.items():
             before, position = known[node], self._positions[cell, node]
             if before is None:
-                continue  # impossible, because the view is rebuilt if a node is new
+                continue  # never reached, because the view is rebuilt if a node is new
             if row['change_number'] != before['change_number'] and not host_view.USAGE.issuperset(
                     name for name, value in row.items() if value is not before.get(name) and value != before.get(name)):
                 others[position] = row
@@ -415,7 +415,7 @@ class HostTable:
 
 
 def _used(row: Row, usage: collections.abc.Mapping[str, int | None]) -> Row:
-    """Return a row with columns of host_changes.USAGE."""
+    """Return a copy of a row with new values of columns of host_changes.USAGE."""
     return typing.cast(Row, {**row, **usage})
 
 

@@ -42,8 +42,8 @@ class Hosts:
     io_ops                  servers on the node in a task with high disk and network load
     failed_builds           failed builds on the node since the last success
     metrics                 {name: value} from its monitors, or None
-    numa                    {position: HostTopology} that replaces the one in the host's row during this request: with
-                            the usage of its servers that are already placed, and without the present usage of a server
+    numa                    {position: HostTopology} that replaces the topology in the host's row during this request:
+                            with servers that the request has placed, and without the present usage of a server
                             that is placed again
     all_pass                array of True; a filter that returns this object removes no host
     placed                  positions of the hosts chosen for servers of the request so far

@@ -42,7 +42,7 @@ INTERFACE = Interface(
 
 
 class Scheduler(typing.Protocol):
-    """Manager of the scheduler. Its attributes are the RPC methods of INTERFACE and these methods."""
+    """Manager of the scheduler. Its attributes are the RPC methods of INTERFACE and the methods of this class."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...

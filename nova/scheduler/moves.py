@@ -111,7 +111,7 @@ class Moves:
         def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Place | None:
             node = hosts.rows[claim.position]
             place: Place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
-            # None removes the pinning of the former host
+            # None removes the CPU pinning on the former host
             found = instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting)
             if found and of_ports:
                 now = instances.get(conn, instance_uuid)['flavor']
@@ -172,11 +172,11 @@ class _MoveAttempt:
         return self._chosen
 
     def give_up(self) -> None:
-        pass  # the transaction has ended
+        pass  # the transaction has undone the claim
 
 
 def _of_ports(request: Request) -> list[pci.Request]:
-    """Return the requests for devices of ports. Users may detach a port during the placement."""
+    """Return the requests for devices of ports, which change if users detach a port during the placement."""
     return [each for each in pci_resources.requests_of(request) if each.request_id]
 
 
@@ -189,7 +189,7 @@ def _hypervisor(conn: engine.Connection, migration: MigrationsRow) -> str | None
 
 
 def _check_size(node: ComputeNodesRow, needed: dict[str, int], uuid: str) -> None:
-    """Check that the whole server fits on an otherwise empty node, because an in-place resize claims a difference.
+    """Check that an empty node has room for the server: a resize on its host claims only the additional resources.
 
     :raises ClaimFailed: the node has less capacity than the server needs
     """
@@ -199,7 +199,7 @@ def _check_size(node: ComputeNodesRow, needed: dict[str, int], uuid: str) -> Non
 
 
 def _zone(conn: engine.Connection, node: ComputeNodesRow | host_view.Row, request: Request) -> str | None:
-    """Return the zone of a node that this transaction has claimed: zones.move waits until the transaction ends.
+    """Return the zone of a claimed node. The node's zone is stable: zones.move waits until this transaction ends.
 
     :raises ClaimFailed: the node is no longer in the requested zone
     """

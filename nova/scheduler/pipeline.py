@@ -23,7 +23,7 @@ MAX_AFFINITY_PLACES = 100  # maximum number of places (hosts or localities) trie
 _64 = 2 ** 64 - 1
 _ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # multipliers of the hash functions
 
-# (filter that removed hosts, mask before the filter, mask after the filter)
+# (filter that removed hosts, mask of the hosts before the filter, mask of the hosts after the filter)
 Step = tuple[base.Filter, np.ndarray, np.ndarray]
 Ranking = np.ndarray  # positions, best first
 
@@ -128,7 +128,7 @@ def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, ins
 
 
 def _highest(values: np.ndarray, enough_hosts: int) -> tuple[typing.Any, np.ndarray] | None:
-    """Return (threshold, positions of the values at or above it): at least ``enough_hosts``. None: use all values.
+    """Return (threshold, positions of values >= threshold), at least ``enough_hosts``; None if all values are needed.
 
     To avoid sorting all values, the threshold is the ``enough_hosts``-th largest of the maxima of blocks.
     """

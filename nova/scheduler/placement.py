@@ -25,7 +25,7 @@ class Placer(typing.Protocol):
     """Interface of ServerPlacer and its wrappers."""
 
     def place(self, request: Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
-        """Place servers. Return a list of selections for each uuid; it is empty if the server no longer waits.
+        """Place servers. Return a list of selections for each uuid: [] if the server no longer waits.
 
         :raises NoValidHost: a server has no host; no host is claimed
         """

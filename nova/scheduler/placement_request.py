@@ -116,7 +116,7 @@ class Request:
 
     @property
     def zones(self) -> set[str | None]:
-        """Allowed availability zones. Valid only if ``zone`` is not None."""
+        """Allowed availability zones; if ``zone`` is None, do not use this attribute, because any zone is allowed."""
         return {self.zone, *(part.strip() for part in (self.zone or '').split(','))}
 
     def view(self, hosts: host_view.Hosts) -> RequestView:
@@ -144,7 +144,7 @@ class Claim:
     migration_id    migration with the row that stores the claim, or None if the server's row stores it
     request         the Request
     values          further columns that the caller writes to the row that stores the claim (instances or migrations)
-    taken           {name: data that a special resource provides for the ``take`` of later ones}
+    taken           {name: data that a special resource provides for the ``take`` of later special resources}
     """
 
     position: int

@@ -14,9 +14,9 @@ class Share(TypedDict):
 
 
 class Shares:
-    """Interface of a backend. Shares that the caller (``ctx``) may not see raise ShareNotFound.
+    """Interface of a backend. Methods raise ShareNotFound for a share that the caller (``ctx``) may not see.
 
-    Visibility does not imply permission to use a share: public ones are visible to all projects.
+    A project that sees a share may still lack access to it: public shares are visible to all projects.
     """
 
     def get(self, ctx: RequestContext, share_id: str) -> Share:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # first version in which access rules can be locked against deletion by the share's owner
 VERSION = {'X-OpenStack-Manila-API-Version': '2.82'}
-SERVICE_TYPE = 'shared-file-system'      # in the catalog, unless set in [manila]
+SERVICE_TYPE = 'shared-file-system'      # type in the service catalog; [manila] may set another one
 ERRORS = {400: exception.Conflict, 409: exception.Conflict, 413: exception.Forbidden}
 IP, CEPHX = 'ip', 'cephx'                # types of rules
 REASON = 'a server has the share'

@@ -63,8 +63,8 @@ MigrationFacts = typing.TypedDict('MigrationFacts', {
     'seen': list[str | int] | None, 'pool_seen': str | None,
     'cpu_features': list[str] | None, 'virt_type': str, 'memory_source': str, 'numa_topology': str | None,
     'tls': bool, 'tls_able': bool, 'address': str, 'source': GuestLocation,
-    # record of the guest; its definition at the destination; whether only the overlays of its disks are copied, because
-    # the destination has the image below them
+    # record of the guest; its definition at the destination; whether only overlays of disks are copied, because
+    # the destination has their backing images
     'guest': dict[str, Any], 'domain': str, 'incremental': bool}, total=False)
 
 
@@ -165,7 +165,7 @@ class SpawnRequest:
     await_networks  function that waits for the VIFs. The driver calls it after plugging the VIFs and before the guest
                     runs. It raises if networking fails. None: do not wait
     keep_machine    reuse the state that ``destroy(keep_machine=True)`` preserved
-    report          called periodically with the percentage done. If it raises, the driver cancels the build and raises
+    report          called periodically with the percentage done. An error that it raises cancels the build
     """
 
     image: Image | None
@@ -292,8 +292,7 @@ class ComputeDriver(Hypervisor):
         self.on_event = callback
 
     def watch_hypervisor(self, callback: Callable[[str], None]) -> None:
-        """Set a function: ``callback(reason)`` when the hypervisor stops responding, ``callback('')`` when it resumes.
-        """
+        """Set the function to call with a reason when the hypervisor stops responding, and with '' when it resumes."""
         self.on_hypervisor = callback
 
     def use_keys(self, disk_key: Callable[[str], str] | None,
@@ -319,9 +318,9 @@ class ComputeDriver(Hypervisor):
         return found
 
     def leftovers(self) -> dict[str, bool]:
-        """Return the servers with files on this host that ``guests()`` lacks: {uuid: whether the files are local}.
+        """Return {uuid: whether its files are local} of servers with files on this host but not in ``guests()``.
 
-        An operation was interrupted, or the guest is stopped. ``destroy`` removes the files.
+        Either an operation was interrupted, or the guest is stopped. ``destroy`` removes the files.
         """
         return {}
 
@@ -407,7 +406,7 @@ class Snapshot(typing.Protocol):
 
         :param step: called with the task state at the begin of copy and upload
         :param report: called periodically with the percentage done. If it raises, the driver cancels the snapshot and
-            raises the same error
+            raises that error
         """
 
 
@@ -488,7 +487,7 @@ class Password(typing.Protocol):
 
 
 class Quiesce(typing.Protocol):
-    """Quiescing a guest for the snapshots of its volumes. ``Snapshot.snapshot`` quiesces the guest without a call."""
+    """Quiesce a guest before its volumes are snapshotted. ``Snapshot.snapshot`` does so without these methods."""
 
     def quiesce(self, instance: Instance) -> None:
         """Flush and freeze the file systems; raises VirtError if no guest agent responds."""
@@ -554,7 +553,7 @@ class Resize(typing.Protocol):
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
                    timeout: int) -> JsonObject:
-        """At the source: stop the guest like ``power_off`` and store it as a backup, which ``guests()`` omits.
+        """At the source: stop the guest like ``power_off`` and store it as a backup, which is not in ``guests()``.
 
         :returns: JSON document of the guest for ``finish_migration`` at the destination
         """
@@ -627,7 +626,7 @@ class LiveMigration(typing.Protocol):
         """At the source: migrate the guest. Return when the guest runs only at the destination.
 
         :param progress: called periodically with {'memory_total_bytes', 'memory_processed_bytes',
-            'memory_remaining_bytes', 'disk_total_bytes', …}. If it raises, the driver cancels the migration and raises
+            'memory_remaining_bytes', 'disk_total_bytes', …}. An error that it raises cancels the migration
         :raises MigrationAborted: the migration was aborted. After any error, the guest keeps running on the source
         """
 

@@ -66,7 +66,7 @@ class Verifier:
         :param context: request context of the server's creator
         :param image: {'id', 'properties'}, and 'trusted_certs', the certificate ids that the user lists, if any
         :param path: file with the data of the image
-        :raises ImageUnacceptable: the signature is missing or does not match, or its certificate is not trusted
+        :raises ImageUnacceptable: the signature is missing or wrong, or the signer's certificate is not trusted
         """
         properties, trusted = image.get('properties') or {}, image.get('trusted_certs')
         if not is_signed(image):
@@ -138,7 +138,7 @@ def _check_trusted(find: Callable[[str], x509.Certificate], certificate: x509.Ce
 
 
 def _trusts(find: Callable[[str], x509.Certificate], ident: str, certificate: x509.Certificate) -> bool:
-    """Return whether a trusted certificate has issued a certificate. An unusable one is skipped, as in Nova."""
+    """Return whether a trusted certificate has issued a certificate; False if the former is unusable, as in Nova."""
     try:
         return _issued(find(ident), certificate)
     except _Refused as error:

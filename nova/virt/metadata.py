@@ -158,7 +158,7 @@ def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: It
         ident = getattr(instance, key + '_id')
         if ident:
             meta_data[key + '-id'] = utils.ec2_id(ident, prefix) or ''
-    if instance.key_data and utils.key_type(instance.key_data) == 'ssh':      # EC2's format has no certificates
+    if instance.key_data and utils.key_type(instance.key_data) == 'ssh':      # EC2's format does not support X.509
         meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name or '', {
             'openssh-key': instance.key_data.strip() + '\n'})}
     tree: dict[str, Entry] = {'meta-data': meta_data}
@@ -288,7 +288,7 @@ def network_data(network_info: list[Vif], domain: str = '') -> dict[str, list[di
 
 
 def _carried(network_info: list[Vif]) -> list[tuple[Vif, str | None]]:
-    """Return [(VIF, None)]; (VIF of a subport, link of the parent port) follow the parent port of a trunk."""
+    """Return [(VIF, None)]. The parent port of a trunk is followed by [(VIF of a subport, link of the parent port)]."""
     found: list[tuple[Vif, str | None]] = []
     for vif in network_info:
         found.append((vif, None))

@@ -2,7 +2,7 @@
 
 * cpu.frequency (MHz)
 * cpu.user.time, cpu.kernel.time, cpu.idle.time and cpu.iowait.time (ns since boot)
-* cpu.user.percent, …, cpu.iowait.percent, and cpu.percent (user and kernel): shares since the last sample
+* cpu.user.percent, …, cpu.iowait.percent, and cpu.percent (user and kernel): % of the time since the last sample
 """
 import os
 import pathlib

@@ -20,7 +20,7 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def start(command: typing.Sequence[str], directory: str, seconds: float) -> None:
-    """Run a program that mounts ``directory`` and serves it until this process ends; exec does not end it.
+    """Run a program that mounts ``directory`` and serves the mount until this process ends; exec is not an end.
 
     :param seconds: timeout of the mount
     :raises ValueError: the mount failed; standard error has the program's output
@@ -95,5 +95,5 @@ def _close_others(*kept: int) -> None:
         if int(name) > 2 and int(name) not in kept:
             try:
                 os.close(int(name))
-            except OSError:              # the descriptor that listdir used
+            except OSError:              # listdir has closed its descriptor
                 continue

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # names of the encryption provider LUKS: current and old
 LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')
-# Encrypted volumes of nova-volume: field and value if nova-volume keeps the key, and action that returns a passphrase.
+# field of an encrypted volume and its value if nova-volume keeps the key; action that returns the passphrase
 KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:passphrase'
 
 
@@ -34,7 +34,7 @@ Connector: TypeAlias = Mapping[str, Json]       # properties of a host: 'host', 
 
 
 class Attachment(TypedDict):
-    """An attachment as a volume's document contains it."""
+    """An attachment in the document of a volume."""
 
     id: ReadOnly[str | None]
     instance_uuid: ReadOnly[str | None]
@@ -83,7 +83,7 @@ class Snapshot(TypedDict):
 
 
 class Connection(TypedDict):
-    """How a host accesses a volume; ``host`` is the host name in the connector."""
+    """Access of a host to a volume; ``host`` is the host name in the connector."""
 
     driver_volume_type: str | None
     data: JsonObject
@@ -178,14 +178,14 @@ class BlockStorage:
 
         A server may have several attachments of one volume during a migration.
 
-        :raises VolumeNotFound, InvalidVolume: it is not available
+        :raises VolumeNotFound, InvalidVolume: the volume is not available
         """
         raise NotImplementedError
 
     def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> str:
         """Create a second attachment to replace ``held``, which the caller deletes later; return the new id.
 
-        The volume stays attached throughout. ``held`` need not be completed.
+        The volume stays attached throughout. ``held`` may be incomplete.
 
         :raises VolumeNotFound, InvalidVolume:
         """
@@ -269,7 +269,7 @@ class BlockStorage:
 
     def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: str,
                                progress: str | None) -> None:
-        """Report the progress of a snapshot that a compute host creates. Backends that create snapshots ignore it."""
+        """Report the progress of a snapshot that a compute host creates. Backends without such snapshots do nothing."""
 
     def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
         """Finish a swap requested by the block storage; return the id of the remaining volume."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SERVICE_TYPE = 'key-manager'             # type in the service catalog; [barbican] may set another one
 MAX_CERTIFICATE_BYTES = 64 * 1024
 _CERTIFICATE_KINDS = ('application/octet-stream', 'application/pkix-cert', 'text/plain')
-PAGE = 100                               # maximum of Barbican
+PAGE = 100                               # Barbican's maximum number of secrets in a page
 MAX_KEY_BYTES = 512                         # maximum size of a key
 _ID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
@@ -37,7 +37,7 @@ class Barbican:
     def passphrase(self, ctx: RequestContext, key_id: str) -> str:
         """Return the LUKS passphrase of a Block Storage key: the stored passphrase, or a symmetric key in hexadecimal.
 
-        :raises InvalidVolume: the caller has no such key, or it is not a LUKS key
+        :raises InvalidVolume: the caller has no such key, or the key is not a LUKS key
         :raises Unavailable:
         """
         if not _ID.match(key_id):

@@ -1,6 +1,6 @@
-"""The embedded block storage for the compute API: checks the rules of the block storage API for the user.
+"""The embedded block storage for the compute API: checks whether the user passes the rules of the block storage API.
 
-Cinder would check them with the user's token. Rules of attachments are checked with the role service added, because the
+Cinder also checks these rules for the user. For rules of attachments, the caller also has the role service, because the
 compute API is a service of the deployment; a policy file may restrict users further.
 
 Compute hosts complete attachments and detachments. So the rules of the whole attachment are checked when the volume is
@@ -135,7 +135,7 @@ class CheckedVolumes(api.BlockStorage):
     # ---- rules
 
     def _check(self, ctx: RequestContext, rule: str, table: Table | None = None, ident: str = '') -> None:
-        """Check a rule for a row of a table, or without a table for resources of the caller's project.
+        """Check a rule for a row of a table, or, without a table, for a resource of the caller's project.
 
         :raises PolicyDenied:
         """
@@ -146,7 +146,7 @@ class CheckedVolumes(api.BlockStorage):
         return self._rules.allows(ctx, rule, self._target(ctx, rule, table, ident))
 
     def _target(self, ctx: RequestContext, rule: str, table: Table | None, ident: str) -> policy.Target:
-        """Return the owner of a resource, or the caller if it is missing or the caller may not see it."""
+        """Return the owner of a resource; if the caller cannot see such a resource, return the caller."""
         own = {'project_id': ctx.project_id, 'user_id': ctx.user_id}
         if table is None or not ctx.is_admin and self._rules.compares(rule) <= {'project_id'}:
             return own

@@ -141,7 +141,7 @@ class EmbeddedVolumes(api.BlockStorage):
                metadata: dict[str, str] | None = None, of_server_images: bool = True) -> rows.Volume:
         """See api.py.
 
-        :param of_server_images: for an image without data, use the snapshot that it names; False: refuse the image
+        :param of_server_images: use the snapshot that an image without data names; False: refuse such an image
         """
         image = self._active_image(ctx, image_id) if image_id else None
         if image and not image.get('size') and image['properties'].get(disks.MAPPING):
@@ -150,7 +150,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                            'names requires microversion 3.46.')
             snapshot_id = _root_snapshot(image)
             image = image_id = None
-        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # no project's default for copies
+        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # copies use no project default
             volume_type = self.types.of_new(None, ctx)['id']
         ident = str(uuid.uuid4())
         values: JsonObject = {
@@ -212,7 +212,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def _kind(self, conn: Connection, ctx: nova_context.RequestContext, name: str | None,
               source: rows.Stored | None) -> volume_types.Type:
-        """Return the type of a new volume. The data is copied unchanged, so encryption must be that of the source.
+        """Return the type of a new volume. Its encryption must match the source's, because data is copied unchanged.
 
         :raises VolumeTypeNotFound, InvalidVolume:
         """
@@ -228,7 +228,7 @@ class EmbeddedVolumes(api.BlockStorage):
              reserved: str | None) -> str:
         """Return the key id of a new volume of an encrypted type.
 
-        :raises InvalidVolume: it cannot be encrypted
+        :raises InvalidVolume: the volume cannot be encrypted
         """
         if multiattach:
             raise exception.InvalidVolume(reason='encrypted volumes do not support multiattach.')
@@ -265,7 +265,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                                      f'attached; it is {row["status"]}.')
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
-            gone = db.delete_snapshots(conn, row['id']) if cascade else []       # they have the same key
+            gone = db.delete_snapshots(conn, row['id']) if cascade else []       # they share the volume's key
             if db.copied_from(conn, gone):
                 raise exception.InvalidVolume(reason='a volume or backup is being created from one of its snapshots.')
             if db.has_snapshots(conn, row['id']):
@@ -289,7 +289,7 @@ class EmbeddedVolumes(api.BlockStorage):
         """Extend a volume.
 
         :param online: also a volume in use; its guest is notified
-        :raises InvalidVolume, BadRequest: it is in use, or the size is not larger
+        :raises InvalidVolume, BadRequest: the volume is in use, or the size is not larger
         """
         allowed = ('available', 'in-use') if online else ('available',)
 
@@ -321,7 +321,7 @@ class EmbeddedVolumes(api.BlockStorage):
         """Write an image to a volume that is not in use.
 
         :param reserved: also to a volume that a server under rebuild has reserved
-        :raises InvalidVolume: it is in use or being copied
+        :raises InvalidVolume: the volume is in use or being copied
         """
         with self.db.reader() as conn:
             size = rows.volume(conn, ctx, volume_id)['size']
@@ -439,7 +439,7 @@ def _root_snapshot(image: Image) -> str:
 
 
 def _size_from(source: rows.Stored, size: int | None, noun: str) -> int:
-    """Return the size of a copy in GiB: ``size``, or that of the source if ``size`` is missing."""
+    """Return the size of a copy in GiB: ``size``, or the size of the source if ``size`` is missing."""
     if size is not None and size < source['size']:
         raise exception.InvalidInput(reason=f"Volume size '{size}'GB cannot be smaller than {noun} size "
                                             f'{source["size"]}GB.')

@@ -92,7 +92,7 @@ def _create(req: Request) -> JsonObject:
 def run(req: Request, project_id: str) -> str:
     """Return the UUID of the VPN instance of a project; create it if it does not exist.
 
-    :raises Conflict: another request is creating it
+    :raises Conflict: another request is creating the instance
     :raises BadRequest: image or flavor are not configured
     """
     found, now = _existing(req, project_id), utils.utcnow()
@@ -158,7 +158,7 @@ def _script(req: Request, project_id: str) -> str:
 
 def _asked(req: Request, caller: nova_context.RequestContext, version: str, path: str, body: JsonObject,
            ) -> dict[str, typing.Any]:
-    """Call another operation in the name of the project and return its document.
+    """Call another operation of the API on behalf of the project, and return the response document.
 
     :raises NovaException: the operation fails; message and code are kept
     """

@@ -1,7 +1,7 @@
 """HTTP application built from Route rows. Every API processes its requests in the same steps.
 
 Steps: path → row → version → caller → policy → query and body → handler → response. A step refuses a request by raising
-an exception; the API formats it as its fault document.
+an exception, which the API converts to a fault document.
 """
 import collections.abc
 import functools
@@ -35,7 +35,7 @@ R = typing.TypeVar('R', bound=BaseRequest)    # request class of an API's handle
 
 
 class Api(typing.Generic[R]):
-    """Hooks that differ between APIs; this base class has the plain defaults.
+    """Methods that APIs override; this base class has the defaults.
 
     :param routes: Route rows
     :cvar content_type: media type of the API's documents
@@ -88,7 +88,7 @@ class Api(typing.Generic[R]):
         """
 
     def read(self, req: R, row: Route) -> bytes:
-        """Read the body; empty if no route of the path and method takes one."""
+        """Read the body; empty if no route of the path and method takes a body."""
         return bodies.read(req.environ, self.max_body) if row.body is not None or row.action is not None else b''
 
     def authorize(self, req: R, row: Route, parts: Parts) -> None:
@@ -132,7 +132,7 @@ class Api(typing.Generic[R]):
         return ()
 
     def finish(self, req: R, code: int, headers: Headers, error: Exception | None) -> Headers:
-        """Return extra headers for every response. Called once, before it is sent."""
+        """Return extra headers for every response. Called once, before the response is sent."""
         return ()
 
 

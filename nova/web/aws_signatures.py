@@ -56,7 +56,7 @@ def covered(headers: dict[str, str], names: str, in_url: bool) -> dict[str, str]
 
 
 def date_of(headers: dict[str, str]) -> str:
-    """Return the date of the string to sign: X-Amz-Date, or Date converted to its format (YYYYMMDDTHHMMSSZ).
+    """Return the date of the string to sign (YYYYMMDDTHHMMSSZ): X-Amz-Date, or otherwise the converted Date.
 
     A Date that is not an HTTP date is returned unchanged.
     """

@@ -16,7 +16,7 @@ _Errors = collections.abc.Iterator[jsonschema.ValidationError]
 
 
 def part(schema: Schema, key: str) -> Schema:
-    """Return the schema, or {name: schema}, that a schema has under a key; empty if it has none."""
+    """Return the subschema, or {name: subschema}, under a key of a schema; {} if there is none."""
     found = schema.get(key, {})
     return found if isinstance(found, collections.abc.Mapping) else {}
 
@@ -41,7 +41,7 @@ def _unique_items(_validator: protocols.Validator, unique: bool, instance: objec
 
 @functools.lru_cache(1000)
 def anchored(pattern: str) -> str:
-    """Replace a final ``$`` by ``\\Z``: in a schema it matches only the end, in Python also before a line feed."""
+    """Replace a final ``$`` by ``\\Z``: Python's ``$`` also matches before a final line feed, unlike JSON Schema."""
     return re.sub(r'(?<!\\)\$$', r'\\Z', pattern)
 
 

@@ -62,7 +62,7 @@ class Type:
 
     :param schema: the JSON Schema, the same in all versions
     :param convert: called with a valid value, or None
-    :param relaxed: the JSON Schema under /v2, if it differs
+    :param relaxed: another JSON Schema under /v2, or None
     :param secret: error messages do not show the value
     """
 
@@ -228,7 +228,7 @@ class QueryValues(dict[str, Any]):
 class Query:
     """Keys of a query string.
 
-    :param closed: minor version from which unknown keys are refused; earlier ones ignore them. None: never refused
+    :param closed: minor version from which unknown keys are refused; earlier versions ignore them. None: never refused
     :param single: minor version from which a key may be given only once; None: never
     """
 
@@ -284,7 +284,7 @@ class Query:
 def parse_query(query_string: str) -> list[tuple[str, str]]:
     """Parse a query string into [(name, value)].
 
-    :raises BadRequest: it is not UTF-8, has control characters or too many pairs
+    :raises BadRequest: the string is not UTF-8, has control characters or too many pairs
     """
     try:
         pairs = urllib.parse.parse_qsl(query_string, keep_blank_values=True, errors='strict',
@@ -305,7 +305,7 @@ MAX_QUERY = 64 * 1024     # characters of a query string
 def parse_pairs(environ: WSGIEnvironment) -> list[tuple[str, str]]:
     """Parse the query of a request into [(name, value)], for an API that validates the values.
 
-    :raises BadRequest: it is too long, or see ``parse_query``
+    :raises BadRequest: the query is too long, or see ``parse_query``
     """
     return parse_bounded(environ.get('QUERY_STRING', ''))
 
@@ -326,7 +326,7 @@ class Pairs(Query):
 def parse_bounded(text: str) -> list[tuple[str, str]]:
     """Parse a query string into [(name, value)].
 
-    :raises BadRequest: it is too long, or see ``parse_query``
+    :raises BadRequest: the query is too long, or see ``parse_query``
     """
     if len(text) > MAX_QUERY:
         raise exception.BadRequest(f'The query is longer than {MAX_QUERY} characters.')
@@ -428,7 +428,7 @@ MAX_INT = 0x7FFFFFFF
 
 
 class _BooleanType(Type):
-    """true, false or one of the words for them; the numbers 0 and 1 are refused."""
+    """Boolean: true, false or a word in TRUE or FALSE; the numbers 0 and 1 are refused."""
 
     def __init__(self) -> None:
         super().__init__({'enum': [*TRUE, *FALSE]}, convert=lambda value: value in TRUE)

@@ -50,7 +50,7 @@ class Stream:
 
     @classmethod
     def of_file(cls, file: typing.BinaryIO, start: int, size: int, content_type: str) -> typing.Self:
-        """Return a Stream of a part of an open file. It closes the file at the end."""
+        """Return a Stream of a part of an open file. The Stream closes the file at the end."""
         file.seek(start)
         return cls(_pieces(file, size), content_type, file.close, size, (file, start, size))
 
@@ -102,7 +102,7 @@ class BaseRequest:
 
     @property
     def method(self) -> str:
-        """HTTP method. It is GET for HEAD requests, because both use the same Route."""
+        """HTTP method; GET for HEAD requests, because both methods use the same Route."""
         method = self.environ['REQUEST_METHOD']
         return 'GET' if method == 'HEAD' else method
 
@@ -118,7 +118,7 @@ class BaseRequest:
         return self.environ.get(key if key in ('CONTENT_TYPE', 'CONTENT_LENGTH') else f'HTTP_{key}', default)
 
     def rest(self) -> None:
-        """Let requests of other projects run first; long requests call this between two parts."""
+        """Let requests of other projects run first; long requests call this repeatedly."""
         priorities.rest(self.environ)
 
     @property

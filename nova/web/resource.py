@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Table
 
 Schema = json_schema.Schema
-Reason: TypeAlias = str | Callable[[Any], str]        # to refuse a value; a function may return '' to accept it
+Reason: TypeAlias = str | Callable[[Any], str]        # why a value is refused; a function returns '' to accept a value
 Getter = Callable[[Any, Any], Any]       # (row, request) -> value
 Prepare: TypeAlias = Callable[[Any, Any], Sequence[Any]]     # (conn, rows) -> rows
 MAX_SHOWN = 64                           # maximum length of a key in an error message
@@ -56,7 +56,7 @@ class Converted(dict[str, Encodable]):
 
 
 def converted(name: str, schema: Schema, value: Any) -> Any:
-    """Convert a valid value, and first the values in it, if their schemas are Converted."""
+    """Convert a valid value if the schema is Converted. Nested values are converted first."""
     if isinstance(value, dict):
         known = json_schema.part(schema, 'properties')
         value = {key: converted(name, json_schema.part(known, key), item) for key, item in value.items()}
@@ -97,7 +97,7 @@ class Field:
     rule      policy rule that the caller must pass to see the field
     optional  responses may omit the field: ``get`` may return fields.ABSENT
     column    column for ``filter`` and ``sort``; default: ``get``
-    filter    names of query parameters that filter a list by the column
+    filter    names of query parameters that filter lists by the column
     sort      whether lists can be sorted by the column
     write     requests that accept the field: 'create', 'update'
     accepts   JSON Schema of the value in requests; default: ``type``
@@ -146,8 +146,7 @@ class View(fields.Fields):
         return tuple(dict.fromkeys(field.rule for field in self.rows if field.rule))
 
     def documents(self, request: Any) -> Callable[[Any], dict[str, Any]]:
-        """Return a function(row) -> document for a request. It evaluates the rules once for each project and user of
-        the rows.
+        """Return a function(row) -> document. The function evaluates the rules once for each project and user.
 
         :param request: request with a method ``allows(rule, row)`` that checks a rule for a row
         """
@@ -343,7 +342,7 @@ class Body:
 
     :param content: JSON Schema of the value
     :param ignored: {another key of the body: Reason to refuse a value}. Accepted, null and empty values are ignored.
-    :param closed_since: minor version from which unknown keys of the value are refused; None: always
+    :param closed_since: minor version from which unknown keys of the value are refused; None: all versions
     :param refused: {key in the value: reason to refuse requests with this key}
     """
 

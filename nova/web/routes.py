@@ -14,7 +14,7 @@ class Route:
     path     below the root of the API, ``{name}`` for a part that is passed to the handler
     handler  ``handler(req, **parts)`` -> a JSON-able dict, None for no body, or a web.request.Response
     policy   rule checked before the handler against the caller's project; None if the handler checks it against the
-             resource's project (it must be listed in ``checks``)
+             resource's project (list the rule in ``checks``)
     checks   rules that the handler checks with req.authorize or req.allows
     since, until   first and last minor version
     status   success code, or {minor version: code} (the newest at or below the request's version applies)
@@ -29,7 +29,7 @@ class Route:
     streams  the handler reads and validates the body
     answer   has ``schema(version)`` and ``render(req, result)``, like web.resource.Document; None: no body, or the
              response is described elsewhere
-    name     name in the audit log and the OpenAPI document; default: the handler's
+    name     name in the audit log and the OpenAPI document; default: the handler's name
     """
 
     method: str

@@ -13,7 +13,7 @@ RESOURCE = 256 * KIB
 PAGE = 8 << 20
 METADATA = 96 * KIB              # of a server, group, volume or snapshot; enough for 128 items of 255 ASCII characters
 IMAGE = 128 * KIB                # name, properties and tags of an image, also shown by volumes created from the image
-SPECS = 72 * KIB                 # extra specs of a flavor, also shown by servers; enough for 128 of 255 characters
+SPECS = 72 * KIB                 # extra specs of a flavor, also shown by servers: 128 specs of 255 characters
 
 
 def size_of(document: object) -> int:

@@ -17,7 +17,7 @@ _WORD = (1 << 64) - 1
 
 
 class _NamedServersFilter(base.Filter):
-    """Base class of filters by the hosts of the servers that a hint names.
+    """Base class of filters for hints that name servers: the filter compares each host with the hosts of these servers.
 
     Servers of other projects are ignored. Otherwise users could find out or select the hosts of these servers.
     """
@@ -95,7 +95,7 @@ def _network(near: str, cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Netw
 
 
 def _addresses(hosts: host_view.Hosts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the hosts' addresses as arrays: IP version (0 if the address is invalid), upper and lower 64 bits."""
+    """Return the hosts' addresses as arrays: IP version (0: invalid), upper and lower 64 bits of the address."""
     versions = np.zeros(len(hosts), dtype=np.int8)
     high, low = np.zeros(len(hosts), dtype=np.uint64), np.zeros(len(hosts), dtype=np.uint64)
     for position, text in enumerate(hosts.values('host_ip')):

@@ -1,5 +1,4 @@
-"""Hosts suitable for the ports of a server: resource requests and segments of a Networking service, guarantees of the
-embedded one.
+"""Hosts suitable for a server's ports: resources and segments of Neutron, guarantees of the embedded network service.
 """
 from __future__ import annotations
 
@@ -68,7 +67,7 @@ class NetworkResourcesFilter(base.Filter):
 class NetworkGuaranteesFilter(base.Filter):
     """Hosts that can guarantee the bandwidth and packet rate that ports of the embedded network service need.
 
-    The rows of ports are the claims. The filter only reads them; the network service claims when it binds a port. If
+    The network service claims these resources in the row of a port when it binds the port; the filter only reads. If
     the claim fails, the server is built on another host.
     """
 
@@ -89,7 +88,7 @@ class NetworkGuaranteesFilter(base.Filter):
             each.get(selection.GUARANTEED) for each in requested)
 
     def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> guarantees.Needs | None:
-        """Return the needs of a server, or None if it has none."""
+        """Return the bandwidth and packet rate that the ports of a server need, or None if they need none."""
         assert self._cells is not None
         requested = spec.requested_networks if isinstance(spec.requested_networks, list) else []
         with self._cells.api_db.reader() as conn:

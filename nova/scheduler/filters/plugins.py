@@ -1,4 +1,4 @@
-"""Operators' filters for single hosts, with the method ``host_passes(host_state, filter_properties)``.
+"""Filters that operators write: their method ``host_passes(host_state, filter_properties)`` judges one host.
 
 A failing plugin is a fault of the deployment, not of the request. The failure is logged and the host does not pass,
 because the plugin might have refused it.
@@ -32,7 +32,7 @@ _LISTS = ('group', 'different_host')
 Servers = dict[tuple[str, str], dict[str, bool]]         # {(host, node): {uuid of a server: True}}
 
 
-# what a plugin knows of a request; instance_type is its flavor, scheduler_hints has texts and lists
+# data of a request for plugins; instance_type is the flavor, values of scheduler_hints are strings or lists
 Properties = typing.TypedDict('Properties', {
     'context': context.RequestContext, 'request_spec': dict[str, typing.Any], 'instance_type': dict[str, typing.Any],
     'instance_uuids': list[str], 'scheduler_hints': JsonObject, 'config_options': dict[str, str], 'project_id': str,
@@ -61,7 +61,7 @@ class BaseHostFilter:
 
 
 class HostFilter(typing.Protocol):
-    """A filter for single hosts: BaseHostFilter, or any object with its method."""
+    """A filter for single hosts: a BaseHostFilter, or any object with the method ``host_passes``."""
 
     @property
     def host_passes(self) -> collections.abc.Callable[..., object]: ...

@@ -26,7 +26,7 @@ _COMPARISONS = {'=': operator.eq, '<': operator.lt, '>': operator.gt, '<=': oper
 
 
 class Malformed(ValueError):
-    """A malformed query; users read the text."""
+    """A malformed query; the message is shown to users."""
 
 
 class JsonFilter(base.Filter):

@@ -58,7 +58,7 @@ class Cells:
         return twin
 
     def mask(self, guest: numa.GuestTopology) -> np.ndarray:
-        """Return a mask of the hosts that may have room for the guest. The guest's topology has no pinning yet."""
+        """Return a mask of the hosts that may have room for a guest without pinning."""
         if not self._width:
             return np.zeros(self._length, dtype=bool)
         needs: dict[Need, int] = {}

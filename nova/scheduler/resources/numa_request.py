@@ -39,7 +39,7 @@ class NumaRequest(placement_request.SpecialResource):
         self.source: numa_table.Topologies | None = None
 
     def mask(self, hosts: host_view.Hosts) -> np.ndarray:
-        """Return a mask of the hosts that may have room. For the hosts in ``hosts.numa``, ``fit`` decides exactly."""
+        """Return a mask of the hosts that may have room; hosts in ``hosts.numa`` are checked by ``fit``."""
         found = self._source().mask(hosts, self.guest)
         for position in hosts.numa:
             found[position] = self.fit(hosts, position).topology is not None

@@ -1,4 +1,4 @@
-"""The table of the hosts' NUMA topologies, read and updated only for requests that need one.
+"""The table of the hosts' NUMA topologies, read and updated only for requests with a NUMA topology.
 
 Like the table of hosts, this table may be slightly stale, because the claim checks the current rows.
 """
@@ -39,7 +39,7 @@ class Topologies:
         self._index: tuple[typing.Any, typing.Any, typing.Any] = (None, None, None)
 
     def mask(self, hosts: host_view.Hosts, guest: topologies.GuestTopology) -> np.ndarray:
-        """Return a mask of the hosts of a view that may have room for a guest. Its topology has no pinning yet."""
+        """Return a mask of the hosts of a view that may have room for a guest without pinning."""
         with self._lock:
             self._look()
             index, cells = self._of(hosts), self._cells

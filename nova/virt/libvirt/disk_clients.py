@@ -22,7 +22,7 @@ from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)
 
-QUERY_TIMEOUT_S = 10                     # timeout of a Ceph query; the start of a guest waits so long
+QUERY_TIMEOUT_S = 10                     # timeout of a Ceph query, which delays the start of a guest
 Record = typing.Callable[[str, disk_clients.Images, bool], None]
 
 

@@ -66,7 +66,7 @@ class GuestPower:
         return guest
 
     def power_state(self, uuid: str) -> int:
-        """Return the power state of a guest. If libvirt has no definition of the guest, but a record exists, it is off.
+        """Return the power state of a guest. A guest with a record but without a definition in libvirt is off.
 
         :raises GuestNotFound: the guest has neither a definition nor a record
         """

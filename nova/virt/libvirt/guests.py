@@ -149,7 +149,7 @@ class Guests(guest_power.GuestPower):
 
     @contextlib.contextmanager
     def _opening_disks(self, guest: xml.Guest) -> Iterator[None]:
-        """Record the Ceph clients of the guest, which the block starts. If this fails, stop the guest."""
+        """Record the Ceph clients of the guest that the block starts. If this fails, stop the guest."""
         try:
             with self._clients.starting(guest):
                 yield

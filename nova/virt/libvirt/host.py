@@ -41,7 +41,7 @@ POWER_STATES = {
     libvirt.VIR_DOMAIN_RUNNING: states.RUNNING,
     libvirt.VIR_DOMAIN_BLOCKED: states.RUNNING,
     libvirt.VIR_DOMAIN_PAUSED: states.POWER_PAUSED,
-    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # shutting down; an event follows
+    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # an event follows when it is off
     libvirt.VIR_DOMAIN_SHUTOFF: states.SHUTDOWN,
     libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,
@@ -154,7 +154,7 @@ class Host:
                 time.sleep(RECONNECT_MIN)
 
     def _open(self, operation: str, until: float) -> libvirt.virConnect:
-        """Return the connection. A separate thread opens it, because libvirt.open hangs if libvirtd hangs.
+        """Return the connection. If necessary, a separate thread opens it: libvirt.open hangs if libvirtd hangs.
 
         :raises libvirtError: opening failed
         :raises HypervisorUnreachable: the connection is not open at the time ``until``

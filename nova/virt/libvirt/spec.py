@@ -41,7 +41,7 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     :param volumes: function(machine type) that returns the guest's volumes; None if the guest has no volumes
     :raises ImageUnacceptable: the image requests unknown hardware
     """
-    # without request.image, the server boots from a volume, which has properties of its image
+    # without request.image, the server boots from a volume, and image_properties are the properties of the volume
     image_id = request.image['id'] if request.image else ''
     properties = (request.image.get('properties') if request.image else instance.image_properties) or {}
     vif_model = _known(image_id, properties, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
@@ -49,7 +49,7 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     _decide_secure_boot(settings, traits)
     arch = _foreign(instance.image_properties)
     if arch:
-        settings.setdefault('firmware_type', 'uefi')         # other architectures have no other firmware
+        settings.setdefault('firmware_type', 'uefi')         # the only firmware of other architectures
         if any(growth.maximum(settings)):
             raise exception.ImageUnacceptable(image_id=image_id, reason=f"the flavor's hw:{growth.VCPUS} and hw:"
                                               f'{growth.MEMORY} are for x86 only; QEMU cannot hot-plug CPUs of {arch}')

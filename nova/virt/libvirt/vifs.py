@@ -14,7 +14,7 @@ Type               Before the guest starts                                   The
 =================  ========================================================  ==========================================
 
 os-vif's plugin runs in the privileged process of the compute service (nova.virt.libvirt.privileged.remote), so it
-starts no other privileged process. It gets a separate configuration instead of the global one.
+starts no other privileged process. The plugin gets a separate configuration instead of the global configuration.
 """
 import dataclasses
 import pathlib
@@ -35,7 +35,7 @@ MAC = re.compile(r'[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z')
 MTU = range(68, 65536)
 DATAPATHS = ('', 'system', 'netdev')
 KINDS = ('ovs', 'hybrid', 'vhostuser')
-VIRTUAL = 'hw_veb'                # ports that are a device of the host
+VIRTUAL = 'hw_veb'                # binding type of ports that are a device of the host
 
 
 @dataclasses.dataclass
@@ -83,7 +83,7 @@ def port(vif: Vif, multiqueue: bool = False) -> Port | None:
 
 
 def device(vif: Vif) -> HostFunction | None:
-    """Return the virtual function of a VIF without its name; None for other types.
+    """Return the virtual function of a VIF, without the interface name; None for VIFs of other types.
 
     :raises VirtError: the binding names no function or an invalid VLAN
     """
@@ -123,7 +123,7 @@ class Plugs:
         self._plugin: object = None
 
     def plug(self, uuid: str, given: Port) -> None:
-        """Plug the port of a guest; a repeated call repairs it.
+        """Plug the port of a guest; a repeated call repairs the port.
 
         :raises VirtError: Open vSwitch refuses or does not respond
         """

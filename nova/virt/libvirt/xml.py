@@ -252,11 +252,11 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
         ports.port(devices, interface, hardware.settings, guest.resources.vcpus)
     devices.extend(mediated.hostdev(guest.uuid, device) if device.dev_type == pci.MEDIATED else
                    placement.hostdev(device) for device in guest.hostdevs
-                   if not (device.request_id and device.dev_type == pci.VIRTUAL))       # these VFs are interfaces
+                   if not (device.request_id and device.dev_type == pci.VIRTUAL))       # VFs of ports are interfaces
     small.filesystems(devices, guest.shares)
     graphics.add(devices, guest.consoles, guest.console_log, hardware.has_usb)
     if hardware.agent:
-        if small.virtio_attributes(hardware.settings):     # libvirt would add the controller without them
+        if small.virtio_attributes(hardware.settings):     # otherwise libvirt adds the controller
             _add(devices, 'controller', type='virtio-serial', index=0)
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')

@@ -1,6 +1,6 @@
-"""qemu-storage-daemon of one compute host: exports volumes to it over NBD with TLS.
+"""qemu-storage-daemon of one compute host: exports volumes to this host over NBD with TLS.
 
-Only a client with that host's certificate is accepted. The daemon outlives the process that started it; the next
+Only a client with this host's certificate is accepted. The daemon outlives the process that started it; the next
 process finds it by its files. The directory contains:
 
     host.json       its Record
@@ -78,7 +78,7 @@ class Daemon:
         """Start the daemon.
 
         :param credentials: directory with ca-cert.pem, server-cert.pem and server-key.pem
-        :raises InvalidVolume: it does not start; PortTaken is a subclass
+        :raises InvalidVolume: the daemon does not start; PortTaken is a subclass
         """
         record = self.record()
         assert record is not None
@@ -134,14 +134,14 @@ class Daemon:
     # ---- exports: {name of an export: (path, readonly)}
 
     def names(self) -> set[str]:
-        """Return the ids of its exports; see ``ident``."""
+        """Return the ids (see ``ident``) of the daemon's exports."""
         with self._connected() as monitor:
             return _exports(monitor)
 
     def open(self, name: str, path: str, readonly: bool) -> None:
         """Export a file to the host; idempotent.
 
-        :raises InvalidVolume: the daemon refuses it or does not answer
+        :raises InvalidVolume: the daemon refuses the export or does not answer
         """
         node = ident(name)
         with self._connected() as monitor:
@@ -180,11 +180,11 @@ class Daemon:
     def begin_copy(self, name: str, path: str) -> None:
         """Start a point-in-time copy of an export to a qcow2 file; writers continue.
 
-        :raises InvalidVolume: the daemon refuses it or does not answer
+        :raises InvalidVolume: the daemon refuses the copy or does not answer
         """
         with self._connected() as monitor:
             copy = _copy_of(name)
-            # zeros written by a guest are not stored either
+            # the copy has holes in place of zeros that a guest wrote
             monitor.run('blockdev-add', driver='qcow2', node_name=copy, discard='unmap', detect_zeroes='unmap',
                         file={'driver': 'file', 'filename': path, 'discard': 'unmap'})
             try:
@@ -197,7 +197,7 @@ class Daemon:
     def is_copied(self, name: str) -> bool:
         """Return whether the copy is complete.
 
-        :raises InvalidVolume: it failed, or the daemon does not answer
+        :raises InvalidVolume: the copy failed, or the daemon does not answer
         """
         with self._connected() as monitor:
             for job in monitor.run('query-jobs'):
@@ -278,7 +278,7 @@ def _listening(address: str, port: int) -> socket.socket:
     except OSError as error:
         kind = PortTaken if error.errno == errno.EADDRINUSE else exception.InvalidVolume
         raise kind(reason=f'cannot listen at {address} port {port}: {error.strerror}.') from None
-    # Connections inherit it. QEMU sets it since 8.1; without it a read over TLS takes 40 ms.
+    # Connections inherit this option. QEMU 8.1 and later set it; without this option a read over TLS takes 40 ms.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 

@@ -81,7 +81,7 @@ class Exporter:
     def open(self, attachment_id: str, host: str) -> Export:
         """Export the volume of an attachment to its host.
 
-        :raises InvalidVolume: the export is not possible, or the attachment no longer requires it
+        :raises InvalidVolume: the export is not possible, or the attachment no longer requires an export
         :raises InsufficientStorage: no space for the daemon's files
         """
         with self._locked(host):
@@ -172,7 +172,7 @@ class Exporter:
             if closing := (known - set(wanted)) & ending:
                 LOG.warning('Host %s still had %s exports of closing attachments; closing them.', host, len(closing))
                 self._close_exports(daemon, sorted(closing))
-                known = _names(daemon)   # none if the daemon was killed
+                known = _names(daemon)   # empty if _close_exports has killed the daemon
             if (unknown := known - set(wanted) - ending) and unknown != self._unknown.get(host):
                 metrics.EXPORTS_ORPHANED.inc(len(unknown - self._unknown.get(host, set())))
                 LOG.error('Host %s has %s exports without an attachment (%s). They stay open, because the database may '
@@ -231,7 +231,7 @@ class Exporter:
     # ---- helpers; the caller holds the host's lock
 
     def _close_exports(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
-        """Close exports. If a daemon fails to close them, it is killed; it restarts without them.
+        """Close exports. Kill a daemon that fails to close them; it is restarted without these exports.
 
         The exports must be closed, because another server may use the volume next.
         """

@@ -54,7 +54,7 @@ class Monitor:
         """Run a command and return its result.
 
         :param arguments: names with '_' for '-'
-        :raises Failed: it was refused
+        :raises Failed: the program refused the command
         :raises OSError: there is no answer
         """
         named = {name.replace('_', '-'): value for name, value in arguments.items()}
@@ -64,7 +64,7 @@ class Monitor:
             answer = self._read(deadline)
             if 'error' in answer:
                 raise Failed(answer['error'].get('class', ''), answer['error'].get('desc', ''))
-            if 'return' in answer:                                       # others are events
+            if 'return' in answer:                                       # other messages are events
                 return answer['return']
 
     def _connect(self, path: str, deadline: float) -> None:

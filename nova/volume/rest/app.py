@@ -35,7 +35,7 @@ _PART = re.compile(r'\{\w+\}')
 # {segment of a path: name of a feature that this service does not support}
 _CINDER = {'group_types': 'groups of volumes', 'group_snapshots': 'groups of volumes',
            'workers': 'cleanup of workers'}
-# likewise, except for GET requests, which return empty lists
+# {segment of a path: unsupported feature} for paths at which GET requests return an empty list
 _NOT_WRITTEN = {'groups': 'groups of volumes', 'consistencygroups': 'groups of volumes'}
 DOCUMENT = 'openapi.json'            # path below the mount point
 _DOCUMENT_QUERY = listing.Query('microversion')
@@ -125,7 +125,7 @@ class VolumeApi(application.Api[VolumeRequest]):
     def fault(self, req: VolumeRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
-            code = 413                   # the Block Storage API documents 413
+            code = 413                   # documented code of the Block Storage API
         return Response(faults.document(code, message), code)
 
     def finish(self, req: VolumeRequest, code: int, headers: Headers,

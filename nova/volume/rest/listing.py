@@ -163,7 +163,7 @@ def _items(text: str) -> list[tuple[str, str, object]]:
 
 
 def _alternatives(text: str) -> list[str]:
-    """Return the values of a filter, of which a row must have one: Horizon sends ``status=['available']``."""
+    """Return the values of a filter; a row must have one of them. Horizon sends ``status=['available']``."""
     try:
         found = ast.literal_eval(text) if text.startswith("['") and len(text) <= MAX_ITEMS else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeSnapshotsRow
     from nova.volume.rest.request import VolumeRequest
 
-STATUSES = ['available', 'error', 'creating', 'deleting']     # that a reset may set
+STATUSES = ['available', 'error', 'creating', 'deleting']     # statuses that a reset may set
 ALWAYS_FORCED = 66       # first microversion in which force is always true
 UNASKED = 65             # microversion of openstackclient, which omits force but expects it to be true
 

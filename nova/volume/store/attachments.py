@@ -40,7 +40,7 @@ class Attachments:
         """Create an attachment and return its id.
 
         :param device: name of the device in the guest
-        :param reserved: False: the volume is in use immediately, also if ``reserve`` has reserved it
+        :param reserved: False: the volume is in use immediately, also after a call of ``reserve``
         :raises VolumeNotFound, InvalidVolume:
         """
         def write(conn: Connection) -> str:

@@ -146,7 +146,7 @@ class Backups:
     def delete(self, ctx: Context, backup_id: str, force: bool = False) -> None:
         """Delete a backup.
 
-        :param force: delete it in any status, unless a job creates or restores it
+        :param force: delete the backup in any status, unless a job creates or restores the backup
         :raises InvalidVolume, VolumeBackupNotFound:
         """
         def write(conn: Connection) -> str:

@@ -98,7 +98,7 @@ class VolumeFiles:
     def clone(self, source: str, path: str, size: int) -> bool:
         """Create a file that shares its blocks with ``source`` (reflink).
 
-        :returns: False if the file system does not support it
+        :returns: False if the file system does not support reflinks
         """
         try:
             with self._atomic_write(path) as part, open(source, 'rb') as old, open(part, 'xb') as new:
@@ -117,7 +117,7 @@ class VolumeFiles:
         :raises InsufficientStorage: no space for the copy
         """
         self._make_directories()
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # guests do not open backups
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # not for QEMU: guests do not open backups
         if self.clone(source, path, size):
             return
         with self._reserved_space(disk_space.used_bytes(source), path + PART), self._atomic_write(path) as part:
@@ -131,7 +131,7 @@ class VolumeFiles:
         :param fetches: maximum bytes that ``readable`` downloads to a temporary file
         :param readable: function(path, group); see nova.image.api.Images.readable
         :param key: as for ``create_empty``
-        :raises ImageUnacceptable: it is larger than the volume
+        :raises ImageUnacceptable: the image is larger than the volume
         :raises InsufficientStorage: no space
         """
         fetched = path + '.image' + PART
@@ -173,7 +173,7 @@ class VolumeFiles:
             files.remove(made)
 
     def _encrypt(self, source: str, disk_format: str, part: str, size: int, key: str) -> None:
-        """Write an encrypted copy of an image. Holes are also encrypted, so it takes the space of the whole disk."""
+        """Write an encrypted copy of an image. The copy is as large as the disk, because holes are also encrypted."""
         form = 'raw' if disk_format in RAW_FORMATS else disk_format
         needed = int(self._convert.info(source, form)['virtual-size'])
         if needed > size:
@@ -222,7 +222,7 @@ class VolumeFiles:
     def finish_copy(self, path: str, size: int, check: Check, encrypted: bool = False) -> None:
         """Create the final file from the copy of ``prepare_copy``; idempotent.
 
-        The data is copied to another file, because a guest that has taken over its QEMU can still write to the first.
+        The data is copied to another file, because a guest that has taken over QEMU can still write to the first file.
 
         :param check: as nova.image.api.Images.check_header
         :param encrypted: whether ``prepare_copy`` was called with a key
@@ -305,7 +305,7 @@ class VolumeFiles:
     def extend(self, path: str, size: int) -> None:
         """Extend a smaller file to ``size`` bytes.
 
-        :raises InvalidVolume: it is missing or belongs to another user
+        :raises InvalidVolume: the file is missing or belongs to another user
         """
         try:
             if os.path.getsize(path) < size:

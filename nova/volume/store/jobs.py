@@ -1,6 +1,6 @@
 """Create the data of volumes, snapshots and backups in the background, and record the result in their rows.
 
-The status of a row shows unfinished work, such as 'creating' or 'downloading'. It is restarted after a crash.
+A status such as 'creating' or 'downloading' shows unfinished work, which is restarted after a crash.
 """
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -165,7 +165,7 @@ class VolumeJobs:
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failed_status(t.volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
-                pass                                 # complete; if the status was reset, the file may have data
+                pass                                 # complete, and in use if the status was reset
             elif row['snapshot_id']:
                 self._copy(self._files.snapshot(row['snapshot_id']), path, row)
             elif row['source_volume_id']:

@@ -1,7 +1,7 @@
 """Keys of encrypted volumes: random passphrases, stored encrypted in the API database or a Key Manager service.
 
-A volume gets its key at creation. Its snapshots, backups and copies are copies of the same file and share the key. It
-is deleted with the last of them.
+A volume gets its key at creation. Its snapshots, backups and copies are copies of the same file and share the key. The
+key is deleted with the last of these.
 """
 import collections.abc
 import contextlib
@@ -45,7 +45,7 @@ class Keys:
     def reserved(self, kind: types.Type | None) -> collections.abc.Iterator[str | None]:
         """Context manager: store a key for a new volume of a type before the transaction that calls ``make``.
 
-        A transaction must not wait for a Key Manager service. Yields None if ``make`` creates the key, or none is
+        A transaction must not wait for a Key Manager service. Yields None if ``make`` creates the key, or no key is
         needed.
 
         :raises InvalidVolume, Unavailable: the key cannot be stored
@@ -88,7 +88,7 @@ class Keys:
         return ident
 
     def passphrase(self, key_id: str) -> str:
-        """Return the passphrase of a key; raises InvalidVolume (it is not available)."""
+        """Return the passphrase of a key; raises InvalidVolume (the key is not available)."""
         with self._db.reader() as conn:
             row = db.get(conn, key_id)
         if row is None:
@@ -114,7 +114,7 @@ class Keys:
 
         :param sees: project of the caller, or ALL_PROJECTS
         :param lock: lock the type until the transaction ends
-        :raises InvalidVolume, VolumeTypeNotFound: it is missing
+        :raises InvalidVolume, VolumeTypeNotFound: key or type is missing
         """
         row = db.get(conn, key_id)
         if row is None:

@@ -12,7 +12,7 @@ MAX_HEADER_BYTES = 16 * 1024 ** 2              # maximum size of a header; QEMU 
 def header_bytes(path: str) -> int:
     """Return the size of the header in bytes.
 
-    :raises InvalidVolume: it has no valid header, or the file is missing
+    :raises InvalidVolume: the file is missing or has no valid header
     """
     try:
         with open(path, 'rb') as file:

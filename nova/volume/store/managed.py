@@ -82,7 +82,7 @@ class Managed:
         log.about(ident)
         try:
             return self._db.run(write)
-        except CommitUnanswered:         # the row may exist
+        except CommitUnanswered:         # the row may exist and need the file
             raise
         except BaseException:
             with contextlib.suppress(FileNotFoundError):           # the transaction failed before it moved the file
@@ -94,7 +94,7 @@ class Managed:
 
         The file moves after the commit, because the transaction may be repeated or fail.
         :raises VolumeNotFound:
-        :raises InvalidVolume: it is in use, encrypted, has snapshots, or has no file
+        :raises InvalidVolume: the volume is in use, is encrypted, has snapshots, or has no file
         """
         def write(conn: Connection) -> str:
             row = rows.volume(conn, ctx, volume_id, lock=True)

@@ -25,8 +25,8 @@ class Retypes:
         """Change the type of a volume.
 
         :raises VolumeNotFound, VolumeTypeNotFound:
-        :raises InvalidVolume: its status or attachments do not permit it
-        :raises BadRequest: it already has the type, the backend does not support it, or encryption would change
+        :raises InvalidVolume: status or attachments of the volume do not permit the change
+        :raises BadRequest: the volume already has the type, the backend does not support it, or encryption would change
         :raises InvalidInput: the type is not available in the zone of the volume
         :raises QuotaExceeded: the project may not have more volumes of the type
         """

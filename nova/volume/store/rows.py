@@ -1,4 +1,4 @@
-"""Rows visible to a caller: its own project's, or all for administrators.
+"""Rows that a caller may see: rows of the caller's project, or all rows for administrators.
 
 The query functions return untyped dicts of columns. The functions here cast them to the type of the table.
 """

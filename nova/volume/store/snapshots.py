@@ -143,7 +143,7 @@ class Snapshots:
     def delete(self, ctx: Context, snapshot_id: str) -> None:
         """Delete a snapshot; idempotent.
 
-        :raises InvalidVolume: it is being created, or used as a source
+        :raises InvalidVolume: the snapshot is being created, or used as a source
         """
         def write(conn: Connection) -> str:
             row = rows.snapshot(conn, ctx, snapshot_id, lock=True)

@@ -28,7 +28,7 @@ class TypeAccess:
             return db.projects(conn, kind['id'])
 
     def allow(self, ident: str, project_id: str) -> None:
-        """Give a project access to a type; raises VolumeTypeNotFound, BadRequest, Conflict (it already has access)."""
+        """Give a project access to a type; raises VolumeTypeNotFound, BadRequest, Conflict (access exists)."""
         def write(conn: Connection) -> None:
             row = _private(conn, ident)
             if len(db.projects(conn, row['id'])) >= MAX_PROJECTS:

@@ -1,4 +1,4 @@
-"""Volume types: two built-in ones, and those created by administrators.
+"""Volume types: two built-in types, and types created by administrators.
 
 Extra specs without a scope are requirements of the backend: a volume of the type is created only if the backend meets
 them. Encryption is LUKS on the hosts. Specs that only drivers of other backends read are refused.
@@ -78,9 +78,9 @@ def is_multiattach(kind: Type) -> bool:
 
 
 def check_backend(kind: Type) -> None:
-    """Check that the backend meets the extra specs of a type. Users may not see them: the log has the details.
+    """Check that the backend meets the extra specs of a type. Details are only logged: users may not see the specs.
 
-    :raises BadRequest: it does not
+    :raises BadRequest: the backend does not meet them
     """
     for name, value in kind['extra_specs'].items():
         scope, _, capability = name.rpartition(':')
@@ -116,7 +116,7 @@ def find(conn: Connection, name: str | None, sees: nova_context.Projects | str, 
     """Return the type with an id or name; the default type for None and ''.
 
     :param sees: project of the caller, or ALL_PROJECTS
-    :param lock: lock it until the transaction ends
+    :param lock: lock the type until the transaction ends
     :raises VolumeTypeNotFound:
     """
     found = _built_in(name) or db.get(conn, str(name)[:255], sees, lock)
@@ -148,7 +148,7 @@ class Types:
             return [*TYPES, *db.every(conn, sees)]
 
     def find(self, name: str | None, sees: nova_context.Projects | str) -> Type:
-        """See the function with this name."""
+        """Return the type with an id or name, as ``find`` of this module."""
         built_in = _built_in(name)
         if built_in is not None:
             return built_in
@@ -156,7 +156,7 @@ class Types:
             return find(conn, name, sees)
 
     def of_new(self, name: str | None, ctx: nova_context.RequestContext) -> Type:
-        """Return the type of a new volume: the named one, or the default of the caller's project.
+        """Return the type of a new volume: the type with this name, or the default of the caller's project.
 
         :raises VolumeTypeNotFound:
         """
@@ -212,10 +212,10 @@ class Types:
         return self._written(name, write)
 
     def update(self, ident: str, name: str | None, values: JsonObject) -> Type:
-        """Update a type. Making it public removes its access list.
+        """Update a type. A type that becomes public loses its access list.
 
         :raises VolumeTypeNotFound, VolumeTypeExists:
-        :raises BadRequest: it is to become private, and is the default of a project
+        :raises BadRequest: a private type cannot be the default of a project
         """
         def write(conn: Connection) -> Type:
             row = changeable(conn, ident)
@@ -251,7 +251,7 @@ class Types:
         """Add or replace extra specs; return all of them.
 
         :raises VolumeTypeNotFound:
-        :raises BadRequest: they are too many or not supported
+        :raises BadRequest: too many or unsupported extra specs
         """
         def change(row: Type) -> JsonObject:
             _check_specs(given)
@@ -272,7 +272,7 @@ class Types:
     def set_encryption(self, ident: str, given: JsonObject, new: bool) -> JsonObject:
         """Set the encryption of a type without volumes; return it.
 
-        :param new: True: the type must have none; False: it must have one, and omitted values, '' and 0 stay
+        :param new: True: the type must have no encryption. False: omitted values, '' and 0 keep the present values
         :raises VolumeTypeNotFound, BadRequest:
         """
         def change(row: Type) -> JsonObject:
@@ -311,7 +311,7 @@ def _write(conn: Connection, row: Type, values: JsonObject) -> Type:
 def changeable(conn: Connection, ident: str) -> Type:
     """Lock and return the row of a type.
 
-    :raises VolumeTypeNotFound, BadRequest: it is a built-in one
+    :raises VolumeTypeNotFound, BadRequest: the type is built-in
     """
     row = find(conn, ident or '?', nova_context.ALL_PROJECTS, lock=True)
     if any(row['id'] == each['id'] for each in TYPES):

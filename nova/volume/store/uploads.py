@@ -40,7 +40,7 @@ class Uploads:
         """Create an image and start the upload; return (volume, image).
 
         :param values: name, visibility and protected of the image
-        :raises InvalidVolume: it is attached, or an operation is in progress
+        :raises InvalidVolume: the volume is attached, or an operation is in progress
         :raises Forbidden, BadRequest, QuotaExceeded: the caller may not create such an image
         """
         def reserve(conn: Connection) -> rows.Volume:
@@ -75,7 +75,7 @@ class Uploads:
         except Exception as error:
             known = isinstance(error, exception.NovaException)
             LOG.warning('Cannot create image %s from volume %s: %s', image_id, volume_id, error, exc_info=not known)
-            with contextlib.suppress(exception.NovaException):           # clients would wait for the queued image
+            with contextlib.suppress(exception.NovaException):           # clients must not wait for a queued image
                 self._images.delete(ctx, image_id)
         finally:
             self._end(volume_id)

@@ -109,7 +109,7 @@ def _error(reason: str) -> exception.VirtError:
     return exception.VirtError(operation='unpack the file system', reason=reason)
 
 
-# ---- in the process ------------------------------------------------------------------
+# ---- in the isolated process ---------------------------------------------------------
 
 def main() -> int:
     libc = ctypes.CDLL(None, use_errno=True)

@@ -35,7 +35,7 @@ class Consoles:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        self._stopped = threading.Event()        # one for each thread: the former one may not have ended yet
+        self._stopped = threading.Event()        # a new event, because the former thread may still run
         concurrency.spawn('container-consoles', self._go_round, self._stopped)
 
     def stop(self) -> None:

@@ -116,7 +116,7 @@ class Interfaces:
     def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif | DeletedPort) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
-            if guest is None or 'type' not in vif:    # a DeletedPort: a PCI device, which containers cannot have
+            if guest is None or 'type' not in vif:    # a DeletedPort is a PCI device; containers have none
                 return
             interface, = spec.interfaces([vif], guest)
             with contextlib.suppress(exception.GuestNotFound):

@@ -175,7 +175,7 @@ class Merge(typing.NamedTuple):
 
     @property
     def named(self) -> tuple[int, int] | None:
-        """Return (index of the file with a new backing file, index of this backing file), or None if none changes."""
+        """Return (index of a file, index of its new backing file), or None if the merge changes no backing file."""
         if self.base is None or self.commit and self.top == 0:
             return None
         return (self.top - 1 if self.commit else 0), self.base
@@ -184,8 +184,8 @@ class Merge(typing.NamedTuple):
 def plan(files: list[File], merged: str | None, target: str | None) -> Merge | None:
     """Return the merge for a request to delete a snapshot.
 
-    :param merged: file_to_merge of the request, or None. Without a target, the merge makes it the backing file of the
-        active file. Without both, the merge removes all backing files
+    :param merged: file_to_merge of the request, or None. Without a target, this file becomes the backing file of the
+        active file. Without both files, all backing files are merged
     :param target: merge_target_file of the request, or None
     :returns: None if an earlier request has completed the merge
     :raises VirtError: the volume has no such file, or the merged file is not above the target

@@ -69,7 +69,7 @@ def usb(devices: etree.Element, hardware: Hardware) -> None:
 
 
 def serial_ports(devices: etree.Element, hardware: Hardware) -> None:
-    """Add the requested serial ports. The devices may already have some for consoles, which count."""
+    """Add the requested serial ports, less the serial ports that the devices already have for consoles."""
     for number in range(len(devices.findall('serial')), hardware.serial_ports):
         add(add(devices, 'serial', type='pty'), 'target', port=number)
 
@@ -77,7 +77,7 @@ def serial_ports(devices: etree.Element, hardware: Hardware) -> None:
 ALL = (serial_ports, watchdog, tpm, video, pointer, sound, usb, rng, balloon)
 
 VIRTIO_SCSI = 'virtio-scsi'
-# device tag: path of the element that indicates virtio, its attribute, the values
+# {device tag: (path of the element that indicates virtio, its attribute, values that mean virtio)}
 _VIRTIO = {
     'disk': ('target', 'bus', ('virtio',)),
     'interface': ('model', 'type', ('virtio',)),
@@ -96,7 +96,7 @@ def virtio_attributes(settings: Mapping[str, str]) -> dict[str, str]:
     if settings.get('virtio_packed_ring') == guest_options.TRUE:
         found['packed'] = 'on'
     if settings.get('mem_encryption') == guest_options.TRUE:
-        found['iommu'] = 'on'                # the host sees only memory that the guest maps
+        found['iommu'] = 'on'                # the host can access only memory that the guest shares
     return found
 
 

@@ -108,7 +108,7 @@ def features(root: etree.Element, hardware: Hardware) -> None:
                 add(hyperv, name, state='on')
             add(hyperv, 'spinlocks', state='on', retries=SPINLOCK_RETRIES)
         if _iommu(hardware) == 'intel':
-            add(element, 'ioapic', driver='qemu')            # the Intel IOMMU requires it for interrupt remapping
+            add(element, 'ioapic', driver='qemu')            # required by the Intel IOMMU to remap interrupts
     if _is_secure(hardware):
         add(element, 'smm', state='on')                      # without SMM, the guest OS could write UEFI variables
 

@@ -1,7 +1,6 @@
 """Elements of a domain for its placement on the host: pure functions, used by xml.py.
 
-https://libvirt.org/formatdomain.html describes them. Each returns an element of ElementTree, or None if it is not
-needed.
+https://libvirt.org/formatdomain.html describes the elements. A function returns None for an element that is not needed.
 """
 import re
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from nova.objects import numa
 from nova.objects import pci
 from nova.virt.libvirt.domain.tree import add
 
-REALTIME_PRIORITY = 1              # lowest above ordinary threads; the host's own real-time threads have precedence
+REALTIME_PRIORITY = 1              # the lowest real-time priority, so that the host's real-time threads run first
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 
 
@@ -34,7 +33,7 @@ def vcpu(count: int, cell_cpus: Iterable[int] | None = None, most: int = 0) -> e
 
 
 def elements(host: numa.HostTopology, guest: numa.GuestTopology) -> list[etree.Element]:
-    """Return the placement elements of a guest with a topology, except the processor's."""
+    """Return the placement elements of a guest with a topology, except <vcpu> and <cpu>."""
     made = (cputune(host, guest), numatune(guest), memory_backing(host, guest))
     return [element for element in made if element is not None]
 
@@ -71,7 +70,7 @@ def one_node(processor: etree.Element, vcpus: int, memory_mb: int) -> None:
 
 
 def numatune(guest: numa.GuestTopology) -> etree.Element:
-    """Return the strict memory policy: the host's nodes of the guest's memory."""
+    """Return the memory policy: strict allocation from the host's NUMA nodes on which the guest is placed."""
     root = etree.Element('numatune')
     add(root, 'memory', mode='strict', nodeset=cpus.show({cell.id for cell in guest.cells}))
     for number, cell in enumerate(guest.cells):
@@ -84,7 +83,7 @@ def memory_backing(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.
     sizes: dict[Any, set[int]] = {}
     for number, cell in enumerate(guest.cells):
         smallest = min((pages.size_kb for pages in _on(host, cell).mempages), default=0)
-        size: Any = cell.pagesize                # KiB, because the guest is placed (objects/numa.py)
+        size: Any = cell.pagesize                # a placed guest has a size in KiB (objects/numa.py)
         if size and size > smallest:
             sizes.setdefault(size, set()).add(number)
     if not sizes and not guest.realtime:
@@ -123,7 +122,7 @@ def address(text: str) -> etree.Element:
 def _on(host: numa.HostTopology, cell: numa.GuestCell) -> numa.HostCell:
     """Return the host cell of a guest cell.
 
-    :raises VirtError: the host no longer has it
+    :raises VirtError: the host no longer has the cell
     """
     found = host.cell(cell.id)
     if found is None:
@@ -146,7 +145,7 @@ def _emulator(host: numa.HostTopology, guest: numa.GuestTopology, places: dict[i
     """Return the host CPUs of the emulator threads.
 
     The policy "isolate" selects the CPUs reserved for them, and "share" the host's shared CPUs. Otherwise, or without
-    shared CPUs, they run on the CPUs of the vCPUs that are not real-time, or of all vCPUs if there are none.
+    shared CPUs, they run on the CPUs of the vCPUs without real-time priority, or, if there are none, of all vCPUs.
     """
     if guest.emulator_threads_policy == 'isolate':
         return frozenset().union(*(cell.reserved_cpus for cell in guest.cells))

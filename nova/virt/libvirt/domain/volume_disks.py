@@ -281,12 +281,12 @@ def snapshot(target: str, source: DiskSource, others: typing.Iterable[str]) -> s
 
 
 def alone_volume(volume: Volume) -> Volume:
-    """Return a copy of a Volume for ``alone``."""
+    """Return a copy of a Volume as the only disk of the machine that ``alone`` defines."""
     return Volume(volume.volume_id, 'vda', 'virtio', volume.source, cache=volume.cache)
 
 
 def alone(uuid: str, volume: Volume) -> str:
-    """Return the domain XML of a machine that is never resumed: QEMU merges the files of its only disk."""
+    """Return the domain XML of a machine that stays paused and in which QEMU merges the files of the only disk."""
     root = etree.Element('domain', type='qemu')
     etree.SubElement(root, 'name').text = f'merge-{uuid}'
     etree.SubElement(root, 'uuid').text = uuid
@@ -329,7 +329,7 @@ def spread(found: typing.Iterable[Disk | Volume], threads: int, choices: Choices
 
 
 def quietest(volume: Volume, found: typing.Iterable[Disk | Volume]) -> int | None:
-    """Return the I/O thread with the fewest disks ``found``, or None if the new volume needs no I/O thread."""
+    """Return the I/O thread with the fewest of the disks ``found``, or None if the new volume needs no I/O thread."""
     used = [each.iothread for each in found if each.iothread]
     if volume.bus != 'virtio' or not used:
         return None

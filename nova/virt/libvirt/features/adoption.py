@@ -1,7 +1,7 @@
 """Adopt guests that another program created. The guests keep running, and the paths of their disks do not change.
 
 The driver first writes its record of the guest and then the owner element in libvirt's metadata. If the service stops
-between both, a repeated call completes the adoption. A guest without the owner element is not changed by this service.
+between these writes, a repeated call completes the adoption. This service ignores guests without the owner element.
 """
 import contextlib
 import os

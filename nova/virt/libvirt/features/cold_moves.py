@@ -34,7 +34,7 @@ from nova.virt.libvirt.platform import Platform
 
 LOG = logging.getLogger(__name__)
 
-BASE_IMAGE = 'disk.base'                 # copy of the image below the root disk, if the host's cache lacks the image
+BASE_IMAGE = 'disk.base'                 # copy of the root disk's backing image, if the host's cache lacks the image
 
 
 class SentGuest(typing.TypedDict, total=False):
@@ -153,7 +153,7 @@ class ColdMoves:
                copies: transfer_progress.IncomingTransfer | None) -> tuple[list[xml.Disk], dict[str, str]]:
         """Copy the guest's files to this host, enlarge disks to the size in the flavor. Return (disks, boot files).
 
-        :param taken: last letters of the device names of its volumes
+        :param taken: last letters of the device names of the guest's volumes
         :param copies: files that were copied already
         """
         uuid, timeout = instance.uuid, self._conf.libvirt.qemu_img_timeout

@@ -142,7 +142,7 @@ class LiveMigration:
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self._connections.disconnect(guest.volumes)     # a rollback disconnects only the volumes of a stored record
+            self._connections.disconnect(guest.volumes)     # a rollback does this only if there is a record
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest,
@@ -151,7 +151,7 @@ class LiveMigration:
         probe.check(guest.volumes)
         self._connections.define_secrets(guest.volumes)
         with self._guests.operation(uuid):
-            self._unplug_expected(uuid)                       # ports that an interrupted attempt has left
+            self._unplug_expected(uuid)                       # if an interrupted attempt has plugged ports
             self._guests.remove(uuid, keep_disks=not copied)
             if copied:
                 try:
@@ -167,7 +167,7 @@ class LiveMigration:
         return {**facts, 'domain': text, 'incremental': incremental}
 
     def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: driver.MigrationFacts) -> bool:
-        """Create empty disks with the sizes of the source's disks. Return whether all images below them are cached."""
+        """Create empty disks as large as the source's disks. Return whether all backing images are cached."""
         directory = self._storage.make_directory(guest.uuid)
         sizes = transferred_record.sizes(facts['guest'])
         if any(disk.source for disk in guest.disks):
@@ -231,9 +231,9 @@ class LiveMigration:
             shared_storage.forget_incoming(self._storage, uuid, self._host)
 
     def _unplug_expected(self, uuid: str) -> xml.Guest | None:
-        """Unplug the ports of an arriving guest on shared disks. Return its record, or None if no guest was expected.
+        """Unplug the ports of an arriving guest with shared disks. Return its record, or None if no guest was expected.
 
-        The ports are in this host's record of the arriving guest. The record on the shared storage is the source's.
+        This host's record of the arriving guest has the ports. The source wrote the other record on the shared storage.
         """
         coming = shared_storage.incoming(self._storage, uuid, self._host)
         for port in coming.ports() if coming is not None else ():

@@ -69,7 +69,7 @@ class Rescue:
                 self._guests.start(guest)
                 self._attach_late(guest)
             except Exception as error:
-                with contextlib.suppress(exception.VirtError, OSError):     # raise the first error, not these
+                with contextlib.suppress(exception.VirtError, OSError):     # the first error is raised below
                     self._back(uuid, network_info)
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='rescue the guest', reason=error.strerror) from error

@@ -43,7 +43,7 @@ class Resize:
         self._connections, self._cold_moves = connections, cold_moves
 
     def accept_guest(self, context: RequestContext, instance: Instance, flavor: Flavor) -> None:
-        """Check conditions of disks; the resource claim has already checked that the flavor fits.
+        """Check that the disks permit the resize; the resource claim has already checked that the flavor fits.
 
         :raises VirtError: the guest's disks are in the pool but its record is on another host, or disk space is low
         """
@@ -120,7 +120,7 @@ class Resize:
             # the address of a volume may change when the volume is connected again
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
-            stored.backends.release(guest)        # after the rename: until then a repeated call needs the backup
+            stored.backends.release(guest)        # after the rename, because a repeated call needs the backup
             stored.save(guest)
             self._bring_up(guest, power_on)
 

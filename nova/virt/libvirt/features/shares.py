@@ -60,7 +60,7 @@ class Shares:
                 raise _refusal('the id of the share is not a UUID.')
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory)
-            os.chmod(directory, DIRECTORY_MODE)          # also after a crash before it
+            os.chmod(directory, DIRECTORY_MODE)          # a crash may have prevented an earlier chmod
             if access:
                 durable_files.replace(directory + virtiofsd.KEY, access['key'].encode())
             FORMAT.write(directory + '.json', {

@@ -39,7 +39,7 @@ class Snapshots:
         step(states.IMAGE_PENDING_UPLOAD)
         try:
             root = guest.disks[0]
-            # reserve space for the copy of a running guest; the copy of a stopped guest reserves it later
+            # reserve space for the copy of a running guest; the copy of a stopped guest reserves space later
             sources = [] if root.source or not self._guests.is_active(guest.uuid) else [
                 path for path in (root.file, root.backing_file) if path]
             with self._storage.snapshot_path(instance.uuid, sources) as path:

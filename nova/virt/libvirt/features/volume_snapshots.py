@@ -97,7 +97,7 @@ class VolumeSnapshots:
         self._keep(guest)
 
     def _uses(self, guest: xml.Guest, volume: disk.Volume) -> bool:
-        """Return whether the guest uses the file in its record, because the error may hide a successful switch."""
+        """Return whether the guest uses the file in its record: the switch may have succeeded despite an error."""
         with contextlib.suppress(exception.VirtError, exception.GuestNotFound):
             return bool(self._hypervisor.guest(CREATE, guest.uuid, operations.uses, volume.target,
                                               xml.volume(volume, guest)))

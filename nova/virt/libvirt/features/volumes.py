@@ -116,7 +116,7 @@ class Volumes:
                 self._give(guest, operation, fresh)
                 guest.volumes = [fresh if each is volume else each for each in guest.volumes]
                 self._storage.save(guest)
-            # a repeated call after a crash repeats the following calls, because the record has the new volume
+            # a repeated call after a crash continues here, because the record has the new volume
             self._hypervisor.run(operation, calls.define, uuid, self._guests.domain_xml(guest))
             if old.get('connection_info'):
                 self._connectors.disconnect(old['connection_info'])
@@ -204,7 +204,7 @@ class Volumes:
 def _copy(operation: str, source: str, target: str, form: str, timeout: float) -> None:
     """Copy a volume into an existing file. The owner of the file does not change.
 
-    qemu-img reads the source as raw data, also if it is encrypted, so it does not interpret data of the guest.
+    qemu-img reads plain and encrypted sources as raw data, so that it never interprets data of the guest.
 
     :param timeout: seconds
     :raises VirtError: the copy failed or took too long

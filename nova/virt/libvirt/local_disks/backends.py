@@ -130,7 +130,7 @@ class Backends:
         return status.f_frsize * status.f_blocks
 
     def unused_bytes(self) -> int:
-        """Return the free bytes, into which sparse disks of guests may still grow."""
+        """Return the free bytes, including space that sparse disks of guests may still allocate."""
         room = self.new.room()
         if room:
             return int(room.unused)

@@ -2,7 +2,7 @@
 
 A path in the guest's directory names each disk, even if the backend stores no file there. So names are unique.
 
-The classes are entry points of the group ``nova.libvirt.local_disks`` (backends.py); [libvirt] images_type names one.
+The classes are entry points of the group ``nova.libvirt.local_disks`` (backends.py); [libvirt] images_type selects one.
 A file-based class inherits files.Files and creates its disks as raw or qcow2 files at their paths. All other code
 (moves, snapshots, resizes) reads the format from the guest's record.
 """
@@ -77,7 +77,7 @@ class Place:
         """Remove a guest's data outside of its directory except the disks with the names ``kept``."""
 
     def size(self, disk: xml.Disk) -> int:
-        """Return the guest-visible bytes of a disk."""
+        """Return the virtual size of a disk in bytes."""
         raise NotImplementedError
 
     def grow(self, disk: xml.Disk, size: int) -> None:
@@ -112,7 +112,7 @@ class Place:
     def check_new(self, uuid: str) -> None:
         """Check that a new server has no disks yet.
 
-        :raises VirtError: there are disks with its id outside of its directory
+        :raises VirtError: there are disks with the server's id outside of its directory
         """
 
     def remove_unused(self) -> None:
@@ -139,7 +139,7 @@ class SharedPlace(Place):
         raise NotImplementedError
 
     def copy_moment(self, disk: xml.Disk, path: str) -> None:
-        """Copy the snapshot of ``keep_moment``, as ``copy`` does, while the guest uses the disk."""
+        """Copy the snapshot of ``keep_moment`` into a new qcow2 file while the guest uses the disk."""
         raise NotImplementedError
 
     def forget_moment(self, disk: xml.Disk) -> None:

@@ -54,7 +54,7 @@ class Files(base.Place):
         files.remove(path)
 
     def size(self, disk: xml.Disk) -> int:
-        """Return the guest-visible bytes. The format is the recorded one; it is never detected from the content."""
+        """Return the virtual size in bytes, using the recorded format: the content could claim another format."""
         return size_of(disk.file, disk.format)
 
     def grow(self, disk: xml.Disk, size: int) -> None:
@@ -149,7 +149,7 @@ def copy(source: str, target: str) -> None:
 
 
 def size_of(path: str, disk_format: str) -> int:
-    """Return the guest-visible bytes of a disk with the recorded format."""
+    """Return the virtual size in bytes of a disk with the recorded format."""
     return qcow2_size(path) if disk_format == 'qcow2' else os.path.getsize(path)
 
 

@@ -91,7 +91,7 @@ class ImageCache:
             again = disk_format in qemu_img.FOREIGN and self._verify and image_signatures.is_signed(image)
             if again or not os.path.exists(path):
                 self._download(context, image, path, report, most_bytes)
-            elif self._verify:           # this user may trust other certificates than the user that downloaded it
+            elif self._verify:           # the image may be cached for a user who trusts other certificates
                 self._verify(context, image, path)
             protect(path)
             os.utime(path)               # last use, for remove_unused
@@ -277,7 +277,7 @@ def _names_data_file(header: bytes) -> bool:
 
 
 def _virtual_size(path: str, disk_format: str) -> int:
-    """Return the guest-visible bytes of a cached image, the header of which was checked after the download."""
+    """Return the virtual size of a cached image in bytes. Its header was checked after the download."""
     if disk_format == 'raw':
         return os.path.getsize(path)
     with open(path, 'rb') as file:

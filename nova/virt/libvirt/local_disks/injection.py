@@ -34,7 +34,7 @@ def prepare(partition: int, network: bool = False) -> None:
     """Check the options and tools of the injection.
 
     :param network: whether guests' network configuration is written too
-    :raises VirtError: injection is enabled and its tools are missing
+    :raises VirtError: injection is enabled and a tool is missing
     """
     if network and partition == OFF:
         raise _error('[libvirt] inject_network needs inject_partition')

@@ -49,7 +49,7 @@ def create(stored: Storage, context: RequestContext, instance: Instance,
     uuid, encrypted = instance.uuid, guest_options.encrypts(instance)
     stored.backends.new.check_new(uuid)
     stored.make_directory(uuid, exist_ok=True)         # exists in a rebuild that keeps some files
-    # The image may name another kernel now. The API has checked the one in the instance's row.
+    # The API has checked the kernel in the instance's row; the image may have named another kernel since.
     paths = boot_files(stored, context, uuid, request.image, {
         part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
     bus = _bus(request.image.get('properties') if request.image else instance.image_properties, request.image)
@@ -97,7 +97,7 @@ def image_disk(stored: Storage, context: RequestContext, instance: Instance, ima
                name: str = 'disk', root_gb: int | None = None, report: progress.Report = progress.ignore) -> xml.Disk:
     """Return the Disk of a new file made from an image.
 
-    :param root_gb: GiB to grow to; 0: as large as the image; None: the server's
+    :param root_gb: GiB to grow to; 0: as large as the image; None: size of the server's root disk
     :param report: receives the progress of the whole build, of which this disk is a part
     :raises ImageUnacceptable: the image is larger than the server's root disk
     """
@@ -177,9 +177,9 @@ def renew_config_drive(stored: Storage, guest: xml.Guest, contents: Mapping[str,
 
 def boot_files(stored: Storage, context: RequestContext, uuid: str, image: Image | None,
                wanted: Mapping[str, tuple[str | None, str]]) -> dict[str, str]:
-    """Create a guest's kernel and ramdisk and return {part: path}.
+    """Create a guest's kernel and ramdisk and return {'kernel' or 'ramdisk': path}.
 
-    :param wanted: {part: (image id, file name)}; a part without an id is omitted
+    :param wanted: {'kernel' or 'ramdisk': (image id, file name)}; a file without an image id is omitted
     :raises ImageUnacceptable: an image is not the kernel or ramdisk, or there is a ramdisk without a kernel
     """
     found = {}

@@ -24,7 +24,7 @@ class Failed(exception.VirtError):
     code = 0
 
 
-# The used part of rbd's description of an image. The time is the host's local time: "Mon Nov 23 11:38:41 2026".
+# Fields that are read from rbd's description of an image. The time is local: "Mon Nov 23 11:38:41 2026".
 ImageInfo = typing.TypedDict('ImageInfo', {'size': int, 'create_timestamp': str})
 
 
@@ -78,7 +78,7 @@ class Pool:
                     return
                 if error.code != errno.EBUSY or time.monotonic() > end:
                     raise
-            time.sleep(POLL_INTERVAL_S)             # the watch of a killed QEMU must expire
+            time.sleep(POLL_INTERVAL_S)             # EBUSY until the watch of a killed QEMU expires
 
     # ---- clients, for images in any pool ----
 

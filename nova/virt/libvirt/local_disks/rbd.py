@@ -7,7 +7,7 @@
     image_<image id>@base               an image, shared by all hosts; root disks are clones of it
     image_<image id>.<host>.part        an import in progress
 
-Files become images by ``rbd import``. Untrusted formats are read only in the sandbox and are raw at the import.
+``rbd import`` creates images from files. Untrusted formats are first converted to raw in the sandbox.
 """
 import datetime
 import errno
@@ -209,12 +209,12 @@ class Rbd(places.SharedPlace):
         finally:
             files.remove(part)
 
-    # ---- resize: a snapshot has the state before it ----
+    # ---- resize: a snapshot has the state before the resize ----
 
     def renew(self, disk: xml.Disk, source: str) -> None:
         name = f'{name_of(disk.file)}@{PUT_ASIDE}'
         if not self._pool.try_rbd(errno.EEXIST, 'put a disk aside', 'snap', 'create', '--no-progress', name):
-            self.restore(disk)           # left by an interrupted attempt
+            self.restore(disk)           # to the snapshot of an interrupted attempt
 
     def restore(self, disk: xml.Disk) -> None:
         self._pool.try_rbd(errno.ENOENT, 'take a disk back', 'snap', 'rollback', '--no-progress',

@@ -133,7 +133,7 @@ class Storage:
         return self.path(uuid) + BACKUP
 
     def load_backup(self, uuid: str) -> xml.Guest | None:
-        """Return the record of a backup, or None if there is none. Its paths name the guest's directory."""
+        """Return the record of a backup, or None if there is none. Paths in the record are in the guest's directory."""
         return records.read(self.backup_path(uuid))
 
     def backups(self) -> dict[str, xml.Guest | None]:
@@ -193,7 +193,7 @@ class Storage:
         return path not in others and path not in self.unreadable
 
     def check_reach(self, uuid: str) -> None:
-        """Check that the pool has no disks of a guest that has no record.
+        """Check that a guest has a record if it has disks in the pool.
 
         :raises VirtError: neither the pool nor this host has a record
         """
@@ -310,7 +310,7 @@ class Storage:
             shutil.rmtree(directory, ignore_errors=True)
 
     def free_bytes(self) -> int:
-        """Return the free bytes, without those into which sparse disks of guests may grow.
+        """Return the free bytes minus the bytes that sparse disks of guests may still allocate.
 
         For a pool, all free bytes are returned, because a host does not know how far disks of other hosts will grow.
         """
@@ -352,7 +352,7 @@ class Storage:
 
 
 def _promised(disk: xml.Disk, shares: bool) -> int:
-    """Return the bytes that a disk may still allocate; with ``shares`` including blocks shared with the image."""
+    """Return the bytes that a disk may still allocate. With ``shares``, blocks shared with the image count too."""
     try:
         unallocated = local_files.size_of(disk.file, disk.format) - os.stat(disk.file).st_blocks * 512
         return unallocated + (reflink.shared_bytes(disk.file) if shares else 0)

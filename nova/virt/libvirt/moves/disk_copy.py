@@ -78,7 +78,7 @@ class Copy:
     def _fetch_block(self, connection: libvirt.virConnect, volume: libvirt.virStorageVol, file: BinaryIO,
                      length: int, deadline: float) -> None:
         began = time.monotonic()
-        file.truncate(self.offset)       # the next attempt skips holes: it would not overwrite old data there
+        file.truncate(self.offset)       # drop later data: a download skips holes, which would keep old data
         file.seek(self.offset)
         _download(connection, volume, file, self.offset, length, deadline)
         file.truncate(self.offset + length)

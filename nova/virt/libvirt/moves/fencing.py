@@ -23,7 +23,7 @@ from nova.virt.libvirt.moves import shared_storage
 LOG = logging.getLogger(__name__)
 
 RBD, NBD = 'rbd', 'nbd'
-# kinds of Part that can be fenced; any other kind is the reason why it cannot be fenced
+# values of Part.kind for parts that can be fenced; any other value is the reason why a part cannot be fenced
 CEPH, CLOSED = 'ceph', 'closed'
 UNKNOWN = 'its clients in Ceph were not recorded when it was started'
 
@@ -67,13 +67,13 @@ def decide(parts: collections.abc.Iterable[Part], recorded: disk_clients.Images 
     """Return the clients to fence and the parts that cannot be fenced.
 
     :param recorded: clients that the failed host has recorded; None: no record
-    :param off: the guest was powered off there and no start was in progress, so it has no disk open
+    :param off: the guest was powered off there and no start was in progress, so the guest has no disk open
     """
     addresses: set[str] = set()
     unfenced: dict[str, str] = {}
     images = {part.image for part in parts if part.kind == CEPH}
     for part in parts:
-        # an image without a record was not opened by the guest; but its volumes are all expected in the record
+        # the guest has not opened an unrecorded disk; an unrecorded volume has unknown clients
         known = (recorded or {}).get(part.image, None if part.volume and recorded else [])
         if not part.shared:
             addresses |= part.seen

@@ -1,4 +1,4 @@
-"""Replace host-specific parts of a running guest's XML with the destination's: pure functions.
+"""Replace host-specific parts of a running guest's XML with parts of the destination's XML: pure functions.
 
 libvirt requires the same guest-visible machine on both sides. So the source sends the XML of the running guest and
 replaces only resources of the host: files, bridges, taps, CPUs and NUMA nodes.
@@ -43,7 +43,7 @@ def for_destination(running: str, there: str) -> str:
 
 
 def for_later(there: str, running: str) -> str:
-    """Return the definition that the destination stores: its own, with the console passwords of the guest."""
+    """Return the definition that the destination stores: ``there`` with the console passwords of the guest."""
     root = etree.fromstring(there)
     for kind, password in _passwords(etree.fromstring(running)).items():
         element = root.find(f"./devices/graphics[@type='{kind}']")
@@ -58,7 +58,7 @@ def _passwords(root: etree.Element) -> dict[str, str]:
 
 
 def _consoles(root: etree.Element, other: etree.Element) -> None:
-    """Keep the console passwords, and set listen addresses: those of the destination's consoles, else loopback.
+    """Keep the console passwords, and take listen addresses from the destination's consoles, or use loopback.
 
     Backends of serial ports are replaced too, because a guest does not see them.
     """

@@ -41,7 +41,7 @@ class Job:
             self.done.set()
 
     def _send(self, domain: libvirt.virDomain, uri: str, parameters: Parameters, flags: int) -> None:
-        if self.begun:       # Host.run repeats it after a connection error; a migration must not begin twice
+        if self.begun:       # Host.run repeats this call after a connection error; a migration must begin only once
             raise exception.VirtError(operation=OPERATION, reason='the connection to libvirt was lost')
         self.begun = True
         domain.migrateToURI3(uri, parameters, flags)
@@ -78,7 +78,7 @@ def flags(options: ConfigOpts.GroupAttr, copied: bool, incremental: bool, tls: b
 
     :param copied: local disks are copied
     :param incremental: copy only the data above the images, which the destination has
-    :param seen: other disks are safe: both hosts access the same data, and neither caches it
+    :param seen: other disks are safe: both hosts access the same data, without a page cache
     """
     found = _BASE
     if copied:
@@ -152,7 +152,7 @@ def run_on(domain: libvirt.virDomain) -> None:
 
 
 def went_ahead(domain: libvirt.virDomain) -> bool:
-    """Return whether the guest is in post-copy, maybe with a broken connection; then it cannot resume here."""
+    """Return whether the guest is in post-copy and cannot resume here; also if the connection is broken."""
     state, reason = domain.state()
     return state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_POSTCOPY,
                                                              libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)

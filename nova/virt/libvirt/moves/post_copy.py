@@ -1,8 +1,8 @@
 """Recovery of post-copy: the guest runs on its destination while a part of its memory is still on this host.
 
 The guest cannot resume on this host, and the destination must not remove it, however long the connection is broken.
-libvirt resumes a migration only with the same arguments. They are stored next to the guest's record, so nova-compute
-can also resume after a restart.
+libvirt resumes a migration only with its initial arguments. They are stored next to the guest's record, so that
+nova-compute can resume the migration after a restart.
 """
 import dataclasses
 import logging

@@ -96,8 +96,8 @@ def leftovers(stored: storage.Storage, host: str, known: collections.abc.Contain
     """Return {uuid: whether a record names ``host`` as the owner} of directories without a guest in the hypervisor.
 
     While files are being copied to a directory, ``transfer_progress`` has the record. Directories that belong to
-    another host, now or after a migration, are omitted. A directory without a record may be a new one of a host that
-    shares the parent directory.
+    another host, now or after a migration, are omitted. Another host that shares the parent directory may be creating a
+    directory without a record: the value is False.
     :param known: guests of the hypervisor
     """
     found = {}
@@ -135,7 +135,7 @@ def take_from_pool(stored: storage.Storage, uuid: str, source: str, virt_type: s
         raise _refusal('the state of its TPM is on the host that is down')
     if any(disk.source is None for disk in guest.disks):
         raise _refusal(MIXED)
-    stored.backends.clear_pool(guest)             # delete disks that the record lacks, as those of a rescue
+    stored.backends.clear_pool(guest)             # delete disks that the record lacks, such as disks of a rescue
     guest.ownership.host = source
     stored.make_directory(uuid, exist_ok=True)
     stored.record(guest)

@@ -1,8 +1,8 @@
 """Transfer of the TPM state to another host with a guest that is off.
 
-Only root and swtpm can read libvirt's TPM state. So the destination fetches it through the source's libvirt, as it
-fetches disks (disk_transfer.py). libvirt at the destination has created a state for the new guest, with the owner and
-permissions that swtpm needs. The fetched state replaces it and gets the same owner and permissions.
+Only root and swtpm can read libvirt's TPM state. So the destination fetches the state through the source's libvirt,
+like disks (disk_transfer.py). libvirt at the destination has created a new state with the owner and permissions that
+swtpm needs. The fetched state replaces the new state and gets this owner and these permissions.
 https://libvirt.org/formatdomain.html#tpm-device
 """
 import io

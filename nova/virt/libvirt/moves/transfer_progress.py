@@ -97,7 +97,7 @@ class IncomingTransfer:
                                       for name, (stamp, offset) in self._files.items()}})
 
     def end(self) -> None:
-        """Remove the record of the transfer, because the guest is recorded now."""
+        """Remove the record of the transfer, because the guest now has a guest record."""
         files.remove(os.path.join(self._directory, NAME))
 
 

@@ -29,7 +29,7 @@ DISKS = 26                               # maximum number of disks; a guest with
 # that could send a volume path, a device address or the program of a share would have access to this host.
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'shares', 'memory_source')
 NOT_KEPT = ('size', 'pooled', 'source')
-SETTING = 255                            # maximum number of characters
+SETTING = 255                            # maximum number of characters of a setting
 BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # valid sizes of a disk in bytes
 _DISK_FIELDS = versioned_records.fields_of(xml.Disk).union(NOT_KEPT)
@@ -131,7 +131,7 @@ def check_disk(disk: xml.Disk) -> None:
 def check_image(path: str, disk_format: str | None) -> None:
     """Check a received image.
 
-    :raises VirtError: the image's format differs from the declared one, or it names another file of this host
+    :raises VirtError: the image's format differs from the declared format, or the image names another file of this host
     """
     if image_cache.header_refusal(path, disk_format or ''):
         raise _refusal()

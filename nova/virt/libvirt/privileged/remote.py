@@ -50,7 +50,7 @@ CALLERS = 16                             # maximum of concurrent operations; a c
 CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,
                 privileges.SETUID, privileges.SETPCAP)
 NEUTRON, LXC = 'neutron', 'lxc'
-ARCHIVES = 2                             # maximum: the image, and the content of a config drive
+ARCHIVES = 2                             # maximum archives of a container: the image and the config drive
 FORMATS = ('raw', 'qcow2')
 UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 CACHED = r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2|vmdk|vdi|vhdx|vhd)(?:\.part)?'
@@ -64,7 +64,7 @@ class RemoteSteps:
 
     def __init__(self, helper: privileges.Helper, conf: cfg.ConfigOpts) -> None:
         self._helper = helper
-        # Without a sandbox the helper would read images as root; this process is an ordinary user.
+        # Without a sandbox, this process runs qemu-img as an ordinary user: the helper would run it as root.
         self.qemu_img: qemu_img.Tool = RemoteQemuImg(helper) if conf.libvirt.sandbox_qemu_img else qemu_img.QemuImg(
             conf.libvirt.qemu_img_timeout, False)
 
@@ -167,7 +167,7 @@ def failure(**facts: str) -> exception.VirtError:
 
 
 def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typing.Callable[..., typing.Any]]:
-    """Return {name: function} of the privileged operations for RemoteSteps. Each validates its arguments.
+    """Return {name: function} of the privileged operations for RemoteSteps. Each function validates its arguments.
 
     :param uid: user that gets read access to disks
     """

@@ -1,7 +1,7 @@
 """Privileged operations: run programs on untrusted data as another user, and access root's files.
 
-LocalSteps runs them in this process if it is root or has no helper process. A process without privileges calls them in
-the helper process through remote.RemoteSteps.
+LocalSteps runs them in this process if the process is root or has no helper process. A process without privileges calls
+them in the helper process through remote.RemoteSteps.
 """
 import os
 from collections.abc import Sequence

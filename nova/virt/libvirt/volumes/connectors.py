@@ -101,7 +101,7 @@ class Local(Connector):
 class Nbd(Connector):
     """NBD export: through a Unix socket, or over the network with TLS.
 
-    The option nbd_tls_x509_cert_dir in qemu.conf names the certificates.
+    The option nbd_tls_x509_cert_dir in qemu.conf names the directory of the certificates.
     """
 
     def connect(self, data: ConnectionData) -> disk.DiskSource:

@@ -36,7 +36,7 @@ def resize(domain: libvirt.virDomain, target: str, size: int) -> None:
 def uses(domain: libvirt.virDomain, target: str, text: str) -> bool:
     """Return whether the disk at a target has the source of the element ``text``.
 
-    The XML is that of the running guest, or else the definition, which libvirt updates at the end of a copy.
+    If the guest is off, its definition is read, which libvirt updates at the end of a copy.
     """
     found = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/../source")
     return found is not None and _where(found) == _where(etree.fromstring(text).find('source'))
