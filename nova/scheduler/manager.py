@@ -1,7 +1,7 @@
 """The scheduler: chooses hosts from its table and claims them in the database.
 
 ``request_reader`` reads the data of a request, ``decision`` chooses hosts in a view, and ``claimer`` writes the choice
-to the database. If a claim fails, ``placement`` repeats both. ``batch`` does both for many requests together.
+to the database. If a claim fails, ``placement`` chooses and claims again. ``batch`` handles many requests together.
 """
 import collections.abc
 

@@ -172,7 +172,7 @@ class _MoveAttempt:
         return self._chosen
 
     def give_up(self) -> None:
-        pass  # the transaction has undone the claim
+        pass  # claims are final when their transaction commits
 
 
 def _of_ports(request: Request) -> list[pci.Request]:

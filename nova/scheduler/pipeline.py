@@ -100,7 +100,7 @@ def rounded(score: np.ndarray) -> np.ndarray:
 
 def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, instance_uuid: str,
            tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> Ranking:
-    """Like ``rank``, with scores that ``rounded`` returned."""
+    """Rank positions as ``rank`` does, but by scores that ``rounded`` has returned."""
     seed = uuidlib.UUID(instance_uuid).int
     if enough_hosts == 1 and tie_break.subset == 1:
         best = np.flatnonzero(score == score.max())

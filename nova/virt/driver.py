@@ -377,7 +377,7 @@ class ComputeDriver(Hypervisor):
 
     def power_on_here(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                       block_devices: list[BlockDevice]) -> None:
-        """Like ``power_on``, for a guest that ran on another host with disks on shared storage (``has_disks``).
+        """Start a guest that ran on another host, with disks on shared storage (``has_disks``).
 
         :param block_devices: as in SpawnRequest, with this host's connections to the volumes
         """
@@ -487,7 +487,7 @@ class Password(typing.Protocol):
 
 
 class Quiesce(typing.Protocol):
-    """Quiesce a guest before its volumes are snapshotted. ``Snapshot.snapshot`` does so without these methods."""
+    """Quiesce a guest before its volumes are snapshotted. ``Snapshot.snapshot`` calls neither method."""
 
     def quiesce(self, instance: Instance) -> None:
         """Flush and freeze the file systems; raises VirtError if no guest agent responds."""

@@ -20,7 +20,7 @@ _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def start(command: typing.Sequence[str], directory: str, seconds: float) -> None:
-    """Run a program that mounts ``directory`` and serves the mount until this process ends; exec is not an end.
+    """Run a program that mounts ``directory`` and serves the mount until this process ends, also after an exec.
 
     :param seconds: timeout of the mount
     :raises ValueError: the mount failed; standard error has the program's output

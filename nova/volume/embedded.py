@@ -139,7 +139,7 @@ class EmbeddedVolumes(api.BlockStorage):
                volume_type: str | None = None, availability_zone: str | None = None,
                source_volume_id: str | None = None, backup_id: str | None = None, multiattach: bool = False,
                metadata: dict[str, str] | None = None, of_server_images: bool = True) -> rows.Volume:
-        """See api.py.
+        """Create a volume as described in api.BlockStorage.
 
         :param of_server_images: use the snapshot that an image without data names; False: refuse such an image
         """

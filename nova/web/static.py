@@ -51,7 +51,7 @@ class Files:
         return found.hexdigest()[:16]
 
     def get(self, path: str) -> File | None:
-        """Return the file with this path among the files read before, or None; so path traversal is impossible.
+        """Return the file with this path, or None. Only files read before are found: path traversal is impossible.
         """
         return self.files.get(path)
 

@@ -79,7 +79,7 @@ class NetworkGuaranteesFilter(base.Filter):
 
     def start(self, cells: db_cells.Cells) -> None:
         self._cells = cells
-        # ports may have been attached after the build
+        # for existing servers too, because users attach ports after the build
         self.reads_existing = self.conf.network.backend == 'embedded'
 
     def needs_facts(self, spec: objects.RequestSpec) -> bool:

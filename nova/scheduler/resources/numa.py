@@ -58,7 +58,7 @@ class Cells:
         return twin
 
     def mask(self, guest: numa.GuestTopology) -> np.ndarray:
-        """Return a mask of the hosts that may have room for a guest without pinning."""
+        """Return a mask of the hosts that may have room for the guest, which is not pinned yet."""
         if not self._width:
             return np.zeros(self._length, dtype=bool)
         needs: dict[Need, int] = {}
@@ -81,7 +81,7 @@ class Cells:
         if shared:
             able &= (facts['cpus'] >= shared) & (facts['shared'] >= shared)
         if pinned:
-            # hardware.fit checks the CPU for the emulator threads
+            # the CPU for emulator threads is ignored here; hardware.fit checks it
             able &= facts['pinnable'] >= pinned
             if shared:
                 # only a host cell with separate CPUs for pinning has both kinds of CPUs

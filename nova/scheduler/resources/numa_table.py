@@ -33,13 +33,13 @@ class Topologies:
         self._known: dict[Place, tuple[int, str | None, fit.Overcommit]] = {}    # position in _cells, topology, limits
         self._cells = numa.Cells([], [])
         self._marks: dict[str, int] = {}                 # {uuid of a cell: newest change number}
-        self._numbers: dict[tuple[str, int], int | None] = {}  # (cell's uuid, node's id): change number known
+        self._numbers: dict[tuple[str, int], int | None] = {}  # {(cell's uuid, node's id): known change number}
         self._read_at = self._read_all = float('-inf')
         # cache of _of: (ids of a view, self._known at that time, result)
         self._index: tuple[typing.Any, typing.Any, typing.Any] = (None, None, None)
 
     def mask(self, hosts: host_view.Hosts, guest: topologies.GuestTopology) -> np.ndarray:
-        """Return a mask of the hosts of a view that may have room for a guest without pinning."""
+        """Return a mask of the hosts of a view that may have room for a guest, which is not pinned yet."""
         with self._lock:
             self._look()
             index, cells = self._of(hosts), self._cells

@@ -33,9 +33,9 @@ Guest = TypedDict('Guest', {
     'console': list[str], 'power_state': int, 'vcpus': int, 'memory_mb': int, 'disk_gb': int,
     'networks': list[str],                       # ids of ports in the order of their plugging
     'numa_topology': str | None, 'pci_devices': list[str], 'tpm': str, 'password': str, 'rests': bool,
-    'dumps': int,                                # number of its memory dumps
-    'ran': bool,                                 # the host was powered off while it ran
-    'ahead': str,                                # host at which it runs in post-copy
+    'dumps': int,                                # number of memory dumps of the guest
+    'ran': bool,                                 # whether the guest ran when the host was powered off
+    'ahead': str,                                # host at which the guest runs in post-copy
     'rescue': dict[str, str | list[str]],        # {'image', 'volumes'}
     'shares': dict[str, str],                    # {id of a share: tag}
     'volumes': dict[str, str | None],            # {volume id: device name}

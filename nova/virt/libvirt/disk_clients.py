@@ -52,7 +52,7 @@ class DiskClients:
         return self._plugging(uuid, images_of_volumes([volume]))
 
     def plugging_disk(self, uuid: str, disk: xml.Disk) -> contextlib.AbstractContextManager[None]:
-        """Like ``plugging``, for a local disk."""
+        """Context manager: record the clients of a local disk, as ``plugging`` does for a volume."""
         return self._plugging(uuid, _local_images([disk]))
 
     @contextlib.contextmanager

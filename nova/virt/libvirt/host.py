@@ -41,7 +41,7 @@ POWER_STATES = {
     libvirt.VIR_DOMAIN_RUNNING: states.RUNNING,
     libvirt.VIR_DOMAIN_BLOCKED: states.RUNNING,
     libvirt.VIR_DOMAIN_PAUSED: states.POWER_PAUSED,
-    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # an event follows when it is off
+    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # an event follows when the guest is off
     libvirt.VIR_DOMAIN_SHUTOFF: states.SHUTDOWN,
     libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,

@@ -1,6 +1,6 @@
 """Create the data of volumes, snapshots and backups in the background, and record the result in their rows.
 
-A status such as 'creating' or 'downloading' shows unfinished work, which is restarted after a crash.
+A status such as 'creating' or 'downloading' shows unfinished work. After a crash, jobs restart, but snapshots fail.
 """
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -72,11 +72,11 @@ class VolumeJobs:
         self.work(row, functools.partial(self._snapshot, row['id']))
 
     def copy_snapshot(self, row: db_rows.VolumeSnapshotsRow, write: Callable[[str], None]) -> None:
-        """Like ``make_snapshot`` for an exported volume; ``write(path)`` writes the copy to a qcow2 file."""
+        """Start the copy for a snapshot of an exported volume; ``write(path)`` writes the copy to a qcow2 file."""
         self.work(row, functools.partial(self._snapshot, row['id'], write))
 
     def start_copy(self, row: db_rows.VolumeSnapshotsRow, begin: Callable[[str], None]) -> None:
-        """Like ``make_snapshot`` for an encrypted volume in use: the guest's QEMU copies it.
+        """Start the copy for a snapshot of an encrypted volume in use, which the guest's QEMU copies.
 
         ``begin(path)`` starts the copy to a file; ``finish_snapshot`` ends it. This is a job, because creating the
         LUKS file takes seconds of CPU time.
@@ -165,7 +165,7 @@ class VolumeJobs:
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failed_status(t.volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
-                pass                                 # complete, and in use if the status was reset
+                pass                                 # complete; may have data if the status was reset
             elif row['snapshot_id']:
                 self._copy(self._files.snapshot(row['snapshot_id']), path, row)
             elif row['source_volume_id']:
@@ -343,7 +343,7 @@ class VolumeJobs:
         for volume in all_volumes:
             self._recover_volume(volume)
         for row in all_snapshots:
-            if row['status'] == CREATING:            # no report of the copy follows
+            if row['status'] == CREATING:            # no job or host reports the end of this copy
                 self.snapshot_ended(row['id'], ERROR)
             elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
                 LOG.error('The file of snapshot %s is missing.', row['id'])

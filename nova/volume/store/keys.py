@@ -159,7 +159,7 @@ class Keys:
                 LOG.warning('Cannot delete %d secrets of deleted volumes in the Key Manager service. The next deletion '
                             'of a volume or start of this service retries: %s', len(unused), error)
                 return
-            except exception.NovaException as error:         # concerns only this secret
+            except exception.NovaException as error:         # the failure concerns only this secret
                 LOG.warning('Cannot delete secret %s of a deleted volume in the Key Manager service. The next deletion '
                             'of a volume or start of this service retries: %s', _owner(ident), error)
                 continue

@@ -272,8 +272,8 @@ class Types:
     def set_encryption(self, ident: str, given: JsonObject, new: bool) -> JsonObject:
         """Set the encryption of a type without volumes; return it.
 
-        :param new: True: the type must have no encryption. False: omitted values, '' and 0 keep the present values
-        :raises VolumeTypeNotFound, BadRequest:
+        :param new: True: create the encryption. False: change it; values that are omitted, '' or 0 stay
+        :raises VolumeTypeNotFound, BadRequest, NotFound: there is no encryption to change
         """
         def change(row: Type) -> JsonObject:
             before = row['encryption']

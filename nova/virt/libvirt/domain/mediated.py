@@ -17,7 +17,7 @@ from nova.virt.libvirt.domain.tree import add
 
 TYPE = 'mdev_type'                       # tag with the type of a device
 _IDS = uuid.UUID('3f1a0c52-98f0-4c1d-8d0e-6a4f3c8b7e21')     # arbitrary namespace for id_of()
-_MAX_DEVICES = 256            # maximum of a type on one PCI device: the index has two hex digits in the address
+_MAX_DEVICES = 256            # maximum devices of a type on one PCI device: the index is two hex digits of the address
 
 
 def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[etree.Element],

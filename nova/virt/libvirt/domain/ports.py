@@ -127,7 +127,7 @@ def _driver(element: etree.Element, model: str, count: int, datapath: str) -> No
 
 
 def _bandwidth(element: etree.Element, settings: Settings) -> None:
-    """Add the flavor's limits that libvirt supports, in KiB a second and KiB of a burst."""
+    """Add the flavor's limits that libvirt supports: rates in KiB a second, bursts in KiB."""
     root = None
     for way in ('inbound', 'outbound'):
         found = {what: settings.get(f'quota_vif_{way}_{what}') for what in ('average', 'peak', 'burst')}

@@ -60,7 +60,7 @@ class Resize:
             raise exception.VirtError(operation='move the guest', reason=shared_storage.ELSEWHERE)
         with self._guests.operation(uuid):
             guest = stored.load(uuid)
-            if guest is not None:        # create the backup; it replaces an older one
+            if guest is not None:        # create the backup, which replaces an older backup
                 self._guests.power_off(uuid, timeout)
                 self._guests.remove(uuid, keep_disks=True)
                 self._connections.disconnect(guest.volumes)     # finish_migration connects the volumes again
@@ -120,7 +120,7 @@ class Resize:
             # the address of a volume may change when the volume is connected again
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
-            stored.backends.release(guest)        # after the rename, because a repeated call needs the backup
+            stored.backends.release(guest)        # after the rename; before it, a repeated call needs the backup
             stored.save(guest)
             self._bring_up(guest, power_on)
 

@@ -66,7 +66,7 @@ class Snapshots:
             if self._guests.is_active(guest.uuid):
                 raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
             files.remove(path)           # the guest stopped during the copy: copy the disk of the stopped guest
-        # the progress of a copy from a pool is unknown, because it is first copied to another file
+        # the progress of a copy from a pool is unknown, because the disk is first copied to another file
         sources = [each for each in (root.file, root.backing_file) if each and not root.source]
         with progress.watched(path, sources, copied):
             self._storage.backends.of(root).copy(root, path)

@@ -174,7 +174,7 @@ class Storage:
         missing = itertools.takewhile(lambda path: not path.exists(), pathlib.Path(self._base).parents)
         for directory in [*reversed(list(missing)), pathlib.Path(self.directory), pathlib.Path(self._base)]:
             directory.mkdir(exist_ok=True)
-            directory.chmod(DIRECTORY_MODE)      # QEMU's user must reach its files below
+            directory.chmod(DIRECTORY_MODE)      # QEMU's user opens files below it
         others = {self.path(guest.uuid) for guest in self.records() if not self.is_ours(guest)}
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
             if self._may_clean(os.path.dirname(path), others):

@@ -92,7 +92,7 @@ def _fetch_rest(uri: str, directory: str, copies: list[disk_copy.Copy], deadline
 def pool(connection: libvirt.virConnect, directory: str) -> collections.abc.Iterator[libvirt.virStoragePool]:
     """Context manager: a temporary libvirt storage pool of the files in a directory."""
     name = f'nova-{os.path.basename(directory)}'
-    with contextlib.suppress(libvirt.libvirtError):      # left by a crashed call
+    with contextlib.suppress(libvirt.libvirtError):      # a pool that a crashed call has left
         connection.storagePoolLookupByName(name).destroy()
     root = etree.Element('pool', type='dir')
     etree.SubElement(root, 'name').text = name

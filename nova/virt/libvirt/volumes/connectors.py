@@ -205,7 +205,7 @@ class Brick(Connector):
 
 
 OURS = {'local': Local, 'nbd': Nbd, 'rbd': Rbd, 'iscsi': Iscsi, 'nfs': Nfs, 'fibre_channel': Brick, 'nvmeof': Brick}
-KERNEL = {'iscsi': Brick}    # for multipath: libiscsi uses only one path
+KERNEL = {'iscsi': Brick}    # in place of Iscsi for multipath, because libiscsi uses only one path
 
 
 class Connectors:
