@@ -16,7 +16,7 @@ from nova.ec2 import protocol
 from nova.ec2 import tags
 from nova.json_types import JsonDocument
 
-# first word of a public key: type in EC2
+# {first word of a public key: key type in EC2}
 KEY_TYPES = {'ssh-rsa': 'rsa', 'ssh-ed25519': 'ed25519'}
 FINGERPRINT = 'fingerprint'               # internal attribute of a generated key: its fingerprints in both APIs
 

@@ -12,7 +12,7 @@ from nova.ec2.protocol import Parameters
 # {parameter: neutral values, or rules of its members}
 Rules: TypeAlias = Mapping[str, 'tuple[str | int, ...] | Rules']
 OFF, NONE = (False,), (0,)
-EITHER = (False, True)                   # the parameter selects among resources that do not exist here
+EITHER = (False, True)                   # no effect: the parameter selects resources that this cloud lacks
 BASE_IOPS, BASE_THROUGHPUT = 3000, 125   # default performance of a gp3 volume, from EC2's documentation
 _SRD: Rules = {'EnaSrdEnabled': OFF, 'EnaSrdUdpSpecification': {'EnaSrdUdpEnabled': OFF}}
 _EBS: Rules = {'Encrypted': OFF, 'Iops': (0, BASE_IOPS), 'Throughput': (0, BASE_THROUGHPUT),
@@ -92,7 +92,7 @@ REASONS = {
 def without(given: Parameters, rules: Rules) -> Parameters:
     """Return the parameters of a request without those that have neutral values.
 
-    A structure of which all members are neutral is removed.
+    A structure is removed if all of its members are neutral.
     """
     found: Parameters = {}
     for name, value in given.items():

@@ -18,13 +18,13 @@ from nova.runtime import fairness
 from nova.runtime import queues
 
 
-PAGE = 1000                       # items of one page of a service's list
-MAX_SINGLE_READS = 8              # maximum number of resources that are read one by one instead of as a list
-# {prefix: (service, list)} of IDs that the metadata service or images may show before a request lists the resources.
-# Instances: see nova.db.ec2.ids
+PAGE = 1000                       # items in a page of a paginated list
+MAX_SINGLE_READS = 8              # up to this number, resources are read one by one; more are read as a list
+# {prefix: (service, list)} of resources whose IDs guests or images may show before the API has stored them. For
+# instances see nova.db.ec2.ids
 SHOWN_BEFORE = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'snap': ('volume', 'snapshots'),
                 'subnet': ('network', 'subnets')}
-MAX_WAITS = 8                    # maximum requests of a process that wait for a server; half of them for one project
+MAX_WAITS = 8                    # maximum waiting requests of a process; one project may have half of them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Request:
             return dict(self.call(service, 'GET', path.format(self.uuid(prefix, shown))))
 
     def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[Any]:
-        """Return detailed items: at least the requested ones, or all items if no IDs are requested.
+        """Return detailed items, including all requested ones. Many IDs, or none, return all items.
 
         :param noun: used for the path, the key of the list and, without its s, the key of one item
         :raises Ec2Error: a requested item does not exist
@@ -178,7 +178,7 @@ class Filter(TypedDict, total=False):
     Values: list[str]
 
 
-# Supported parameters of all operations. Any: the type in operations on attributes differs from the usual type.
+# Supported parameters of all operations. Any: operations on attributes use another type than other operations.
 Given = TypedDict('Given', {
     'AllAvailabilityZones': bool, 'AllRegions': bool, 'AllocationId': str, 'AllocationIds': list[str],
     'AllowReassociation': bool, 'Architecture': str, 'AssociatePublicIpAddress': bool, 'AssociationId': str,

@@ -20,7 +20,7 @@ from nova.json_types import JsonDocument
 if TYPE_CHECKING:
     from botocore.model import ListShape, ServiceModel, Shape, StructureShape
 
-# value of a parameter, and parameters, by the names of the model
+# Value: parsed value of a parameter. Parameters: {name in the model: value}
 Value: TypeAlias = str | int | bytes | datetime.datetime | list['Value'] | dict[str, 'Value']
 Parameters = dict[str, Value]
 Tree: TypeAlias = str | dict[str, 'Tree']          # {part of a parameter name: value or subtree}
@@ -41,7 +41,7 @@ _INTEGER = re.compile(r'-?[0-9]{1,18}\Z')
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 _NOT_PLAIN = re.compile('[&<>]|' + _NOT_XML.pattern)
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_NAMES: dict[str, dict[str, tuple[str, Shape]]] = {}       # see _names_of; shape names are unique in the model
+_NAMES: dict[str, dict[str, tuple[str, Shape]]] = {}  # cache of _names_of by shape name, which is unique in the model
 # Parameters that every operation accepts.
 COMMON = frozenset({'Action', 'Version', 'AWSAccessKeyId', 'SignatureVersion', 'SignatureMethod', 'Signature',
                     'Timestamp', 'Expires', 'SecurityToken'})
@@ -215,7 +215,7 @@ def answer(operation: str, values: JsonDocument, request_id: str, version: str =
 
 
 def item(operation: str, name: str, value: JsonDocument) -> xml_cache.XmlFragment:
-    """Return the XML of a list item; the values of a response may contain it in place of the item.
+    """Return the XML of a list item. A handler may return it in place of the item's values.
 
     :param name: name of the list in the model
     """

@@ -87,7 +87,7 @@ def _covered(headers: dict[str, str], params: dict[str, str], names: str, in_url
         raise errors.Ec2Error('SignatureDoesNotMatch', error.message, 403) from None
     if 'X-Amz-Date' not in params:
         sent.setdefault('x-amz-date', aws_signatures.date_of(headers))
-    for name in ('authorization', 'user-agent'):           # Keystone detects version 4 and old Boto clients by them
+    for name in ('authorization', 'user-agent'):  # Keystone needs these to recognise version 4 and old Boto clients
         if name in headers:
             sent.setdefault(name, headers[name][:aws_signatures.MAX_BYTES])
     return {'-'.join(part.capitalize() for part in name.split('-')): value.encode('utf-8', 'replace').decode()

@@ -26,10 +26,10 @@ KEY_LENGTH, VALUE_LENGTH = 127, 255
 MAX_TAGS = 50                              # tags of one request
 HIDDEN = db.HIDDEN                         # prefix of internal keys in metadata
 TEMPLATE = HIDDEN + 'launch-template'       # metadata item of a server: ID and version of its launch template
-TEMPLATE_TAGS = ('aws:ec2launchtemplate:id', 'aws:ec2launchtemplate:version')      # tags that show it
+TEMPLATE_TAGS = ('aws:ec2launchtemplate:id', 'aws:ec2launchtemplate:version')      # tags that show the template
 # metadata keys that are never tags: they configure the access of the guest to the metadata service
 PROTECTED = frozenset({tokens.PROPERTY, tokens.HOPS})
-_METADATA_KEY = re.compile(params.METADATA_KEY)       # keys in the compute API and Cinder
+_METADATA_KEY = re.compile(params.METADATA_KEY)       # keys that the compute API and Cinder accept
 # {prefix: (service, path of the metadata, key of its document)}
 METADATA = {
     'i': ('compute', '/servers/{}/metadata', 'metadata'),
@@ -124,7 +124,7 @@ def put_rows(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str,
 
 
 def _when_built(req: operations.Request, prefix: str, uuid: str, write: Callable[[], object]) -> None:
-    """Write metadata. If a server is still being built, wait and write again, because clients tag new instances."""
+    """Write metadata. Clients tag new instances, so wait and write again if the server is still being built."""
     try:
         write()
     except errors.ServiceRefused as refused:

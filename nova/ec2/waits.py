@@ -10,8 +10,8 @@ from nova.ec2 import operations
 from nova.ec2.server import Server
 
 _Result = TypeVar('_Result')
-IMAGE_TASKS = 'image_'                 # prefix of the task states of a server whose image is created
-WAIT_S, POLL_INTERVAL_S = 20, 0.2          # maximum seconds of a request (below client timeouts), seconds between polls
+IMAGE_TASKS = 'image_'                 # prefix of the task states while an image of the server is created
+WAIT_S, POLL_INTERVAL_S = 20, 0.2          # maximum wait (below client timeouts), interval of polls
 
 
 def when_idle(req: operations.Request, server_id: str, change: Callable[[], _Result]) -> _Result:

@@ -1,6 +1,6 @@
 """Cache of XML fragments of responses.
 
-An instance has about 40 elements. A lookup by a digest of their data is faster than formatting them (ADR 0018).
+An instance has about 40 elements. A cache lookup is faster than formatting these again (ADR 0018).
 """
 import collections
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import TypeVar
 import orjson
 
 F = TypeVar('F')
-MAX_BYTES = 16 << 20            # size of all fragments in a process
+MAX_BYTES = 16 << 20            # maximum size of all fragments in a process
 _ENTRY = 200                     # overhead of an entry in bytes
 
 
@@ -45,7 +45,7 @@ class XmlCache:
                 return found
         made = write(facts)
         size = _size(made)
-        if size > self._most // 8:       # too large: it would displace too many fragments
+        if size > self._most // 8:       # not cached: it would evict too many fragments
             return made
         with self._lock:
             if key not in self._texts:

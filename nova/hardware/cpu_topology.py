@@ -19,9 +19,9 @@ NO_LIMIT = 65536
 
 def choose(vcpus: int, specs: Mapping[str, str] | None, properties: Mapping[str, str] | None,
            topology: numa.GuestTopology | None = None) -> dict[str, int]:
-    """Return {'sockets', 'cores', 'threads'}. Their product is the number of vCPUs, or its maximum with hot-plug.
+    """Return {'sockets', 'cores', 'threads'} with a product equal to the number of vCPUs, including hot-pluggable ones.
 
-    Within the limits, the topology with the most satisfied preferences is chosen, then the most sockets, then the most
+    Within the limits, choose the topology with the most satisfied preferences, then the most sockets, then the most
     cores. Threads of a pinned guest correspond to threads of the host's cores. A guest without pinning has one thread
     for each core unless more are requested.
     :param specs: extra specs of the flavor
@@ -29,7 +29,7 @@ def choose(vcpus: int, specs: Mapping[str, str] | None, properties: Mapping[str,
     :raises InvalidInput: a value is malformed, the image exceeds the flavor's limits, or no such product exists
     """
     requested = guest_request.Requested(specs, properties)
-    # include vCPUs that may be hot-plugged later
+    # count vCPUs that may be hot-plugged later
     vcpus = max(vcpus, growth.of_specs(specs)[0])
     if vcpus > cpus.LIMIT:
         raise exception.InvalidInput(reason=f'{vcpus} vCPUs are more than {cpus.LIMIT}.')
@@ -61,7 +61,7 @@ def _limit(requested: guest_request.Requested, part: str) -> int:
 
 
 def _preferred(requested: guest_request.Requested, limits: dict[str, int]) -> dict[str, int | None]:
-    """Return {'sockets', 'cores', 'threads': preferred number or None}: all of the image, if it has any, or the flavor.
+    """Return {'sockets', 'cores', 'threads': preferred number or None}, only from the image if it has a preference.
     """
     flavor, image = ({part: _number(f'cpu_{part}', read(f'cpu_{part}')) for part in PARTS}
                      for read in (requested.flavor, requested.image))

@@ -6,7 +6,7 @@ https://docs.openstack.org/nova/latest/configuration/extra-specs.html.
 import re
 from collections.abc import Iterable
 
-LIMIT = 1 << 13                # largest CPU number; bounds the memory of expanded sets
+LIMIT = 1 << 13                # largest CPU number; limits the memory that a parsed range needs
 _PART = re.compile(r'(\^?)\s*([0-9]{1,6})(?:\s*-\s*([0-9]{1,6}))?\Z')
 _SIZE = re.compile(r'([0-9]{1,12}) ?([kmgt])?(?:i?b)?\Z', re.IGNORECASE)
 _UNITS = {'': 1, 'k': 1, 'm': 1 << 10, 'g': 1 << 20, 't': 1 << 30}      # KiB
@@ -22,7 +22,7 @@ def parse(text: str) -> frozenset[int]:
 
 
 def mask(text: str, vcpus: int) -> frozenset[int]:
-    """Return the CPUs in a text for a guest with ``vcpus``; a text with only exclusions means all others.
+    """Parse a set of a guest's vCPUs. A text with only exclusions selects all other vCPUs.
 
     :raises ValueError: the text is malformed, or names a CPU that the guest does not have
     """

@@ -14,21 +14,21 @@ SWAP = 'swap'
 # file systems of ephemeral disks
 FORMATS = ('ext2', 'ext3', 'ext4', 'vfat', 'xfs')
 DEFAULT_FORMAT = 'ext4'
-# name of a volume's file; it cannot lead out of the directory
+# file name of a volume, without a path, so that it cannot leave its directory
 FILE_NAME = re.compile(r'[0-9A-Za-z_][0-9A-Za-z._+-]{0,254}\Z', re.ASCII)
 FILE_NAME_RULE = 'a name of letters, digits and ._+-, without directories'
 RAW, QCOW2 = 'raw', 'qcow2'
-# kind of a volume's snapshot: a full copy in a file, in format qcow2, or LUKS for an encrypted volume
+# kind of a volume's snapshot: a full copy, as a qcow2 file or, for an encrypted volume, a LUKS file
 COPY = 'copy'
-MAPPING = 'block_device_mapping'         # property of an image made of volume snapshots
+MAPPING = 'block_device_mapping'         # property of an image that consists of volume snapshots
 CHAINS = ('local', 'nfs')                # volume connection types that may have chains of qcow2 files
-# limits of a disk, as libvirt's iotune names them
+# limits of a disk, with the names of libvirt's iotune
 LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
             for unit in ('bytes', 'iops') for what in ('total', 'read', 'write')), 'size_iops_sec')
 
 
 def limits_refusal(limits: Mapping[str, int]) -> str | None:
-    """Return the reason why QEMU refuses limits of a disk as a sentence, or None.
+    """Return a sentence with the reason why QEMU refuses limits of a disk, or None.
 
     :param limits: {one of LIMITS: number}
     """

@@ -1,7 +1,6 @@
 """Placement of a guest's NUMA cells on a host.
 
-Each guest cell gets a separate host cell. The order of the host cells, and so the result, depends only on the
-arguments.
+Each guest cell gets a separate host cell. The result depends only on the arguments.
 """
 import dataclasses
 import itertools
@@ -17,7 +16,7 @@ Devices = tuple[Sequence[pci.Pool], Sequence[pci.Request]]
 
 MAX_SETS = 5000            # maximum number of sets of host cells that are checked for near PCI devices
 
-# reasons why no cell fits, in the order of the checks; the latest reason found is reported
+# reasons why no cell fits, in the order of the checks; a failure reports the last of the found reasons in this order
 MEMORY = 'has no NUMA node with enough free memory'
 PAGES = 'has no NUMA node with enough free memory pages of the requested size'
 CPUS = 'has no NUMA node with enough free CPUs'
@@ -28,7 +27,7 @@ _REASONS = (MEMORY, PAGES, CPUS, NOT_PINNED, PINNED)
 
 @dataclasses.dataclass(frozen=True)
 class Overcommit:
-    """Overcommitment of a cell's vCPUs and memory by guests without pinning."""
+    """Overcommit ratios of a cell for guests without pinning."""
 
     cpu_ratio: float = 1.0
     ram_ratio: float = 1.0
@@ -48,9 +47,9 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
         devices: Devices | None = None, pack: bool = False) -> Fit:
     """Place a guest on the free resources of a host.
 
-    Cells with the most free resources come first. With ``pack``, the most used cells come first. Cells near PCI
-    devices come last for guests without devices, and first for guests with devices. Further cells of a guest are near
-    its first cell.
+    Cells with the most free resources come first. With ``pack``, the most used cells come first. Cells near PCI devices
+    come last for guests without devices, and first for guests with devices. Host cells of one guest are near each
+    other.
     :param host: HostTopology, or None if the host reports none
     :param guest: GuestTopology (hardware.guest_request), not yet pinned
     :param devices: (pools, requests) of the host's PCI devices and of the guest (hardware.pci_pools)
@@ -133,7 +132,7 @@ def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommi
 
 
 def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
-    """Yield candidate lists of host cells, likely ones first: each cell with those nearest to it.
+    """Yield candidate lists of host cells for a guest. The first candidates are each cell with its nearest cells.
 
     Without devices, the last candidate is the list of all cells; it has a match, because the caller has checked that.
     With devices, other sets of cells follow.
@@ -221,7 +220,7 @@ def place_pages(cell: numa.HostCell, part: numa.GuestCell, limits: Overcommit) -
     large = _large(cell.mempages)
     for pages in sorted(cell.mempages, key=lambda pages: -pages.size_kb):
         kinds = ('any', 'large' if pages in large else 'small', pages.size_kb)
-        # other guests also use pages of the smallest size
+        # guests without a page size share the pages of the smallest size
         room = pages in large or part.memory <= free_memory(cell)
         if part.pagesize in kinds and room and not need_kb % pages.size_kb and need_kb // pages.size_kb <= pages.free:
             return pages.size_kb

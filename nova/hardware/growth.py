@@ -14,7 +14,7 @@ from nova.objects.flavor import Flavor
 VCPUS, MEMORY = 'max_vcpus', 'max_mem_mb'
 # MiB: Linux adds memory in aligned blocks of this size (x86: SECTION_SIZE_BITS is 27)
 BLOCK_MB = 128
-# maximum of hot-plugged memory modules until the guest restarts; each resize adds one module
+# maximum number of hot-plugged memory modules until the guest restarts; each resize adds one module
 SLOTS = 16
 # maximum vCPUs of QEMU's PC machines without an interrupt-remapping IOMMU
 MAX_VCPUS = 255
@@ -62,7 +62,7 @@ def check(flavor: Flavor, properties: Mapping[str, str] | None, topology: numa.G
 
 
 def while_running(old: Flavor, new: Flavor) -> bool:
-    """Tell whether a running guest can be resized between these flavors. The new flavor has been checked."""
+    """Tell whether a running guest can be resized between these flavors. The caller has checked the new flavor."""
     vcpus, memory_mb = of_specs(old.get('extra_specs'))
     if not vcpus and not memory_mb or pci.requested(old):
         return False
@@ -80,7 +80,7 @@ def _kept(flavor: Flavor) -> dict[str, str]:
 
 
 def limits(flavor: Flavor) -> dict[str, str]:
-    """Return {name as in guest_options.settings: value} of the limits of local disks in a flavor."""
+    """Return a flavor's limits of local disks as {name of the setting in guest_options.settings: value}."""
     return {name.replace(':', '_'): str(value) for name, value in (flavor.get('extra_specs') or {}).items()
             if name.startswith(LIMITS)}
 

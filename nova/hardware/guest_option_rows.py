@@ -15,7 +15,7 @@ COMPUTE = 'the compute service'
 FACT = 'no service: it only describes the image'
 REFUSED = 'no service: the API refuses it'
 
-# trait of hosts that implement all GUEST rows without another trait
+# trait of hosts that implement all GUEST rows; rows with further traits need these too
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
 # trait of hosts that verify image signatures
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'
@@ -60,7 +60,7 @@ BUSES = 'fdc|ide|sata|scsi|usb|virtio|none'
 CLASS = r'(CUSTOM_[A-Z0-9_]+|[A-Z][A-Z0-9_]*)'
 GROUP = r'([1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?'
 PAGE_SIZE = r'(?i:any|small|large|[0-9]+ ?([kmgt]i?b?)?)'
-# pattern of the namespaces of extra specs with all their keys in this table
+# pattern of the namespaces of extra specs for which this table has all keys
 NAMESPACES = ('accel|aggregate_instance_extra_specs|capabilities|hw|hw_rng|hw_video|os|pci_passthrough|quota|'
               f'resources{GROUP}|trait{GROUP}|vmware')
 _ENABLED = {TRUE: ALL_OPTIONS}

@@ -1,7 +1,7 @@
 """Guest options: extra specs of flavors and properties of images. guest_option_rows.py has the table of all options.
 
-Every option in the table is implemented or refused. The API refuses options without an implementation (``check``), the
-scheduler excludes hosts without the required traits (``traits``), and drivers read the ``settings``.
+A service implements each option of the table, or the API refuses it. The API refuses options without an implementation
+(``check``), the scheduler excludes hosts without the required traits (``traits``), and drivers read the ``settings``.
 """
 from collections.abc import Iterator, Mapping
 import functools
@@ -23,7 +23,7 @@ MODERN = ('viommu_model', 'mem_encryption')
 Specs = Mapping[str, str] | None
 
 
-# ---- keys of flavors, since 2.86 -----------------------------------------------------------------------------------
+# ---- extra specs of flavors, checked since microversion 2.86 -------------------------------------------------------
 
 def check_specs(specs: Mapping[str, str]) -> None:
     """Check extra specs against the documented namespaces and values.
@@ -100,7 +100,7 @@ def _check_value(whose: str, row: rows.Option, key: str, value: str) -> None:
 
 
 def settings(specs: Specs, properties: Specs) -> dict[str, str]:
-    """Return {name: value} of the options that drivers implement (rows.GUEST), booleans as 'true' and 'false'.
+    """Return {name: value} of the options that drivers implement (rows.GUEST). Booleans become 'true' or 'false'.
 
     :raises InvalidInput: a value is malformed, or flavor and image contradict each other
     """
@@ -114,7 +114,7 @@ def settings(specs: Specs, properties: Specs) -> dict[str, str]:
         before = found.setdefault(row.name, value)
         if before == value:
             continue
-        if row.name == 'serial_port_count':                 # the flavor's value is a limit
+        if row.name == 'serial_port_count':                 # the flavor limits the image's value
             flavor, image = int(before), int(value)
             if image > flavor:
                 raise _refusal(f'the image property {key} is {image}, more than the maximum of the flavor, {flavor}.')
@@ -180,13 +180,13 @@ def _refusal(reason: str) -> exception.InvalidInput:
 
 # ---- contradictions: each check yields messages --------------------------------------------------------------------
 
-Settings = Mapping[str, str]             # {name of a row: text}, see ``settings``
+Settings = Mapping[str, str]             # {name of an option: value}, the result of ``settings``
 
-MAX_SERIAL_PORTS = 4                    # a PC has at most four
+MAX_SERIAL_PORTS = 4                    # as a PC has
 PERIODS = range(1000, 1000001)           # microseconds, bounds of libvirt
-MIN_QUOTA_US = 1000                       # microseconds, bound of libvirt; -1: unlimited
+MIN_QUOTA_US = 1000                       # microseconds, lower bound of libvirt; -1: unlimited
 SHARES = range(2, 262145)                # bounds of the Linux kernel
-WITHOUT_MEMORY = ('virtio', 'none', 'bochs')         # graphics devices
+WITHOUT_MEMORY = ('virtio', 'none', 'bochs')         # graphics devices without video memory
 _Q35 = re.compile('(pc-)?q35')
 
 

@@ -2,8 +2,8 @@
 
 The flavor's extra spec ``hw:name`` and the image's property ``hw_name`` have the same meaning. If both are set, the
 rules of https://docs.openstack.org/nova/latest/admin/cpu-topologies.html, huge-pages.html, real-time.html and
-https://docs.openstack.org/nova/latest/configuration/extra-specs.html apply. Errors are BadRequests that
-name the key, because the API checks extra specs only since 2.86, and image properties never.
+https://docs.openstack.org/nova/latest/configuration/extra-specs.html apply. Errors are BadRequests that name the key:
+the API checks extra specs only since 2.86, and image properties never.
 """
 import re
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class Requested:
         return _text(self._properties.get('hw_' + name))
 
     def agreed(self, name: str, choices: Sequence[str]) -> str | None:
-        """Return the common value.
+        """Return the value on which flavor and image agree.
 
         :raises InvalidInput: the value is not in ``choices``, or flavor and image differ
         """
@@ -51,9 +51,9 @@ class Requested:
         return flavor or image
 
     def flavor_first(self, name: str) -> str | None:
-        """Return the value of the flavor or of the image; only one of them may have a value.
+        """Return the value of the flavor or the image.
 
-        :raises InvalidInput: both have a value, which the image must not override
+        :raises InvalidInput: both have a value: the image must not override the flavor
         """
         flavor, image = self.flavor(name), self.image(name)
         if flavor is not None and image is not None:
@@ -62,7 +62,7 @@ class Requested:
         return image if flavor is None else flavor
 
     def node_keys(self) -> dict[str, set[str]]:
-        """Return {'cpus' or 'mem': the node numbers as text in flavor and image}."""
+        """Return {'cpus' or 'mem': numbers (text) of the nodes for which the flavor or image sets it}."""
         found: dict[str, set[str]] = {'cpus': set(), 'mem': set()}
         for key in (*self._specs, *self._properties):
             match = _PER_NODE.match(key)
@@ -108,7 +108,7 @@ def topology(flavor: Flavor, properties: Mapping[str, str] | None) -> numa.Guest
 
 
 def concerns(flavor: Flavor, properties: Mapping[str, str] | None) -> bool:
-    """Tell cheaply whether topology() may be other than None; most servers request no topology."""
+    """Tell whether topology() may return a topology: a cheap check first, because most servers request none."""
     return any(key.startswith(_KEYS) for key in (*(flavor.get('extra_specs') or ()), *(properties or ())))
 
 
@@ -141,7 +141,7 @@ def _page_size(requested: Requested) -> int | str | None:
 
 
 def pci_policy(flavor: Flavor, properties: Mapping[str, str] | None) -> str | None:
-    """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES), or None for the aliases' policies."""
+    """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES); None: each alias has its policy."""
     return Requested(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
 
 

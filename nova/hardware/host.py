@@ -32,7 +32,7 @@ def reserved_pages(values: Iterable[str]) -> dict[int, dict[int, int]]:
 
 
 def configured(host: numa.HostTopology | None, conf: cfg.ConfigOpts) -> numa.HostTopology | None:
-    """Return the HostTopology restricted by the options, or None if the host has none.
+    """Return the HostTopology restricted by the options, or None if the host has no topology.
 
     :raises InvalidOption: an option is malformed, or options contradict each other
     """
@@ -87,7 +87,7 @@ def unused(host: numa.HostTopology) -> numa.HostTopology:
 
 
 def of_cells(texts: Iterable[str]) -> numa.HostTopology:
-    """Parse a HostTopology; each cell is ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``. CPUs get consecutive numbers.
+    """Parse a HostTopology; a cell is ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``. CPUs are numbered across cells.
 
     :raises InvalidOption: a text is malformed
     """
@@ -113,7 +113,7 @@ def partition(host: numa.HostTopology, shared: frozenset[int] | None = None, ded
 
     :param shared: CPUs for guests without pinning (``cpu_shared_set``), or None
     :param dedicated: CPUs for pinning (``cpu_dedicated_set``), or None. If both sets are None, all CPUs serve both
-        purposes. If only one set is None, there are no CPUs of that kind.
+        purposes. If only one set is None, the host has no CPUs of its kind.
     :param reserved: see reserved_pages()
     :raises ValueError: the sets have a CPU in common
     """

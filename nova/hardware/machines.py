@@ -5,7 +5,7 @@ Such a server claims the whole node instead of vCPUs, memory and disk. A bare me
 from collections.abc import Mapping
 import re
 
-HYPERVISOR = 'ironic'                    # hypervisor_type of these nodes
+HYPERVISOR = 'ironic'                    # hypervisor_type of bare metal nodes
 PREFIX = 'resources:CUSTOM_'
 COUNTED = ('resources:VCPU', 'resources:MEMORY_MB', 'resources:DISK_GB')
 _OTHERS = re.compile(r'[^A-Z0-9]')
@@ -18,5 +18,5 @@ def wanted(specs: Mapping[str, str] | None) -> str | None:
 
 
 def class_name(resource_class: str) -> str:
-    """Return the flavor's form of a Bare Metal resource class: 'baremetal.gold' -> 'CUSTOM_BAREMETAL_GOLD'."""
+    """Convert a Bare Metal resource class to its name in flavors: 'baremetal.gold' -> 'CUSTOM_BAREMETAL_GOLD'."""
     return 'CUSTOM_' + _OTHERS.sub('_', resource_class.upper()).removeprefix('CUSTOM_')

@@ -21,7 +21,7 @@ def pools(devices: Sequence[pci.Device]) -> list[pci.Pool]:
 
 def supports(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
              cells: Collection[int] | None = None) -> bool:
-    """Tell whether the pools satisfy the requests. A scheduler can check only this; choose() may still find nothing.
+    """Tell whether the pools satisfy the requests. Only choose(), on the host, finds out whether devices conflict.
 
     :param available: [Pool]
     :param host: HostTopology, or None for a guest without topology
@@ -32,7 +32,7 @@ def supports(available: Sequence[pci.Pool], requests: Sequence[pci.Request], hos
 
 def taken(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
           cells: Collection[int] | None = None) -> list[pci.Pool] | None:
-    """Return the pools after a guest has got the requested devices (see supports()), or None."""
+    """Return the pools without the requested devices, or None if they do not suffice; arguments as in supports()."""
     numbers = _assign(available, requests, host, cells)
     return None if numbers is None else [dataclasses.replace(pool, count=pool.count - numbers[position])
                                          for position, pool in enumerate(available)]
@@ -95,7 +95,7 @@ def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host:
         for device in candidates(requests[units[position]]):
             same = (_kind(device)[:3], _kind(device)[3], device.parent_addr)
             if device.dev_type != pci.PHYSICAL and same in seen:
-                continue                     # an equal device was tried
+                continue                     # an equivalent device was tried
             seen.add(same)
             tries += 1
             if tries > MAX_TRIES:
@@ -112,7 +112,7 @@ def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host:
 
 def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen: Mapping[str, int], instance_uuid: str,
           claimed_by_move: bool = False) -> list[pci.Device]:
-    """Return the devices after a guest has got ``chosen`` (see choose()).
+    """Return the devices after a guest has claimed ``chosen`` (see choose()).
 
     :param claimed_by_move: whether the devices are for a move of the guest
     :raises ValueError: a device is not available
@@ -153,9 +153,9 @@ def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str |
 
 
 def settled(devices: Sequence[pci.Device]) -> list[pci.Device]:
-    """Return the devices with the status ``unavailable`` updated.
+    """Return the devices, with unassigned ones marked as available or unavailable.
 
-    A device that is assigned to a guest makes its parent and its children unavailable.
+    If a device is assigned to a guest, its parent and its children are unavailable.
     """
     claimed = {device.address for device in devices if device.status in pci.ASSIGNED}
     parents = {device.parent_addr for device in devices if device.status in pci.ASSIGNED and device.parent_addr}
@@ -191,7 +191,7 @@ def _matches(pool: pci.Pool, request: pci.Request) -> bool:
 
 
 def _agrees(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    # remote-managed functions are only for ports that request them
+    # remote-managed functions are only for requests that name this attribute
     if facts.get('remote_managed') == 'true' and spec.get('remote_managed') != 'true':
         return False
     for name, value in spec.items():
@@ -204,7 +204,7 @@ def _agrees(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
 
 
 def _near(node: int | None, policy: str | None, host: numa.HostTopology | None, cells: Collection[int] | None) -> bool:
-    """Tell whether a device at this node suits a guest on these cells."""
+    """Tell whether the NUMA policy allows a device at this node for a guest on these cells."""
     if cells is None or policy == 'preferred':
         return True
     if policy == 'legacy':
@@ -213,7 +213,7 @@ def _near(node: int | None, policy: str | None, host: numa.HostTopology | None, 
         return node in cells
     if host is None:
         return False
-    # a guest's cell may no longer be available for guests, see hardware.host.partition
+    # a guest may run on a cell that host.partition now omits
     sockets = {place.socket for place in map(host.cell, cells) if place is not None} - {None}
     place = host.cell(node)
     return place is not None and place.socket in sockets

@@ -1,4 +1,4 @@
-"""PCI devices of a host for guests, and aliases in flavors.
+"""Parse the options for PCI devices: devices that guests may get, and aliases that flavors request.
 
 The options ``[pci] device_spec`` (formerly passthrough_whitelist) and ``[pci] alias`` contain JSON in the form of
 https://docs.openstack.org/nova/latest/configuration/config.html and admin/pci-passthrough.html. Errors in the
@@ -25,14 +25,14 @@ _SPEC_KEYS = {'vendor_id', 'product_id', 'address', 'devname', 'physical_network
               'managed', 'live_migratable', 'resource_class', 'traits'}
 _ALIAS_KEYS = {'name', 'vendor_id', 'product_id', 'device_type', 'numa_policy', 'capability_type', 'resource_class',
                'traits', 'live_migratable', 'mdev_type'}
-VGPU = 'VGPU'                # virtual GPUs by their resource class in flavors
+VGPU = 'VGPU'                # resource class by which flavors request virtual GPUs
 _SWITCHES = ('trusted', 'remote_managed', 'managed', 'live_migratable')
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSpec:
     """Selects the guest devices that match every attribute that is not None.
 
-    address   {part: compiled pattern}; a virtual function also matches by the address or name of its physical one
+    address   {part: compiled pattern}; a virtual function also matches by the address or name of its physical function
     """
 
     vendor_id: str | None = None
@@ -81,8 +81,8 @@ def configured(read: Callable[[Iterable[str]], Made], values: Iterable[str]) -> 
 def admitted(specs: Sequence[DeviceSpec], devices: Iterable[pci.Device]) -> list[pci.Device]:
     """Return the guest devices, each with the tags of the first matching spec.
 
-    Mediated devices are always included, because their host reports only those for guests. Domains beyond ffff, used by
-    some storage controllers, cannot be assigned to guests.
+    Mediated devices are always included, because a host reports only those that are for guests. Domains beyond ffff,
+    used by some storage controllers, cannot be assigned to guests.
     """
     found = []
     for device in devices:
@@ -98,7 +98,7 @@ def admitted(specs: Sequence[DeviceSpec], devices: Iterable[pci.Device]) -> list
 
 
 def aliases(values: Iterable[str]) -> dict[str, Alias]:
-    """Return {name: Alias} of the option's values, JSON objects; those with equal names are alternatives.
+    """Parse the option's values, JSON objects, to {name: Alias}. Objects with the same name are alternatives.
 
     :raises ValueError: a value is malformed, or alternatives differ in device_type or numa_policy
     """
@@ -191,7 +191,7 @@ def _known_keys(option: str, item: dict[str, typing.Any], known: set[str]) -> No
 
 
 def _tags(option: str, item: dict[str, typing.Any], names: Iterable[str]) -> dict[str, str]:
-    """Return {name: text} of the given tags; the values of _SWITCHES become 'true' or 'false'."""
+    """Return {name: text} of the tags in an item; boolean tags (_SWITCHES) become 'true' or 'false'."""
     found = {}
     for name in names:
         value = item.get(name)
@@ -217,7 +217,7 @@ def _identifier(item: dict[str, typing.Any], key: str) -> str | None:
 
 
 def _patterns(address: object) -> dict[str, re.Pattern[str]]:
-    """Return {part: pattern} of an address with wildcards (text) or a regular expression for each part (object)."""
+    """Return {part: pattern} of an address: a text with wildcards, or {part: regular expression}."""
     if isinstance(address, dict):
         _known_keys('address', address, set(PARTS))
         try:

@@ -8,7 +8,7 @@ from nova.objects import numa
 
 @dataclasses.dataclass(frozen=True)
 class Pinned:
-    """An assignment.
+    """Host CPUs for a guest cell.
 
     cpus      {vCPU: CPU of the host}
     reserved  CPUs for the emulator's threads
@@ -21,9 +21,9 @@ class Pinned:
 
 
 def pin(cell: numa.HostCell, vcpus: Iterable[int], policy: str | None, reserve: int = 0) -> Pinned | None:
-    """Return a deterministic Pinned, or None if there are not enough CPUs.
+    """Choose host CPUs for vCPUs: a Pinned that depends only on the arguments, or None if CPUs are missing.
 
-    prefer   whole cores if possible, so that few are split
+    prefer   whole cores if possible, to split few cores
     require  only cores with several threads; the last of an odd number of vCPUs may have a single thread
     isolate  one vCPU for each core, with idle sibling threads
     :param cell: HostCell
@@ -50,14 +50,14 @@ def pin(cell: numa.HostCell, vcpus: Iterable[int], policy: str | None, reserve: 
 
 
 def blocked(cell: numa.HostCell, cpus: Iterable[int], policy: str | None) -> frozenset[int]:
-    """Return the CPUs that pinning to these CPUs blocks: with ``isolate`` also their siblings."""
+    """Return these CPUs and, with ``isolate``, their siblings: other guests may not be pinned to any of them."""
     if policy != 'isolate':
         return frozenset(cpus)
     return frozenset(cpus).union(*(group for group in cell.siblings if not group.isdisjoint(cpus)))
 
 
 def _cores(cell: numa.HostCell) -> list[tuple[int, ...]]:
-    """Return [CPUs of one core, in order] of the cores with CPUs for pinning."""
+    """Return the ordered CPUs of each core that has CPUs for pinning."""
     grouped = frozenset().union(*cell.siblings)
     groups = [*cell.siblings, *({cpu} for cpu in cell.pinnable - grouped)]
     return sorted(tuple(sorted(group)) for group in groups if not cell.pinnable.isdisjoint(group))

@@ -15,7 +15,7 @@ class Overcommitted(ValueError):
 
 def claim(host: numa.HostTopology, guest: numa.GuestTopology, limits: fit.Overcommit = fit.Overcommit()
           ) -> numa.HostTopology:
-    """Return the HostTopology with the pinned guest.
+    """Return the HostTopology with the resources of the pinned guest added to its usage.
 
     :raises Overcommitted: the guest no longer fits, because another guest was placed first
     """
@@ -23,7 +23,7 @@ def claim(host: numa.HostTopology, guest: numa.GuestTopology, limits: fit.Overco
 
 
 def free(host: numa.HostTopology, guest: numa.GuestTopology) -> numa.HostTopology:
-    """Return the HostTopology without the guest.
+    """Return the HostTopology with the resources of the guest released.
 
     :raises Overcommitted: the guest does not have these resources
     """
@@ -31,9 +31,10 @@ def free(host: numa.HostTopology, guest: numa.GuestTopology) -> numa.HostTopolog
 
 
 def recount(host: numa.HostTopology, guests: Iterable[numa.GuestTopology]) -> numa.HostTopology:
-    """Return the HostTopology with exactly these pinned guests (an audit).
+    """Return the HostTopology with a usage that counts exactly these pinned guests, for an audit.
 
-    Their resources count even beyond the capacity, because the guests run. Missing cells are ignored.
+    Their resources count even beyond the capacity, because the guests run. Guest cells on host cells that no longer
+    exist are ignored.
     """
     empty = hosts.unused(host)
     known = {cell.id for cell in host.cells}
@@ -48,7 +49,7 @@ def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
                   limits: fit.Overcommit = fit.Overcommit()) -> numa.HostCell | None:
     """Return the cell for a guest without topology, or None to run on all shared CPUs.
 
-    Such a guest is kept within one cell without a claim in the stored topology. The cell with the lowest CPU usage is
+    The guest runs within this cell, but the stored topology has no claim for it. The cell with the lowest CPU usage is
     chosen, then the smallest, to keep large cells for guests that request them.
     :param floating: {cell id: (vCPUs, MiB)} of the guests in each cell
     :param limits: overcommitment of memory; CPUs are only compared
@@ -64,7 +65,7 @@ def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
 
 
 def shared_cpus(cell: numa.HostCell) -> frozenset[int]:
-    """Return the shared CPUs for new guests, without pinned ones."""
+    """Return the shared CPUs of a cell to which no guest is pinned."""
     return cell.cpuset - cell.pinned_cpus
 
 

@@ -15,7 +15,7 @@ from nova.json_types import JsonDocument
 
 STATES = {'active': 'available', 'queued': 'pending', 'saving': 'pending', 'importing': 'pending',
           'uploading': 'pending', 'deactivated': 'disabled', 'killed': 'failed'}
-FORMATS = frozenset(registration.FORMATS.values())         # container formats of bundles
+FORMATS = frozenset(registration.FORMATS.values())  # container formats of images that were registered from bundles
 ARCHITECTURES = {value: name for name, value in registration.ARCHITECTURES.items()}
 
 
@@ -48,7 +48,7 @@ def systems(req: operations.Request, uuids: Collection[str]) -> dict[str, tuple[
 def _read(req: operations.Request, uuid: str) -> dict[str, Any]:
     try:
         return dict(req.call('image', 'GET', f'/images/{uuid}'))
-    except errors.ServiceRefused:                # deleted, or no longer shared
+    except errors.ServiceRefused:                # the image was deleted or is no longer shared
         return {}
 
 
@@ -71,7 +71,7 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'UsageOperation': 'RunInstances',
         'KernelId': ids.image_as('aki', names.get(image.get('kernel_id'))),
         'RamdiskId': ids.image_as('ari', names.get(image.get('ramdisk_id'))),
-        # clients may map the root device of any image except a bundle: volumes can be created from other images
+        # clients map the root device only for ebs: a volume cannot be created from a bundled image
         'RootDeviceType': 'instance-store' if image.get('container_format') in FORMATS else 'ebs',
         'RootDeviceName': snapshot_images.root_of(image) if kind == 'machine' else None, 'VirtualizationType': 'hvm',
         'Tags': kept[image['id']], 'ProductCodes': [], 'BlockDeviceMappings': snapshot_images.shown(image),

@@ -19,9 +19,9 @@ from nova.json_types import JsonDocument
 
 _LOCATION = re.compile(r'([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f\ud800-\udfff]{1,1024})')
 T = TypeVar('T')
-TRUE = 'true'                   # replaces a kernel ID: the image is a kernel itself (euca-bundle-image --kernel true)
+TRUE = 'true'                   # value of KernelId if the image is a kernel (euca-bundle-image --kernel true)
 FORMATS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}
-# architecture in EC2 -> in the image and compute services
+# {architecture in EC2: architecture in the image and compute services}
 ARCHITECTURES = {'x86_64': 'x86_64', 'i386': 'i686', 'arm64': 'aarch64'}
 
 

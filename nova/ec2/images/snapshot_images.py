@@ -14,11 +14,11 @@ from nova.ec2.volumes import types
 from nova.hardware import disks
 from nova.web import json_text
 
-MAX_DEVICES = 32                           # devices of an image
+MAX_DEVICES = 32                           # maximum number of devices in an image
 ROOT = '/dev/vda'
 BOOT_MODES = {'legacy-bios': 'bios', 'uefi': 'uefi'}              # {EC2: image property}
 TYPES = 'ec2_volume_types'                 # image property: aliases of volume types, see ``volumes.types``
-ENA, SRIOV = 'ec2_ena_support', 'ec2_sriov_net_support'            # image properties: drivers that the image has
+ENA, SRIOV = 'ec2_ena_support', 'ec2_sriov_net_support'            # image properties: available drivers
 _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
 

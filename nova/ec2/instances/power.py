@@ -57,7 +57,7 @@ def confirm_resize(req: operations.Request, server: Server) -> None:
 
 def start_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
     def start(server: Server) -> str:
-        if server['OS-EXT-STS:vm_state'] == 'resized':          # ModifyInstanceAttribute did not wait for the resize
+        if server['OS-EXT-STS:vm_state'] == 'resized':  # a slow resize, left unconfirmed by ModifyInstanceAttribute
             confirm_resize(req, server)
         act(req, server, states.STARTS.get(server['OS-EXT-STS:vm_state'], 'os-start'))
         return 'pending'
@@ -102,10 +102,10 @@ def terminate_instances(req: operations.Request, given: operations.Given) -> Jso
     def terminate(server: Server) -> str:
         public = public_addresses.assigned_to(req, server['id']) if public_addresses.ITEM in server['metadata'] else []
         req.call('compute', 'DELETE', f'/servers/{server["id"]}')
-        public_addresses.release(req, public)        # only after the DELETE succeeded
+        public_addresses.release(req, public)        # a refused DELETE must keep the addresses
         for volume in server.get('os-extended-volumes:volumes_attached') or ():
-            if volume.get('delete_on_termination'):             # the DELETE keeps it if it has snapshots
-                with contextlib.suppress(errors.ServiceRefused):         # it may be gone already
+            if volume.get('delete_on_termination'):  # the compute service cannot delete a volume with snapshots
+                with contextlib.suppress(errors.ServiceRefused):         # the volume may be deleted already
                     deletion.hide(req, volume['id'])
         return 'shutting-down'
     if given.get(protocol.CATEGORY):

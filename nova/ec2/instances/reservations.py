@@ -37,7 +37,7 @@ def of(server: Server, instance_id: str) -> str:
 
 
 def index_of(server: Server) -> int | None:
-    """Return 0 for the only instance of a reservation; None for others: their launch index is unknown."""
+    """Return the launch index: 0 for the only instance of a reservation, otherwise None, because it is not stored."""
     found = utils.ec2_reservation(server['metadata'])
     return 0 if found and found[1] == 1 else None
 

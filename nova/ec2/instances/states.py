@@ -12,7 +12,7 @@ TASKS = {'deleting': 'shutting-down', 'soft-deleting': 'shutting-down', 'powerin
 STATUSES = {'BUILD': 'pending', 'SHUTOFF': 'stopped', 'SUSPENDED': 'stopped', 'PAUSED': 'stopped', 'SHELVED': 'stopped',
             'SHELVED_OFFLOADED': 'stopped', 'DELETED': 'terminated', 'SOFT_DELETED': 'terminated'}
 MOVING = ('RESIZE', 'VERIFY_RESIZE', 'REVERT_RESIZE')           # statuses of servers that may be running or stopped
-SHUTDOWN = 4                                                    # power state of the compute API
+SHUTDOWN = 4                                                    # power state "shut down" of the compute API
 # {vm_state that EC2 shows as stopped: action that starts the server}
 STARTS = {'stopped': 'os-start', 'suspended': 'resume', 'paused': 'unpause', 'shelved': 'unshelve',
           'shelved_offloaded': 'unshelve'}

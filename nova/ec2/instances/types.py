@@ -8,7 +8,7 @@ from nova.ec2.instances import placement_groups
 from nova.ec2.instances import run_parameters
 from nova.json_types import JsonDocument
 
-PARTS_OF_NAMES = {'OpenStack-API-Version': 'compute 2.102'}           # version with the name filter
+PARTS_OF_NAMES = {'OpenStack-API-Version': 'compute 2.102'}           # microversion that can filter flavors by name
 
 
 # constant attributes of all instance types. The real architectures are unknown, because users cannot list hosts.

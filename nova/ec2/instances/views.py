@@ -30,7 +30,7 @@ _NOWHERE: tuple[None, None, None] = (None, None, None)
 CONSTANTS: dict[str, Any] = {
     'CapacityReservationSpecification': {'CapacityReservationPreference': 'open'}, 'EbsOptimized': False,
     'EnaSupport': False, 'EnclaveOptions': {'Enabled': False}, 'HibernationOptions': {'Configured': False},
-    'Hypervisor': 'xen',                 # EC2 shows xen for its other hypervisors too
+    'Hypervisor': 'xen',                 # EC2 also reports xen for its Nitro hypervisor
     'MaintenanceOptions': {'AutoRecovery': 'default'}, 'Monitoring': {'State': 'disabled'}, 'ProductCodes': [],
     'PrivateDnsNameOptions': {'HostnameType': 'ip-name', 'EnableResourceNameDnsARecord': False,
                               'EnableResourceNameDnsAAAARecord': False},
@@ -59,13 +59,13 @@ class Instances:
         self._volumes, self._attached = req.ids.shown('vol', volumes), _attached(req) if volumes else {}
         self._images = req.ids.shown('ami', {
             image or None for server in servers for image in (self._image_of(server), *_parts_of(server))})
-        # A server that has just been created has no ports.
+        # Skip new servers, which have no ports yet.
         self._interfaces = interfaces.Interfaces(req, [
             server['id'] for server in servers if server['addresses'] or server['status'] != 'BUILD'])
         self._systems = listing.systems(req, {image for server in servers if (image := self._image_of(server))})
 
     def facts(self, server: Server) -> list[Any]:
-        """Return the argument ``facts`` of ``instance`` as a list that can be dumped as JSON."""
+        """Collect the data for the view of a server, as a list that can be dumped as JSON."""
         volumes = server.get('os-extended-volumes:volumes_attached') or ()
         return [self._instances[server['id']],
                 [self._images[image or None] for image in (self._image_of(server), *_parts_of(server))],

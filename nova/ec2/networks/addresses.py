@@ -9,7 +9,7 @@ from nova.ec2.networks import network_interfaces
 from nova.ec2.networks import public_addresses
 from nova.json_types import JsonDocument
 
-POOL = 'amazon'                  # EC2's name of the provider's pool
+POOL = 'amazon'                  # EC2's name of Amazon's pool of public IPv4 addresses
 
 
 def _floating(req: operations.Request) -> list[dict[str, Any]]:

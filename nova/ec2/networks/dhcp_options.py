@@ -11,8 +11,8 @@ from nova.ec2.networks import routing
 from nova.json_types import JsonDocument
 
 SERVERS = 'domain-name-servers'
-CLOUD = 'AmazonProvidedDNS'                        # name of the cloud's resolver
-DEFAULT = 'default'                                # means: no DHCP options
+CLOUD = 'AmazonProvidedDNS'                        # selects the resolver of the cloud
+DEFAULT = 'default'                                # pseudo ID that removes the DHCP options of a VPC
 MAX_SERVERS = 4
 
 

@@ -67,7 +67,7 @@ def detach_internet_gateway(req: operations.Request, given: operations.Given) ->
         if refused.status == 409:
             raise errors.Ec2Error('DependencyViolation', f"'{given['VpcId']}' has mapped public addresses: "
                                                          'disassociate them before detaching the gateway.') from None
-        if refused.status != 404:                            # 404: the router does not exist any more
+        if refused.status != 404:                            # 404: the router was deleted, so nothing is attached
             raise
     req.api_db.run(db.detach_gateway, gateway, vpc)
     routing.write_routes(req, vpc)

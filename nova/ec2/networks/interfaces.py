@@ -33,7 +33,7 @@ class Interfaces:
         self._names = {row['id']: row['name'] for row in rows}
 
     def facts(self, server: Server) -> list[list[Any]]:
-        """Return the argument ``facts`` of ``shown`` for a server, a list that can be dumped as JSON."""
+        """Collect the data of a server's interfaces for ``shown``, as a list that can be dumped as JSON."""
         found, ports = [], self._ports.get(server['id'], [])
         for port in ports if len(ports) < 2 else _in_order(server, ports):
             fixed = port['fixed_ips'][0] if port['fixed_ips'] else {}

@@ -13,7 +13,7 @@ from nova.json_types import JsonDocument
 
 INDEX = 'device-index'                     # internal attribute of an interface: DeviceIndex of AttachNetworkInterface
 OWN = 'created'                            # internal attribute of interfaces that CreateNetworkInterface created
-ATTACHMENT = 'eni-attach-'                 # prefix of an attachment ID; the digits of its interface's ID follow
+ATTACHMENT = 'eni-attach-'                 # an attachment ID is this prefix and the digits of the interface's ID
 
 
 def association(public: str | None, owner: str | None, **more: str | None) -> JsonDocument | None:

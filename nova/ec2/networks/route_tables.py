@@ -67,7 +67,7 @@ def create_route_table(req: operations.Request, given: operations.Given) -> Json
         return ident if db.exists(req.api_db, 'rtb', req.project_id, ident) else None
     ident = client_tokens.once(req, 'CreateRouteTable', given, find, make)
     known = db.known(req.api_db, req.project_id)
-    if ident not in known.tables:            # an earlier request with this token created it, and it was deleted
+    if ident not in known.tables:            # the table of an earlier request with this token was deleted
         raise errors.not_found('rtb', req.ids.one('rtb', ident))
     return {'RouteTable': _tables(req, known, [ident])[0]}
 

@@ -15,12 +15,12 @@ from nova.ec2 import operations
 
 EVERYTHING = '0.0.0.0/0'
 JOINS = ('network:router_interface', 'network:router_interface_distributed', 'network:ha_router_replicated_interface')
-PART = 50                                     # IDs in one query
+PART = 50                                     # maximum IDs in one query
 MAX_ATTEMPTS = 3
 
 
 def joins(req: operations.Request, routers: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the router ports in subnets."""
+    """Return the ports that connect the routers to subnets."""
     found: list[dict[str, Any]] = []
     for start in range(0, len(routers), PART):
         found += req.call('network', 'GET', '/ports', query={'device_id': list(routers[start:start + PART])})['ports']
@@ -36,7 +36,7 @@ def subnets(req: operations.Request, uuids: Iterable[str]) -> list[dict[str, Any
 
 
 def groups(req: operations.Request) -> list[dict[str, Any]]:
-    """Return the security groups of the project, without rules for address groups, which EC2 does not have."""
+    """Return the project's security groups, without rules for address groups: EC2 has no such rules."""
     found = req.pages('network', '/security-groups', 'security_groups', {'project_id': req.project_id})
     return [{**group, 'security_group_rules': [rule for rule in group['security_group_rules']
                                                if not rule.get('remote_address_group_id')]} for group in found]

@@ -52,7 +52,7 @@ def _ports(permission: dict[str, Any]) -> dict[str, Any]:
         return {}
     protocol = security_groups.protocol(protocol, None)
     ports = {'port_range_min': first, 'port_range_max': last}
-    if protocol in security_groups.ICMP:                          # first and last are type and code; -1: any
+    if protocol in security_groups.ICMP:                          # FromPort is the ICMP type, ToPort the code; -1: any
         ports = {name: value for name, value in ports.items() if value != -1}
     elif protocol in ('tcp', 'udp') and (first is None or last is None):
         raise errors.Ec2Error('InvalidParameterValue', 'A permission for tcp or udp must have FromPort and ToPort.')
@@ -114,7 +114,8 @@ def _describe(direction: str) -> operations.Handler:
         if given.get('IpPermissions') or not wanted:
             for rule in _wanted(req, given, direction):
                 wanted[_present(present, rule)['id']] = rule.get('description') or ''
-        _put(req, {rule_id: {'description': text} for rule_id, text in wanted.items()})         # all rules were found
+        # written only if every requested rule exists
+        _put(req, {rule_id: {'description': text} for rule_id, text in wanted.items()})
         return {'Return': True}
     return handler
 

@@ -15,10 +15,10 @@ from nova.ec2.networks import vpcs
 from nova.json_types import JsonDocument
 
 DHCP = 'network:dhcp'
-PUBLIC = 'map-public-ip-on-launch'           # internal attribute: instances get a public address
+PUBLIC = 'map-public-ip-on-launch'           # internal attribute: new instances get a public address
 
 
-ZONE = 'availability-zone'                   # internal attribute: the zone in CreateSubnet
+ZONE = 'availability-zone'                   # internal attribute: zone of the subnet, from CreateSubnet
 # constant attributes of all subnets, for features that the cloud does not have
 CONSTANTS: dict[str, Any] = {
     'AssignIpv6AddressOnCreation': False, 'DefaultForAz': False, 'EnableDns64': False,
@@ -134,7 +134,7 @@ def delete_subnet(req: operations.Request, given: operations.Given) -> JsonDocum
     known = vpcs.Vpcs(req)
     vpc = known.of_subnets.get(row['id'])
     if vpc is None:
-        known.find_made(req.vpc)                                 # the default VPC: raises Ec2Error
+        known.find_made(req.vpc)  # always raises Ec2Error: the subnet is of the default VPC
     ports = req.call('network', 'GET', '/ports', query={'network_id': row['network_id']})['ports']
     if any(port['device_owner'] != DHCP and port['device_id'] != vpc for port in ports):
         raise vpcs.used('subnet', given['SubnetId'])

@@ -16,8 +16,8 @@ from nova.ec2 import tags
 from nova.ec2.networks import routing
 from nova.json_types import JsonDocument
 
-PREFIXES = range(16, 29)                        # prefix lengths of VPCs and subnets, as in EC2
-# {attribute of a VPC: (parameter, its only value, reason)}
+PREFIXES = range(16, 29)                        # prefix lengths that EC2 allows for VPCs and subnets
+# {attribute of a VPC: (parameter, only supported value, reason)}
 ATTRIBUTES = {
     'enableDnsSupport': ('EnableDnsSupport', True, 'DHCP always announces a resolver.'),
     'enableDnsHostnames': ('EnableDnsHostnames', False, 'Instances have no public DNS names.'),
@@ -172,7 +172,7 @@ def delete_vpc(req: operations.Request, given: operations.Given) -> JsonDocument
     try:
         req.call('network', 'DELETE', f'/routers/{vpc}')
     except errors.ServiceRefused as refused:
-        if refused.status == 409:                                # it got a subnet or route meanwhile
+        if refused.status == 409:                                # another request has added a subnet or route
             raise used('vpc', given['VpcId']) from None
         if refused.status != 404:
             raise

@@ -13,7 +13,7 @@ from nova.ec2 import tags
 from nova.ec2.volumes.types import Volume
 
 DELETED = tags.HIDDEN + 'delete-with-snapshots'          # metadata item of a hidden volume
-SWEPT = ('available', 'error')                           # other states: in use, or being deleted
+SWEPT = ('available', 'error')                           # volumes in other states cannot be deleted
 
 
 def is_deleted(volume: Volume) -> bool:
@@ -63,7 +63,7 @@ def delete_snapshot(req: operations.Request, snapshot: str) -> None:
 def sweep(req: operations.Request, gone: str | None = None) -> None:
     """Delete the hidden volumes of the project that have no snapshots any more.
 
-    If the deletion is refused, a later request repeats it: the caller may only read, or a snapshot still exists.
+    A deletion may be refused, for example if the caller may only read. A later request repeats it.
 
     :param gone: UUID of a snapshot whose deletion was accepted
     """

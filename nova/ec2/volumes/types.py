@@ -7,7 +7,7 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 
 ALIASES = ('gp3', 'gp2', 'standard')
-DEFAULT = 'standard'                             # EC2's oldest type, shown without an alias
+DEFAULT = 'standard'                             # EC2's oldest type, shown for volumes without an alias
 NAME = tags.HIDDEN + 'volume-type'               # metadata item of a volume: its alias
 # metadata item of a server: aliases of the volumes that were created with it, such as ``/dev/vda=gp3 /dev/vdb=gp2``
 DEVICES = tags.HIDDEN + 'volume-types'
