@@ -50,12 +50,12 @@ Factory = Callable[[App], App]
 
 
 class Validator(Protocol):
-    """Interface of the embedded identity service, as far as this module uses it."""
+    """Methods of the embedded identity service that this module uses."""
 
     def validate(self, token: str, allow_expired: bool = False, trusted: bool = True) -> tokens.TokenData: ...
 
 
-# Headers in which a proxy or auth_token identifies the caller. Those sent by clients are removed.
+# Headers in which a proxy or auth_token identifies the caller. They are removed from requests of clients.
 IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_ROLE', 'HTTP_X_DOMAIN',
                      'HTTP_X_IDENTITY', 'HTTP_X_IS_ADMIN', 'HTTP_X_SERVICE_', 'HTTP_X_SYSTEM',
                      'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
@@ -66,7 +66,7 @@ COMPUTE = ('compute',)   # catalog types of the API in api-paste.ini
 AGAIN = 'nova.caller_again'
 TOKEN_AGAIN = 'nova.token_again'       # key in the environ, set by AuthToken: function() -> current roles of the token
 ENDS = 'nova.token_expires_at'         # key in the environ of a cached token: expiry, naive UTC
-KEYSTONE_S = 30          # timeout, unless http_connect_timeout of [keystone_authtoken] is set
+KEYSTONE_S = 30          # default of http_connect_timeout in [keystone_authtoken]
 
 _REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
 
@@ -128,7 +128,7 @@ class _Middleware:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
             caller = self.context_of(environ)
-            if 'service' not in caller.roles:                # services act for all projects
+            if 'service' not in caller.roles:                # not for services, which act for all projects
                 priorities.join(environ, caller.project_id or caller.user_id)
         except exception.Unauthorized as error:
             caller = None
@@ -145,7 +145,7 @@ class _Middleware:
             return self._refuse(refusal, environ, start_response)
         caller.is_admin = self._is_admin(caller)
         environ['nova.context'] = caller
-        environ[AGAIN] = functools.partial(self._again, dict(environ))         # a copy avoids a reference cycle
+        environ[AGAIN] = functools.partial(self._again, dict(environ))  # a copy, because environ would refer to itself
         return self._app(environ, start_response)
 
     def _again(self, environ: WSGIEnvironment) -> context.RequestContext:
@@ -206,7 +206,7 @@ def identity_uri(conf: cfg.ConfigOpts) -> str | None:
 
 
 def _request_of(environ: WSGIEnvironment) -> dict[str, Any]:
-    """Return the arguments of a context that describe the request."""
+    """Return the arguments of a RequestContext that come from the request, without the caller."""
     return {'request_id': environ.get('openstack.request_id'),
             'global_request_id': _inbound_request_id(environ),
             'remote_address': environ.get('REMOTE_ADDR'), 'overwrite': True}
@@ -326,9 +326,9 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
     class AuthToken(auth_token.AuthProtocol):
         """Caches validations, and returns 503 instead of 401 while Keystone is unavailable.
 
-        The headers that auth_token derives from a validation are cached, too. They must be the same for each request.
-        So tokens with access rules or bind, and requests with a service token, are excluded. The expiry is checked in
-        each request.
+        Caches also the headers that auth_token derives from a validation. These must not depend on the request, so
+        tokens with access rules or bind, and requests with a service token, are excluded. Each request checks the
+        expiry.
         """
 
         def __init__(self, app: WSGIApplication, settings: Mapping[str, str | cfg.ConfigOpts]) -> None:
@@ -340,13 +340,14 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
             if seconds > 0:
                 self._cache = token_cache.TokenCache(seconds)
             if self._cache and not shared:
-                # its own memory cache doubles the lifetime, is unbounded, and is scanned in each request
+                # turn off auth_token's memory cache: it doubles the lifetime, is unbounded, and is scanned in each
+                # request
                 super().__init__(app, {**settings, 'token_cache_time': '-1'})
 
         def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
             environ[TOKEN_AGAIN] = functools.partial(self._roles_now, environ.get('HTTP_X_AUTH_TOKEN', '').strip())
             known = self._known(environ)
-            if known is None:                    # the logging context for auth_token
+            if known is None:                    # auth_token logs with this context
                 context.RequestContext(**_request_of(environ))
                 return super().__call__(environ, start_response)
             for key in caller_keys:
@@ -400,7 +401,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
         def _ask(self, token: str, **more: bool) -> JsonObject:
             try:
                 return super().fetch_token(token, **more)
-            except keystone_exc.ConnectTimeout:          # auth_token does not catch it
+            except keystone_exc.ConnectTimeout:          # auth_token does not catch this error
                 pass
             except auth_token.InvalidToken as error:
                 if not isinstance(error.__context__, (keystone_exc.ConnectFailure, keystone_exc.DiscoveryFailure,
@@ -431,5 +432,5 @@ def keystone_factory(global_conf: dict[str, str], **local: str) -> Factory:
 
 
 def strip_factory(global_conf: dict[str, str], **local: str) -> Factory:
-    """Filter factory for Paste: remove identity headers before an authentication filter that keeps them."""
+    """Filter factory for Paste: remove identity headers of clients, because the next filter would keep them."""
     return lambda app: pipeline.prepend(strip_identity, app)

@@ -20,7 +20,7 @@ _Result = TypeVar('_Result')
 Job = tuple[futures.Future[Any], Callable[[], Any]]
 
 IDLE_S = 5                   # idle time after which a thread ends
-RETRY_S = 2                  # Retry-After
+RETRY_S = 2                  # seconds of Retry-After
 NICENESS = 5                 # nice value of the pool's threads
 
 
@@ -33,7 +33,7 @@ class HashPool:
     """Hash pool with fair queues.
 
     :param size: concurrent hashes
-    :param places: maximum number of callers that wait or are served
+    :param places: maximum number of waiting and running callers
     """
 
     def __init__(self, size: int, places: int) -> None:
@@ -103,12 +103,12 @@ class HashPool:
         found = jobs.popleft()
         self._waiting -= 1
         if jobs:
-            self._queues[address] = jobs                     # move the address to the end
+            self._queues[address] = jobs                     # the address goes to the end of the round
         return found
 
     def _work(self) -> None:
         if concurrency.model() == 'native':
-            with contextlib.suppress(OSError):           # not necessary, and may be forbidden
+            with contextlib.suppress(OSError):           # a lower priority is optional, and setting it may be forbidden
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         while True:
             with self._changed:

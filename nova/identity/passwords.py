@@ -27,7 +27,7 @@ def matches(password: str, stored: str | None, rounds: int) -> bool:
     :param stored: result of ``hashed``, or None for an unknown user
     :param rounds: cost for an unknown user
     """
-    against = stored or bcrypt.gensalt(rounds).decode() + 31 * '.'       # a valid hash of no password
+    against = stored or bcrypt.gensalt(rounds).decode() + 31 * '.'       # a well-formed hash that no password has
     found = concurrency.blocking(bcrypt.checkpw, _digest(password), against.encode())
     return found and stored is not None
 

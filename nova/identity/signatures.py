@@ -45,7 +45,7 @@ def matches(secret: str, signed: SignedRequest) -> bool:
         return False
     try:
         wanted = ec2_utils.Ec2Signer(secret).generate({**signed, 'params': params, 'headers': headers})
-    except Exception:                          # malformed scope, date or name
+    except Exception:                          # the request has a malformed scope, date or name
         return False
     return hmac.compare_digest(wanted.encode(), str(signed['signature']).encode())
 
@@ -83,10 +83,10 @@ def is_recent(signed: SignedRequest, now: datetime.datetime) -> bool:
     """
     params, headers = signed['params'], _headers(signed)
     lasts = ''
-    if _is_v4(params, headers):                # version 4 signs no other date
+    if _is_v4(params, headers):                # version 4 signs only X-Amz-Date
         made = _time(headers.get('X-Amz-Date', params.get('X-Amz-Date')))
         lasts = params.get('X-Amz-Expires', '')
-    else:                                      # version 2 signs no headers
+    else:                                      # version 2 signs only parameters
         end = _time(params.get('Expires'))
         if end is not None:
             return now < end

@@ -11,8 +11,9 @@ from typing import Generic, TypeVar
 _Data = TypeVar('_Data')          # validation of a token
 _Made = TypeVar('_Made')          # data derived from it
 
-MAX_TOKENS = 4096                      # tokens; each takes a few kilobytes
-SHARED_CACHE_LIFETIME_S = 10           # limit with memcached: a validation from memcached is of unknown age
+MAX_TOKENS = 4096                      # maximum tokens; each takes a few kilobytes
+# maximum lifetime with memcached, because the age of a validation from memcached is unknown
+SHARED_CACHE_LIFETIME_S = 10
 
 
 class TokenCache(Generic[_Data, _Made]):

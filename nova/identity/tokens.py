@@ -26,11 +26,11 @@ Renewed = Callable[[str], str | None]
 
 LOG = logging.getLogger(__name__)
 
-# First field of an encrypted text: its kind (token, receipt or secret). A text is valid only as the same kind.
+# First field of an encrypted text: its kind (token, receipt or secret). A text of one kind is invalid as another kind.
 FORMAT, RECEIPT, SECRET = 4, 2, 3
 MAX_LENGTH = 1024           # longer texts are invalid
 KEY_FILE = 'token.keys'
-STAGED = '.staged'         # suffix of the file with a key that decrypts tokens but does not encrypt new ones yet
+STAGED = '.staged'         # suffix of the file with the next key, which decrypts tokens but does not yet encrypt them
 EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -118,8 +118,8 @@ class TokenData:
 
     system_scope   'all' for a system-scoped token, else None
     roles       names of the effective roles, including implied ones
-    role_rows   the same with their ids
-    credential  of the login
+    role_rows   rows of these roles, with their ids
+    credential  application credential of the login
     """
 
     claims: Claims
@@ -175,13 +175,13 @@ class KeyRing:
 
     def _load(self) -> None:
         stamp = self._now()
-        staged = self._keys_in(self.path + STAGED)       # first: promotion moves this key to the other file
+        staged = self._keys_in(self.path + STAGED)       # read first: a promotion may move this key to the other file
         self._cipher = fernet.MultiFernet([fernet.Fernet(key) for key in (*self._keys_in(self.path), *staged)])
         self._stamp = stamp
 
     @staticmethod
     def _keys_in(path: str) -> Sequence[bytes]:
-        """Read the keys of a file; () if there is no staged key."""
+        """Read the keys of a file; () if the file of the staged key does not exist."""
         try:
             with open(path, 'rb') as file:
                 if os.fstat(file.fileno()).st_mode & 0o077:
@@ -209,7 +209,7 @@ class KeyRing:
     def _write(self, keys: Sequence[bytes], replace: bool, path: str | None = None) -> None:
         """Write a file atomically. Without ``replace``, do nothing if another process has already created the file."""
         path, content = path or self.path, b'\n'.join(keys) + b'\n'
-        # keep the owner, the user of the service, if root writes the file
+        # if root writes the file, its owner remains the user of the service
         owner = durable_files.owner_of(self.path) if os.path.exists(self.path) else None
         if replace:
             durable_files.replace(path, content, owner=owner)
@@ -222,7 +222,7 @@ class KeyRing:
         handle = os.open(os.path.dirname(self.path), os.O_RDONLY)
         try:
             while True:
-                try:                                     # not blocking: the holder may be a green thread here
+                try:  # not blocking: the holder may be a green thread of this process
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
@@ -263,7 +263,7 @@ class KeyRing:
 
         :param older_than_s: minimum age of the encrypting key in seconds
         :param reseal: function that re-encrypts stored secrets with its argument ``renewed``. ``renewed(sealed)``
-         returns the new text, or None if the secret already has the current key or has no known key
+         returns the new text, or None if ``sealed`` is encrypted with the current key or an unknown one
         :returns: number of deleted keys
         :raises Conflict: the encrypting key is too young
         """
@@ -276,10 +276,10 @@ class KeyRing:
             if len(keys) > 1:
                 renewed = _renewer(keys)
                 if reseal is not None:
-                    reseal(renewed)                      # before the deletion, so that no secret is lost
+                    reseal(renewed)                      # before the old keys are deleted, so that no secret is lost
                 self._write(keys[:1], replace=True)
                 if reseal is not None:
-                    reseal(renewed)                      # secrets of processes that still had the old keys
+                    reseal(renewed)  # again, for secrets that other processes encrypted meanwhile with the old key
         self._load()
         return len(keys) - 1
 

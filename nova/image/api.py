@@ -13,13 +13,13 @@ from nova.objects.image import Image
 from nova.objects.image import ImageValues
 from nova.runtime import progress
 
-Filters = Mapping[str, str | list[str] | None]           # {name: value or values}; None: no filter
+Filters = Mapping[str, str | list[str] | None]           # {name: value or values}; the value None is no filter
 AMAZON = ('aki', 'ari', 'ami')
 GIB = 2 ** 30
 
 
 class Images:
-    """Interface of a backend. Images that the caller (``ctx``) may not see raise ImageNotFound.
+    """Interface of a backend. Methods raise ImageNotFound for images that the caller (``ctx``) may not see.
 
     :ivar in_place: whether ``readable`` returns a file of the store without a copy
     """
@@ -42,7 +42,7 @@ class Images:
 
         :param filters: {name: value} as in the Image API; a list of values repeats the name
         :param limit: maximum number, or None for the Image API's page size
-        :param marker: id of the previous page's last image
+        :param marker: id of the last image on the previous page
         :param sort: 'name:asc,created_at:desc'
         :raises InvalidMarker, BadRequest:
         """
@@ -109,14 +109,14 @@ class Images:
         raise NotImplementedError
 
     def check_header(self, path: str, disk_format: str) -> None:
-        """Check a file written by a guest's QEMU before a tool opens it.
+        """Check a disk that a guest could write, before a tool opens it.
 
-        :raises ImageUnacceptable: it has another format, or refers to other files
+        :raises ImageUnacceptable: the file has another format, or refers to other files
         """
         verify_file(path, disk_format, 'of a guest', 0)
 
     def grant(self, grant: grants.Grant) -> str:
-        """Encode a grants.Grant for a task of a compute host."""
+        """Encode a grants.Grant as text, which a compute host sends with its requests."""
         return grants.dump(grant)
 
 

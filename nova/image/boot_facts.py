@@ -6,7 +6,7 @@ from typing import BinaryIO
 import uuid
 
 SECTOR = 512
-ENTRIES = 128                            # partition entries of a GPT to read
+ENTRIES = 128                            # maximum number of GPT partition entries that are read
 ENTRY_BYTES = (128, 4096)                # minimum and maximum size of an entry
 EFI_SYSTEM = uuid.UUID('c12a7328-f81f-11d2-ba4b-00a0c93ec93b')
 BIOS_BOOT = uuid.UUID('21686148-6449-6e6f-744e-656564454649')
@@ -14,7 +14,7 @@ BIOS_BOOT = uuid.UUID('21686148-6449-6e6f-744e-656564454649')
 ROOTS = {uuid.UUID('4f68bce3-e8cd-4db1-96e7-fbcaf984b709'): 'x86_64',
          uuid.UUID('b921b045-1df0-41c3-af44-4c6f280d3fae'): 'aarch64'}
 MBR_EFI_SYSTEM, MBR_GPT, MBR_EMPTY = 0xEF, 0xEE, 0x00
-# The binary of QEMU's guest agent contains the name of its channel; other programs of a distribution do not.
+# QEMU's guest agent is detected by this channel name in its binary; other programs of a distribution lack it.
 AGENT = b'/dev/virtio-ports/org.qemu.guest_agent.0'
 CHUNK = 4 << 20
 
@@ -26,7 +26,7 @@ class Facts:
     partitioned     whether it has a partition table
     bios, uefi      whether this firmware can boot the disk
     architecture    None if the partition table does not show it
-    agent           whether QEMU's guest agent was found; False if a compressed file system hides it
+    agent           whether QEMU's guest agent was found; a compressed file system hides the agent
     """
 
     partitioned: bool
@@ -42,7 +42,7 @@ def read(file: BinaryIO) -> Facts:
     if first[510:] != b'\x55\xaa':
         return Facts(False, False, False, None, False)
     types = {entry[4] for entry in (first[446 + 16 * number:462 + 16 * number] for number in range(4))} - {MBR_EMPTY}
-    boots = any(first[:440])                 # the boot sector has code
+    boots = any(first[:440])                 # True if the boot sector has code
     agent = _contains(file, AGENT)
     if MBR_GPT not in types:
         active = any(first[446 + 16 * number] == 0x80 for number in range(4))
@@ -80,7 +80,7 @@ def _contains(file: BinaryIO, text: bytes) -> bool:
         try:
             begin = os.lseek(descriptor, offset, os.SEEK_DATA)
             stop = os.lseek(descriptor, begin, os.SEEK_HOLE)
-        except OSError:                      # only a hole until the end
+        except OSError:                      # the rest of the file is a hole
             return False
         rest = b''
         for place in range(begin, stop, CHUNK):

@@ -24,14 +24,14 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 REDIRECTS = 5
-MAX_URL_LENGTH = 4096                          # characters
+MAX_URL_LENGTH = 4096                          # maximum characters of a URL
 WAIT_S = 30                              # timeout of the connection and of each read
-ANSWER_S = 60                            # timeout of the TLS handshake and the headers, however slowly they arrive
+ANSWER_S = 60                            # timeout for the TLS handshake and all headers together
 TIME_S = 4 * 3600                        # timeout of the whole download
 CHUNK = 1 << 20
 OK, MOVED = 200, (301, 302, 303, 307, 308)
-NAT64 = ipaddress.IPv6Network('64:ff9b::/96')       # RFC 6052: the last 32 bits are an IPv4 address
-DIGESTS = {'sha256': 64, 'sha512': 128}  # algorithm: hexadecimal digits
+NAT64 = ipaddress.IPv6Network('64:ff9b::/96')       # the last 32 bits are an IPv4 address (RFC 6052)
+DIGESTS = {'sha256': 64, 'sha512': 128}  # {algorithm: number of hexadecimal digits}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _mapped(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 def _is_local(address: Address) -> bool:
     """Return whether an address belongs to this machine.
 
-    For such a destination the kernel selects the same address as the source. No packet is sent.
+    If the destination is a local address, the kernel selects it as source, too. No packet is sent.
     """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
@@ -214,7 +214,7 @@ def _ask(connection: _Pinned, url: str) -> http.client.HTTPResponse:
         answer = connection.getresponse()
     finally:
         timer.cancel()
-    if connection.is_cut:                # the parser takes the end of the stream for the end of the headers
+    if connection.is_cut:                # the parser accepts the cut stream as complete headers
         raise TimeoutError(f'no response within {ANSWER_S} s')
     return answer
 

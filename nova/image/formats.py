@@ -1,7 +1,7 @@
 """Parsers of disk format headers: virtual size, and references to other files.
 
-A parser is a generator that fills a Report. It yields (offset, length), and the caller sends the bytes at this offset.
-Offsets beyond the first 64 KiB must ascend. Layouts follow the published format descriptions.
+A parser is a generator that fills a Report. To read, it yields (offset, length), and the caller sends the bytes at this
+offset. Offsets beyond the first 64 KiB must ascend. Layouts follow the published format descriptions.
 """
 from collections.abc import Callable, Generator
 import dataclasses
@@ -46,7 +46,7 @@ def _read(offset: int, length: int) -> Generator[tuple[int, int], bytes, bytes]:
 
 QCOW2_FEATURES = 0b11111         # known: dirty, corrupt, external data file, compression type, extended L2
 QCOW2_EXTENSIONS_MAX = 48
-QCOW2_HEADER_MAX = 64 * 1024        # bytes of the first cluster that may contain header extensions
+QCOW2_HEADER_MAX = 64 * 1024        # size of the part of the first cluster that may contain header extensions
 QCOW2_DATA_FILE = 0x44415441
 QCOW2_ENCRYPTION = 0x0537be77
 
@@ -120,7 +120,7 @@ def vmdk(report: Report) -> Parser:
     if not place or not length:
         raise Malformed('its VMDK header has no descriptor')
     report.virtual_size = capacity * SECTOR
-    # tools read 20 sectors, whatever size the header states
+    # tools read at least 20 sectors, even if the header states fewer
     descriptor = yield place * SECTOR, max(length, 20) * SECTOR
     if len(descriptor) < length * SECTOR:
         raise Malformed('its header is cut off')

@@ -15,7 +15,7 @@ _Result = TypeVar('_Result')
 
 
 class GrantedImages:
-    """Images for tasks: a virt.driver.ImageSource, and operations for snapshots of servers.
+    """Access to images for tasks: the methods of virt.driver.ImageSource, and operations for snapshots of servers.
 
     ``ctx`` has the grant of the task (context.RequestContext.granted). The methods raise ImageNotFound if the grant is
     missing or does not cover the image, and Forbidden if the grant has expired.
@@ -70,7 +70,7 @@ class GrantedImages:
 
 
 class BoundImages:
-    """Requests for images with a fixed context."""
+    """Image requests that all use one context, which the constructor gets."""
 
     def __init__(self, images: Images | GrantedImages, ctx: context.RequestContext) -> None:
         self._images, self._ctx = images, ctx
@@ -96,7 +96,8 @@ def _with_token(ctx: context.RequestContext, function: Callable[[context.Request
     """Call a function with the user's token, or with the service token if the user's token has expired.
 
     :param copy: whether the image is a snapshot of the server. A snapshot belongs to the user who requested it, for
-        example an administrator. Other users who unshelve the server may lack access: then the service token is used
+        example an administrator. Other users who unshelve the server may have no access to it, so the service token is
+        used instead
     """
     if ctx.auth_token:
         try:

@@ -22,7 +22,7 @@ from nova import exception
 from nova.objects.image import Image
 
 KEY_BYTES = 32
-BACKUP = 'backup'                       # image_type of backups; the rotation of createBackup deletes old ones
+BACKUP = 'backup'                       # image_type of backups, which the rotation of createBackup deletes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Grant:
         return ident in self.write or not write and ident in self.read
 
     def has_backup(self, image: Image) -> bool:
-        """Return whether the image is a backup that the task may delete; the caller compares the owners."""
+        """Return whether the grant covers the deletion of a backup; the caller also compares the owners."""
         properties = image['properties']
         return (self.rotate and properties.get('image_type') == BACKUP
                 and properties.get('instance_uuid') == self.server)
@@ -67,7 +67,7 @@ def _ids(given: Iterable[str | None]) -> tuple[str, ...]:
 
 
 def dump(grant: Grant, key: bytes | None = None) -> str:
-    """Encode a grant as text, signed if there is a key."""
+    """Encode a grant as text, signed if a key is given."""
     body = base64.urlsafe_b64encode(json.dumps(dataclasses.asdict(grant), separators=(',', ':')).encode())
     return f'{body.decode()}.{_signature(body, key)}'
 
@@ -101,7 +101,7 @@ def new_key() -> bytes:
 
 
 def holder(ctx: context.RequestContext, text: str | None, token: bool = True) -> context.RequestContext:
-    """Return a context that can access images only by a grant: it has no project, roles or administrator rights.
+    """Return a context whose only access right is the grant: it has no project, roles or administrator rights.
 
     :param ctx: context of the request
     :param token: whether to include the user's token, for an image service that checks it

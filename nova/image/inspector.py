@@ -18,7 +18,7 @@ from nova.objects.image import Image
 
 HEAD = 64 * 1024                 # ISO 9660 volume descriptors begin at 32 KiB
 TAIL = 1536                      # VHD footer, VMDK footer and its end marker
-WINDOW = 1024 * 1024             # no supported header structure is larger
+WINDOW = 1024 * 1024             # maximum size of a supported header structure
 STEPS = 64                       # maximum number of reads of one parser
 
 # guests do not boot compressed files, but a kernel or ramdisk may be compressed
@@ -29,14 +29,14 @@ PLAIN = BOOT_PARTS | {'luks'}
 
 ARCHIVE = 'archive'              # root file system of a container: disk_format raw, optionally compressed
 
-# disk_format -> formats of the data
+# {disk_format: accepted formats of the data}
 ACCEPTS = {
     'raw': PLAIN, ARCHIVE: PLAIN | COMPRESSED,
     'ami': PLAIN, 'aki': PLAIN | COMPRESSED, 'ari': PLAIN | COMPRESSED,
     'qcow2': {'qcow2'}, 'vmdk': {'vmdk'}, 'vhd': {'vhd'}, 'vhdx': {'vhdx'}, 'vdi': {'vdi'}, 'iso': {'iso'},
 }
 
-HYPERVISOR = ('hypervisor_type', 'img_hv_type')      # properties with the image's hypervisor
+HYPERVISOR = ('hypervisor_type', 'img_hv_type')      # properties that name the image's hypervisor
 
 # (format, offset, bytes)
 SIGNATURES = (
@@ -69,7 +69,7 @@ SIGNATURES = (
     *(('bzip2', 0, b'BZh%d' % level + magic) for level in range(1, 10)
       for magic in (b'1AY&SY', b'\x17\x72\x45\x38\x50\x90')),
 )
-# (format, bytes from the end, bytes)
+# (format, offset from the end of the data, bytes)
 TRAILERS = (('vhd', 512, b'conectix'), ('vhd', 511, b'conectix'), ('dmg', 512, b'koly'))
 
 
@@ -222,7 +222,7 @@ def inspect_file(path: Path | str) -> formats.Report:
 
 
 def expected(image: Image) -> str:
-    """Return the expected format: a key of ACCEPTS, equal to disk_format except for containers."""
+    """Return the key of ACCEPTS for an image: its disk_format, or ARCHIVE for the root file system of a container."""
     properties = image['properties']
     if image['disk_format'] != 'raw':
         return str(image['disk_format'])

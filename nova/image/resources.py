@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
 
 VISIBILITIES = ('public', 'private', 'shared', 'community')
-STAGED = 'uploading'             # staged data that waits for the import
+STAGED = 'uploading'             # status of an image with staged data that is not imported yet
 STATUSES = ('queued', 'saving', STAGED, 'importing', 'active', 'deactivated')
 MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
 STORE = 'embedded'               # id of the only store
 MAX_PROPERTIES = 128
 MAX_TAGS = 128
 MAX_VALUE = 65535
-# names that properties must not have
+# names that clients cannot give to properties
 RESERVED = frozenset({'data_id', 'deleted', 'deleted_at', 'location'})
 # values of a new image
 NEW: JsonObject = {'name': None, 'visibility': 'shared', 'protected': False, 'os_hidden': False, 'disk_format': None,
@@ -62,13 +62,13 @@ def _known(values: tuple[str, ...]) -> Schema:
 
 # ---- rows --------------------------------------------------------------------
 
-SHOWN = 'show schema'                    # views: an image, and GET /v2/schemas/image
+SHOWN = 'show schema'                    # views with the field: documents of images, and GET /v2/schemas/image
 BOTH: dict[str, Any] = {'views': SHOWN, 'write': 'create update'}
 READ: dict[str, Any] = {'views': SHOWN}
 
 
 def _url(suffix: str = '') -> Getter:
-    """Return a getter of a link, which is relative to the service's root."""
+    """Return the getter of a link; the URL is relative to the service's root."""
     return lambda row, request: f'/v2/images/{row["id"]}{suffix}'
 
 

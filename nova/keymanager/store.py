@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import KeySecretsRow
     from nova.json_types import JsonObject
 
-MAX_SECRETS = 100                        # maximum of one container
+MAX_SECRETS = 100                        # maximum secrets in a container
 OPAQUE, SYMMETRIC, PRIVATE, PUBLIC, RSA = 'opaque', 'symmetric', 'private', 'public', 'rsa'
 # {type of a container: (required names of secrets, optional names)}; None: any names
 CONTAINERS: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {
@@ -226,7 +226,7 @@ class KeyStore:
 
 
 def check_names(kind: str, refs: Sequence[tuple[str, str]]) -> None:
-    """Check the names of a new container's secrets. A container without secrets may have any type.
+    """Check the names of a new container's secrets against its type. Every type may have no secrets.
 
     :raises BadRequest: names or secrets are repeated, or the names do not fit the type
     """
@@ -266,5 +266,5 @@ def _owner(ctx: RequestContext) -> dict[str, str]:
 
 
 def _bound(ident: str) -> str:
-    """Return the text that binds a payload to its secret: decryption needs the text that encryption used."""
+    """Return the associated data that binds a ciphertext to its secret: decryption fails with other data."""
     return f'secret {ident}'

@@ -35,7 +35,7 @@ def _view(row: Mapping[str, Any]) -> Document:
 
 
 def _shown(conn: Connection) -> list[dict[str, Any]]:
-    """Return the templates that this API can express."""
+    """Return the templates that this API can show: ingress, for the default group, without a remote group."""
     return [row for row in db.every(conn) if row['direction'] == 'ingress' and row['used_in_default_sg']
             and not row['from_own_group']]
 

@@ -29,7 +29,7 @@ from nova.web.params import Param
 _LABEL = Param('label', params.string(1, 255), required=True)
 _TEXT = params.nullable(params.string(1, 43))
 _VLAN = {'type': ['integer', 'string', 'null']}
-# unsupported parameters, and the reason
+# {unsupported parameter: reason}
 REFUSED = {
     **legacy_parameters.REFUSED,
     'fixed_cidr': 'allowed_start and allowed_end limit the addresses of servers',

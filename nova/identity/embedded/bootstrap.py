@@ -39,7 +39,7 @@ def bootstrap(service: embedded_service.IdentityService,
     """
     try:
         return service.write(_bootstrap, service.rounds, store)
-    except exception.IdentityExists:      # another process was faster
+    except exception.IdentityExists:      # another process has created the users
         return service.write(_bootstrap, service.rounds, store)
 
 

@@ -32,8 +32,8 @@ Catalog = list[CatalogService]
 REGION = 'RegionOne'
 INTERFACES = ('public', 'internal', 'admin')
 
-# type, name, path below the base URL. Clients append paths to compute's endpoint; for other services they discover
-# versions.
+# type, name, path below the base URL. Compute's path has the version, because clients append to it; other services'
+# versions are discovered.
 SERVICES = (
     ('identity', 'keystone', '/identity'),
     ('compute', 'nova', '/compute/v2.1'),
@@ -49,7 +49,7 @@ _NAMESPACE = uuid.UUID('6f0b7a52-5f2c-4f2e-9d3c-0f6a4be1d9c1')
 
 
 def stable_id(*parts: str) -> str:
-    """Return a UUID that is the same for the same parts in every process."""
+    """Derive a UUID from the parts: equal parts give equal UUIDs in all processes."""
     return uuid.uuid5(_NAMESPACE, '/'.join(parts)).hex
 
 

@@ -23,13 +23,13 @@ from nova.identity import totp
 
 LOG = logging.getLogger(__name__)
 
-PAGE = 500                   # rows re-encrypted in one transaction
+PAGE = 500                   # maximum rows re-encrypted in one transaction
 KEY_LENGTH = 128             # characters of an access key or its secret
 MIN_LENGTHS = {'access': 1, 'secret': 8}       # characters
 
 
 class Credential(IdentityCredentialsRow):
-    """A credential with its decrypted secret, which is None without the key."""
+    """A credential with its decrypted secret; None if the token key of the secret is missing."""
 
     blob: str | None
 
@@ -117,7 +117,7 @@ class Credentials:
 
     def _encrypted(self, credential_id: str, blob: str) -> str:
         encrypted = self._keys.encrypt_secret(credential_id, blob)
-        if len(encrypted) > tokens.MAX_LENGTH:        # also the length of the column
+        if len(encrypted) > tokens.MAX_LENGTH:        # the column has this length
             raise exception.BadRequest(f'The blob is too long: its encrypted text has {len(encrypted)} characters, and '
                                        f'at most {tokens.MAX_LENGTH} are supported. Use fewer non-ASCII characters.')
         return encrypted
@@ -154,7 +154,7 @@ class Credentials:
         step = totp.step_of([totp.secret_of(row['blob']) for row in found if row['blob']], code, now)
         if step is None or user_id is None:
             return False
-        with log.recording(None):      # no audit record here: the login has one
+        with log.recording(None):      # no audit record for the code: the login gets one
             return self._db.run(queries.use_totp_step, user_id, step)
 
 
@@ -215,7 +215,7 @@ class Kind:
 
 TOTP, EC2 = 'totp', 'ec2'
 KINDS = {
-    TOTP: Kind(_check_totp, 8),           # few, because a guess may match the code of each
+    TOTP: Kind(_check_totp, 8),           # few: each secret makes it likelier that a guessed code is right
     EC2: Kind(_check_ec2, 32),
 }
 

@@ -41,9 +41,9 @@ Projects = list[IdentityProjectsRow]
 
 DOMAIN, SYSTEM, ROLES = effective_roles.DOMAIN, effective_roles.SYSTEM, effective_roles.ROLES
 
-MAX_CREDENTIALS = 200    # application credentials of a user
-MAX_DEPTH = 5             # levels of projects below a domain
-MAX_EXTRA = 4096          # bytes of the additional attributes of a resource
+MAX_CREDENTIALS = 200    # maximum application credentials of a user
+MAX_DEPTH = 5             # maximum levels of projects below a domain
+MAX_EXTRA = 4096          # maximum bytes of the additional attributes of a resource
 
 
 class UserValues(TypedDict, total=False):
@@ -253,7 +253,7 @@ class Directory:
         def prepare(conn: engine.Connection, user: IdentityUsersRow) -> None:
             if 'password_hash' in values:
                 self._remember_password(conn, user)
-            if options:                  # lock, because another request may change other options
+            if options:                  # lock: a concurrent request may change other options of the user
                 row = queries.get(conn, queries.USER, id=user_id) if queries.lock(conn, queries.USER, user_id) else None
                 if row is None:
                     raise exception.IdentityNotFound(noun='user', id=user_id)

@@ -25,7 +25,7 @@ def find(conn: engine.Connection, wanted: Mapping[str, str]) -> IdentityDomainsR
 
 
 def expect(conn: engine.Connection, domain_id: str) -> None:
-    """Lock a domain that gets a resource, so that it is not deleted before the transaction ends.
+    """Lock the domain of a new resource, so that it is not deleted before the transaction ends.
 
     :raises IdentityNotFound: the domain does not exist
     """
@@ -34,7 +34,7 @@ def expect(conn: engine.Connection, domain_id: str) -> None:
 
 
 def enabled(conn: engine.Connection, ids: Collection[str]) -> dict[str, str]:
-    """Return {id: name} of domains that a token needs.
+    """Return {id: name} of the domains of a token, which must be enabled.
 
     :raises Unauthorized: one of them was disabled or deleted
     """

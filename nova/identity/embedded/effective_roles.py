@@ -17,12 +17,13 @@ Roles = list[queries.Role]
 
 DOMAIN: IdentityDomainsRow = {'id': 'default', 'name': 'Default', 'description': 'The default domain', 'enabled': True,
                               'tags': [], 'extra': None, 'created_at': datetime.datetime(1970, 1, 1)}
-SYSTEM = 'all'            # id of the system as target of assignments and as scope of tokens
+SYSTEM = 'all'            # id that stands for the system as target of assignments and scope of tokens
 
-# {kind of target: kind of the assignments on it that only the projects below it inherit}
+# {kind of target: kind of the inherited assignments on it, which apply only to projects below it}
 BELOW = {'project': 'below_project', 'domain': 'below_domain'}
 
-# Each of these default roles implies the next one, and clients cannot change that. The role service is separate.
+# Each of these default roles implies the next one, and clients cannot change that. The role service is not in this
+# chain.
 LADDER = ('admin', 'manager', 'member', 'reader')
 ROLES = (*LADDER, 'service')
 
@@ -35,7 +36,7 @@ class Reference(TypedDict, total=False):
 
 
 def is_default(role: IdentityRolesRow) -> bool:
-    """Return whether a row is a default role; a domain-specific role with the same name is not."""
+    """Return whether a row is a default role, not a domain-specific role with such a name."""
     return role['name'] in ROLES and role['domain_id'] is None
 
 

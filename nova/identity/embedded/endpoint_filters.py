@@ -17,7 +17,7 @@ from nova.identity.embedded.resources import Resources
 if TYPE_CHECKING:
     from nova.identity.embedded.directory import Directory
 
-ENDPOINT, GROUP = 'endpoint', 'endpoint_group'         # kinds of associations with a project
+ENDPOINT, GROUP = 'endpoint', 'endpoint_group'         # kinds of objects that can be associated with a project
 FILTERS = ('interface', 'service_id', 'region_id', 'enabled')
 
 

@@ -8,13 +8,14 @@ from nova import exception
 from nova.db.tables.rows import IdentityUsersRow
 from nova.identity import tokens
 
-LIFETIME = datetime.timedelta(minutes=5)         # lifetime of a receipt: time to find the device and type the code
+# lifetime of a receipt: the user needs time to find the device and type the code
+LIFETIME = datetime.timedelta(minutes=5)
 # Methods that a receipt may store. Clients send a token or an application credential again instead.
 RECEIPT_METHODS = frozenset(('password', 'totp'))
 
 
 class User(IdentityUsersRow):
-    """A user with the name of the domain."""
+    """A user with the name of the user's domain."""
 
     domain_name: str
 

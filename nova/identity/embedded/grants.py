@@ -24,10 +24,10 @@ OF_DOMAIN = ('domain', BELOW['domain'])
 Roles = effective_roles.Roles
 Projects = Collection[IdentityProjectsRow]
 
-MAX_INFERENCE_RULES = 1000         # inference rules
-MAX_MEMBERS = 10000      # users of a group
+MAX_INFERENCE_RULES = 1000         # maximum inference rules
+MAX_MEMBERS = 10000      # maximum users of a group
 MAX_GROUPS_OF_USER = 200
-MAX_LISTED = 10000       # role assignments in one list
+MAX_LISTED = 10000       # maximum role assignments in one list
 
 
 class NamedAssignment(queries.Assignment):
@@ -44,7 +44,7 @@ class Wanted:
 
     kind, target_id   target: project, domain or system, and its id
     subtree           also the projects below the target
-    inherited         only assignments that projects inherit
+    inherited         only assignments that projects below their target inherit
     """
 
     user_id: str | None = None
@@ -179,7 +179,7 @@ class Grants:
             return _named(conn, _expanded(found + of_groups, members, known, projects, on, wanted.role_id), projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
-        """Return the wanted targets, each also with its kind in BELOW for inherited assignments; None: all targets."""
+        """Return the wanted targets, and for inherited assignments their kinds in BELOW; None: all targets."""
         on = self._direct(conn, wanted)
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 

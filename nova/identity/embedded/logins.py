@@ -39,7 +39,7 @@ class Proof(NamedTuple):
     claims: tokens.Claims | None = None
 
 
-TRUST = 'OS-TRUST:trust'      # scope of a login for a trust
+TRUST = 'OS-TRUST:trust'      # key of a trust in the scope of a login
 _ONCE = frozenset(('totp',))         # verified last, because each code is valid only once
 
 
@@ -120,10 +120,10 @@ class Logins:
         user = self._user_of(credentials)
         self._checks.secret(credentials.get('password'), user['password_hash'] if user else None,
                            (user['id'] if user else _name(credentials), address), user['id'] if user else None)
-        if user is None:                 # unknown user: any secret is wrong
+        if user is None:                 # not reached: secret() refuses unknown users
             raise exception.Unauthorized()
         ends_at = password_rules.end_of(user)
-        if ends_at is not None and ends_at <= utils.utcnow():        # only after the password was verified
+        if ends_at is not None and ends_at <= utils.utcnow():        # checked only after the password was verified
             log.about(user['id'])
             raise exception.PasswordExpired(user_id=user['id'])
         return Proof(user['id'])
@@ -186,7 +186,7 @@ class Logins:
         self._directory.update_user(user_id, password=new)
 
     def _refuse_past(self, user: IdentityUsersRow, new: str, address: str) -> None:
-        """Check the password history. Not called for administrators, who do not know a user's past passwords."""
+        """Check the password history. Not for administrators: they do not know past passwords."""
         if not self._directory.rules.history:
             return
         with self._directory.db.reader() as conn:
@@ -199,7 +199,7 @@ class Logins:
 def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> IdentityTrustsRow:
     """Return a trust for a login as its trustee.
 
-    :raises Unauthorized: there is none for this user
+    :raises Unauthorized: no such trust with this trustee, or an expired one
     """
     trust = queries.get(conn, queries.TRUST, id=trust_id, trustee_user_id=trustee_id)
     if trust is None or trusts.is_expired(trust):

@@ -4,9 +4,9 @@
 - An address may fail ``failures`` times for a user. Each further failure causes a delay: 1 s, then doubled each time,
   at most MAX_WAIT_S. Attempts during the delay are refused without a check and are not counted. A correct password
   after the delay resets the counter.
-- If ``failures`` or more addresses have failed for a user, the user is under attack. Each address from which the user
-  has not logged in is then delayed after its first failure, at most for a window. So a distributed attack gets one
-  guess for each address and window. Addresses from which the user has logged in are not affected by this rule.
+- If ``failures`` or more addresses have failed for a user, the user is under attack. Then each address from which the
+user has not logged in is delayed after its first failure, at most for a window. So a distributed attack has one guess
+for each address and window. Addresses from which the user has logged in are not affected by this rule.
 - Clients behind one NAT address share the delay for a user.
 - Attackers can invent user names, so new names must not evict the failures of other names within the window. An address
   has MAX_NAMES counters. Further names share one counter, so failures of one name can delay another. When all
@@ -22,9 +22,9 @@ from collections.abc import Callable
 
 from nova import exception
 
-OTHERS = 1024                # shared counters, used beyond MAX_KEYS
-MAX_KEYS = 10000            # names of all addresses together
-MAX_NAMES = 100            # failed names of one address in a window; users behind one NAT mistype fewer
+OTHERS = 1024                # number of shared counters, used beyond MAX_KEYS
+MAX_KEYS = 10000            # maximum names with a counter, all addresses together
+MAX_NAMES = 100  # maximum names with a counter for an address: in a window, users behind one NAT mistype fewer
 MAX_WAIT_S = 60
 KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # after the user's last login from an address
 SWEEP_S = 1                 # minimum interval between two scans for expired failures
@@ -34,7 +34,7 @@ SWEEP_S = 1                 # minimum interval between two scans for expired fai
 class _Failures:
     count: int = 0
     last_at: float = float('-inf')
-    free_at: float = float('-inf')       # end of the delay
+    free_at: float = float('-inf')       # end of the delay: further attempts are then checked
 
 
 class _Bounded(collections.OrderedDict[tuple[str, str], float]):
@@ -115,7 +115,7 @@ class LoginDelays:
     # ---- counters; the caller holds the lock
 
     def _found(self, user: str, address: str, now: float) -> _Failures | None:
-        """Return the counter of a user and address, or None if it does not exist and can be added."""
+        """Return the counter of a user and address, or None if it is missing and there is room for it."""
         of_address = self._addresses.get(address)
         if of_address is not None and user in of_address.names:
             return of_address.names[user]
@@ -161,7 +161,8 @@ class LoginDelays:
                 if now < self._swept_attacks_at + SWEEP_S:
                     return False
                 self._swept_attacks_at = now
-                # discard users with failures from a single address: they are not attacked, and may not exist
+                # discard names with failures from a single address: there is no distributed attack, and the user may
+                # not exist
                 self._attacks = {name: times for name, times in self._attacks.items() if len(times) >= min(
                     2, self._free) and now - times[next(reversed(times))] < self._window}
             if len(self._attacks) >= MAX_KEYS:

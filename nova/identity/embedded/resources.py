@@ -34,12 +34,13 @@ ImageLimits = Callable[[], Mapping[str, int]]
 _PLACEHOLDER = re.compile(r'[$%]\(([^)]*)\)s')
 PLACEHOLDERS = frozenset(('project_id', 'tenant_id', 'user_id'))
 LimitKey = Literal['service_id', 'region_id', 'resource_name']
-LIMIT_KEY: tuple[LimitKey, ...] = ('service_id', 'region_id', 'resource_name')         # identify a registered limit
-NEVER = effective_roles.DOMAIN['created_at']                     # time of rows of the configuration
+# these columns identify a registered limit
+LIMIT_KEY: tuple[LimitKey, ...] = ('service_id', 'region_id', 'resource_name')
+NEVER = effective_roles.DOMAIN['created_at']                     # creation time of rows that the configuration defines
 
 
 class Resources(Generic[RowT]):
-    """The resources of one noun.
+    """The resources of one kind (noun), such as all regions.
 
     :param directory: has the database
     :param built_in: callable() -> catalog of this deployment
@@ -67,7 +68,7 @@ class Resources(Generic[RowT]):
     def create(self, given: Sequence[ColumnValues]) -> Sequence[RowT]:
         """Create rows in one transaction.
 
-        :raises Forbidden: there would be too many
+        :raises Forbidden: the new rows would exceed ``most``
         """
         found: Any = [{'id': uuid.uuid4().hex, **values, 'created_at': utils.utcnow()} for values in given]
         known = {row['id'] for row in self.built_in()}
@@ -219,7 +220,7 @@ class Regions(Resources[IdentityRegionsRow]):
 
     def release(self, conn: engine.Connection, row_id: str) -> None:
         self.refuse_use(conn, 'region', row_id, parent_region_id=row_id)
-        self.refuse_use(conn, 'endpoint', row_id, region_id=row_id)      # a registered limit stays, as in the reference
+        self.refuse_use(conn, 'endpoint', row_id, region_id=row_id)      # registered limits stay, as in Keystone
 
 
 class Services(Resources[IdentityServicesRow]):
@@ -287,7 +288,7 @@ class RegisteredLimits(OfService[IdentityRegisteredLimitsRow]):
         return row_id in storage_quotas.IMAGES and self._images() is not None
 
     def _images(self) -> str | None:
-        """Return the id of the embedded image service."""
+        """Return the id of the embedded image service, or None."""
         found = [row['id'] for row in self.catalog() if row['type'] == 'image']
         return found[0] if found and self._image_limits is not None else None
 
@@ -386,7 +387,7 @@ KINDS = (Domains, Policies, Groups, Regions, Services, Endpoints)
 
 
 def of(directory: Directory, built_in: BuiltIn, image_limits: ImageLimits | None = None) -> dict[str, Resources[Any]]:
-    """Return {noun: Resources}; the parameters are those of RegisteredLimits."""
+    """Return {noun: Resources}. For the parameters see RegisteredLimits."""
     d, registered = directory, RegisteredLimits(directory, built_in, image_limits)
     managed = (Managed(d, queries.PROJECT, d.create_project, d.update_project, d.delete_project),
                Managed(d, queries.USER, d.create_user, d.update_user, d.delete_user),

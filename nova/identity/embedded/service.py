@@ -27,7 +27,7 @@ from nova.identity.embedded import trusts
 
 
 class IdentityService(directory.Directory):
-    """The directory, and attributes for other functions of the service.
+    """The directory of users and projects, with attributes for the other functions of the service.
 
     ``tokens``, ``logins``, ``signed`` (requests with EC2 signatures) and ``credentials`` authenticate users. ``grants``
     manages groups and role assignments, ``resources`` all resources, and ``endpoint_filters`` endpoints of projects.

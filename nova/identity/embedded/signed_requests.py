@@ -16,7 +16,7 @@ from nova.identity.embedded import credentials as pairs
 from nova.identity.embedded import token_service
 
 MAX_KEY_PAIRS = 1000           # maximum number of cached key pairs and tokens
-SHARED = datetime.timedelta(minutes=1)           # maximum time for which requests reuse a token
+SHARED = datetime.timedelta(minutes=1)           # maximum time for which requests of a key pair reuse a token
 
 
 class SignedRequests:
@@ -117,7 +117,7 @@ class SignedRequests:
             try:
                 return token, self._tokens.validate(token)
             except exception.Unauthorized:
-                pass                     # the token was revoked, but the key pair is valid
+                pass                     # the token was revoked: issue another, because the key pair is valid
         token, data = self._issue(row, now)
         with self._lock:
             self._last[owner] = token, now + self._shared_for

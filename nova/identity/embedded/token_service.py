@@ -99,7 +99,7 @@ class TokenService:
         left = (data.claims.expires_at - utils.utcnow()).total_seconds()
         with self._lock:
             if generation != self._generation or not self._trust:
-                return               # the cache was cleared during the read
+                return               # the cache was cleared during the read, so data may be stale
             self._cache.pop(token, None)
             self._cache[token] = (data, time.time() + min(self._trust, left))
             if len(self._cache) > CACHE_SIZE:

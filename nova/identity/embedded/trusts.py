@@ -47,7 +47,7 @@ class Trusts:
         # an unknown project looks like one on which the trustor has no role
         held = self._directory.effective_roles(data.user_id, 'project', project_id) if self._directory.find(
             queries.PROJECT, id=project_id) else []
-        if data.credential is not None:          # the credential may have fewer roles than its owner
+        if data.credential is not None:          # an application credential may have fewer roles than its owner
             names = data.roles if project_id == data.project_id else ()
             held = [role for role in held if role['name'] in names]
         return self._directory.create_row(queries.TRUST, {
@@ -85,7 +85,7 @@ class Trusts:
         :raises Unauthorized: the trust has been used as often as it may
         """
         if row['remaining_uses'] is not None:
-            with log.recording(None):      # no audit record here: the login has one
+            with log.recording(None):      # no audit record for the use: the login gets one
                 if not self._directory.db.run(queries.use_trust, row['id']):
                     raise exception.Unauthorized()
 
@@ -95,7 +95,7 @@ def is_expired(row: IdentityTrustsRow) -> bool:
 
 
 def user_of(row: IdentityTrustsRow) -> str:
-    """Return the user id in the tokens of a trust: of the trustor with impersonation, else of the trustee."""
+    """Return the user id for tokens of a trust: the trustor's with impersonation, otherwise the trustee's."""
     return row['trustor_user_id' if row['impersonation'] else 'trustee_user_id']
 
 
@@ -103,8 +103,8 @@ def load(conn: engine.Connection, claims: tokens.Claims, known: effective_roles.
          ) -> tuple[tokens.Trust, effective_roles.Roles]:
     """Return (trust of a token in the form of the token document, roles that it grants).
 
-    The token ends when the trust is deleted or expired, when the trustor loses one of its roles, and when the tokens of
-    the trustor or the trustee end.
+    The token becomes invalid if the trust is deleted or expires, if the trustor loses a role of the trust, or if the
+    trustor or the trustee is disabled or gets a new password.
 
     :param known: result of ``effective_roles.known_roles``
     :raises Unauthorized: the token is not valid

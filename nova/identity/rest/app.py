@@ -39,7 +39,7 @@ class IdentityApi(application.Api[operations.Request]):
     """
 
     max_body = 114688
-    stores_data = False              # accept logins while the disk is full: freeing space requires a token
+    stores_data = False              # accept requests while the disk is full: without a login, users cannot free space
 
     def __init__(self, service: IdentityService, uri: str | None = None, rules: policy.Policy | None = None) -> None:
         super().__init__(handlers.ROUTES)
@@ -55,7 +55,7 @@ class IdentityApi(application.Api[operations.Request]):
     def find(self, req: operations.Request) -> tuple[mapper.Methods | None, list[str]] | Response:
         """Find the operation of a request.
 
-        :raises Unsupported: an operation that Keystone has, but the embedded service has not
+        :raises Unsupported: Keystone has the operation, but the embedded service does not
         """
         if req.method == 'GET' and application.segments_of(req.path) == ['openapi.json']:
             return openapi.DESCRIBER.response(req, handlers.ROUTES)
@@ -73,16 +73,17 @@ class IdentityApi(application.Api[operations.Request]):
         if not row.public:
             # A change has a lasting effect, so the token of a write is validated without the cache.
             req.ask_as(self._service.validate(req.header('X-Auth-Token'), trusted=row.method == 'GET'))
-            if (row.method, row.path) != ('GET', '/v3/auth/tokens'):         # services validate tokens for their API
+            # excluded: services send a user's token to validate it
+            if (row.method, row.path) != ('GET', '/v3/auth/tokens'):
                 access_rules.check(req.caller.credential, ('identity',), req.environ)
             context.set_caller(req.caller.user_id, req.caller.project_id)
-            if 'service' not in req.caller.roles:            # services act for all projects
+            if 'service' not in req.caller.roles:            # not for services, which act for all projects
                 priorities.join(req.environ, req.caller.project_id or req.caller.user_id)
             log.asked_by(req.caller)
             if row.policy is not None:
                 req.authorize_path(row.policy, parts)
         if row.errors == operations.HASHES:
-            self._service.checks.expect_room(req.remote_address)         # before any work on the request
+            self._service.checks.expect_room(req.remote_address)         # before the handler does other work
 
     def parse(self, raw: bytes) -> Json:
         try:

@@ -89,7 +89,7 @@ class Crud:
     # ---- routes
 
     def rules(self, verb: str, plural: bool = False) -> RouteRules:
-        """Return ``policy`` and ``checks`` for the route of an operation."""
+        """Return (policy rule that the route checks, further rules that its handler checks) of an operation."""
         return f'identity:{verb}_{self.kind.plural if plural else self.kind.name}', ()
 
     def creation(self) -> Route:
@@ -177,7 +177,7 @@ class Projects(InDomain):
         return found
 
     def _of_domain(self, req: Request, new: bool) -> dict[str, Any]:
-        """Return the columns of a domain from the body of a project that acts as a domain; raises BadRequest."""
+        """Convert the body of a project that acts as a domain to columns of the domain; raises BadRequest."""
         if any(req.body.get(name) for name in _NOT_OF_DOMAIN):
             raise exception.BadRequest('A project that acts as a domain has no parent and no domain.')
         return resources.DOMAINS.values({name: value for name, value in req.body.items() if name not in (
@@ -195,7 +195,7 @@ class Projects(InDomain):
     def match(self, req: Request) -> Match:
         match = super().match(req)
         parent_id = match.get('parent_id')
-        # with another domain in the query, no project has this parent
+        # a domain as parent: match its top-level projects, unless the query names another domain
         if isinstance(parent_id, str) and match.get('domain_id', parent_id) == parent_id and any(
                 row['id'] == parent_id for row in req.service.resources['domain'].list()):
             match |= {'parent_id': None, 'domain_id': parent_id}
@@ -281,7 +281,7 @@ _TAGGED: dict[str, Callable[[set[str], set[str]], bool]] = dict(zip(resources.TA
 
 
 def _nested(project_id: str, children: Mapping[str | None, Sequence[str]]) -> JsonObject | None:
-    """Return {id of a child: this mapping for the child's children}, or None without children."""
+    """Return the projects below a project as nested dictionaries {id of a child: its children or None}, or None."""
     return {child: _nested(child, children) for child in children.get(project_id, ())} or None
 
 
@@ -330,7 +330,8 @@ class Roles(Crud):
         return None, _of_role(verb, 's' if plural else '')
 
     def match(self, req: Request) -> Match:
-        return {'domain_id': None} | super().match(req)            # the filter domain_id lists domain-specific roles
+        # domain-specific roles are listed only with the filter domain_id
+        return {'domain_id': None} | super().match(req)
 
     def _authorized(self, req: Request, verb: str, role_id: str) -> IdentityRolesRow:
         """Return a role after checking the rule of an operation on it.
@@ -364,7 +365,7 @@ class Roles(Crud):
 
 
 def _of_role(verb: str, plural: str = '') -> tuple[str, str]:
-    """Return (rule of an operation on roles, rule of this operation on domain-specific roles)."""
+    """Return the rules of an operation: (for other roles, for domain-specific roles)."""
     return f'identity:{verb}_role{plural}', f'identity:{verb}_domain_role{plural}'
 
 
@@ -387,7 +388,7 @@ class Regions(Crud):
 
 
 class RegisteredLimits(Crud):
-    """Registered limits. One request creates several."""
+    """Registered limits. One request may create several limits."""
 
     def create_all(self, req: Request) -> JsonObject:
         rows = self.store(req).create([self.kind.values(given, new=True) for given in req.body])
@@ -401,7 +402,7 @@ class RegisteredLimits(Crud):
 
 
 class Limits(RegisteredLimits):
-    """Limits. A list contains all limits if the rule SHOW allows it, otherwise those of the token's project or domain.
+    """Limits. Callers to whom the rule SHOW denies all limits list only those of their token's project or domain.
     """
 
     SHOW = 'identity:get_limit'
@@ -417,7 +418,7 @@ class Limits(RegisteredLimits):
 
     def show(self, req: Request, **parts: str) -> Stored:
         row: Any = super().show(req, **parts)
-        # omit missing attributes: None would match the missing domain of a caller
+        # omit attributes without a value: None would match a caller without a domain
         target = {'target.limit.domain.id': row['domain_id']} if not row['project_id'] else {
             'target.limit.project_id': row['project_id'],
             'target.limit.project.domain_id': req.service.get(queries.PROJECT, row['project_id'])['domain_id']}

@@ -46,7 +46,7 @@ def create_trust(req: Request) -> Stored:
 
 
 def _trust(req: Request, trust_id: str, rule: str) -> IdentityTrustsRow:
-    """Return a trust if a rule allows the caller to access it. Only trustor and trustee get Forbidden, others 404."""
+    """Return a trust if a rule allows access. Otherwise trustor and trustee get Forbidden, other callers 404."""
     row = req.service.trusts.get(trust_id)
     users = {TRUSTOR: row['trustor_user_id'], TRUSTEE: row['trustee_user_id']}
     if req.caller.user_id not in users.values() and not req.allows(rule, users):

@@ -84,20 +84,20 @@ def _credential(req: Request, user_id: str, credential_id: str) -> IdentityAppli
 
 
 class ShownRole(tokens.Named):
-    """A role of a credential."""
+    """A role of an application credential."""
 
     domain_id: None
 
 
 class Shown(IdentityApplicationCredentialsRow):
-    """A credential with its roles and access rules."""
+    """An application credential with its roles and access rules."""
 
     roles: list[ShownRole]
     access_rules: list[tokens.AccessRule] | None
 
 
 class NewCredential(Shown):
-    """A credential with its secret, which only the response to its creation has."""
+    """An application credential with its secret, which only the response to its creation shows."""
 
     secret: str
 

@@ -34,7 +34,7 @@ def list_groups_of_user(req: Request, user_id: str) -> list[IdentityGroupsRow]:
 
 
 def _named(req: Request, rows: list[NamedT]) -> list[NamedT]:
-    """Return the rows that match the filter "name"."""
+    """Return the rows that match the query's filter "name", if it has one."""
     return [row for row in rows if req.query.get('name') in (None, row['name'])]
 
 
@@ -46,7 +46,7 @@ def check_member(req: Request, group_id: str, user_id: str) -> None:
 def add_member(req: Request, group_id: str, user_id: str) -> None:
     """Add a user to a group.
 
-    :raises Forbidden: the caller is no administrator and does not have a role of the group
+    :raises Forbidden: the caller is not an administrator and lacks a role of the group
     """
     req.expect_roles(req.service.grants.role_ids_of(group_id), 'You can add users only to groups whose roles you have.')
     req.service.grants.add_member(group_id, user_id)

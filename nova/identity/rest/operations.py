@@ -20,12 +20,12 @@ from nova.web import request
 if typing.TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
 
-Stored = queries.Row | dict[str, Json | datetime.datetime]       # row of the directory, or made of rows
+Stored = queries.Row | dict[str, Json | datetime.datetime]  # a row of the directory, or a dictionary made from rows
 RowT = typing.TypeVar('RowT', bound=collections.abc.Mapping[str, object])
 
 HASHES = (401, 403, 429)     # errors of public operations that compute a slow hash
 
-# {variable of a path: names of this attribute in rules}
+# {variable of a path: names by which policy rules refer to it}
 _ATTRIBUTES = {'domain_id': ('target.domain.id',), 'project_id': ('target.project.id',), 'user_id': (
     'user_id', 'target.user.id', 'target.credential.user_id'), 'group_id': ('target.group.id',)}
 # {noun of a resource in a path: columns that rules may compare}
@@ -124,7 +124,7 @@ class Request(request.BaseRequest):
         self.authorize(rule, target if parts else self.in_domain(self.query.get('domain_id') or self.domain_id))
 
     def in_domain(self, domain_id: str) -> dict[str, str]:
-        """Return {name in rules: domain_id} for all names of a resource's domain."""
+        """Return {name: domain_id} for all names by which policy rules refer to a resource's domain."""
         return dict.fromkeys(_OF_DOMAIN, domain_id)
 
     @property

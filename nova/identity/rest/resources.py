@@ -56,12 +56,12 @@ def project_flag(name: str, value: bool | str) -> bool:
 
 
 def _present(name: str) -> Getter:
-    """Return the getter of a column that is shown if it has a value."""
+    """Return the getter of a column that is omitted if it is null."""
     return lambda row, req: ABSENT if row.get(name) is None else row[name]
 
 
 def _given(name: str) -> Getter:
-    """Return the getter of a key that some rows do not have."""
+    """Return the getter of a column that is omitted if the row lacks it."""
     return lambda row, req: row.get(name, ABSENT)
 
 
@@ -82,7 +82,7 @@ _NO_OPTIONS: Schema = {**obj(immutable={'enum': [False, None]}), 'additionalProp
 _ID = Field('id', s.STRING, 'id', 'ID.')
 _IN_DOMAIN = Field('domain_id', s.STRING, 'domain_id', 'Domain; without it, that of the token.', filter='domain_id',
                    accepts=_REF, **WRITE)
-# field of resources other than projects
+# is_domain of resources other than projects
 _NO_DOMAIN = Field('is_domain', s.FLAG, None, 'Must be false.', '', accepts=Converted({}, _no_domain), **WRITE)
 
 
@@ -334,7 +334,7 @@ CREDENTIAL = Kind('credential', 'credentials', t.identity_credentials, (
     Field('project_id', s.STRING_OR_NULL, 'project_id', 'Project of an EC2 key pair.', accepts=_REF, **WRITE),
     linked('credentials/{id}'),
 ))
-EC2 = Resource('credential', 'credentials', None, (          # rows of credentials with the two keys of the blob
+EC2 = Resource('credential', 'credentials', None, (          # rows of credentials, with access and secret from the blob
     Field('user_id', s.STRING, 'user_id', 'User.'),
     Field('tenant_id', s.STRING_OR_NULL, 'project_id', 'Project.'),
     Field('trust_id', s.NULL, Constant(None), 'Always null.'),
@@ -367,7 +367,7 @@ _RULE: Schema = {'anyOf': [
 _END = maybe({'type': 'string', 'maxLength': 64})
 _SHOWN_RULE = shape(id=s.STRING, **dict.fromkeys(access_rules.FIELDS, s.STRING))
 APPLICATION_CREDENTIAL = Kind('application_credential', 'application_credentials', t.identity_application_credentials, (
-    _ID,                                 # rows have ``roles`` and ``access_rules``, see directory._shown
+    _ID,                                 # directory._shown adds ``roles`` and ``access_rules`` to the rows
     _name(255, write='create'),
     Field('secret', s.STRING, 'secret', 'Secret, shown once.', 'create', write='create', accepts=maybe(s.SECRET)),
     Field('description', s.STRING_OR_NULL, 'description', 'Description.', write='create', accepts=_TEXT),
@@ -457,7 +457,7 @@ def _ref(domain_id: str | None, name: str | None) -> JsonObject:
     return {'id': domain_id, 'name': name}
 
 
-TOKEN = View(                            # (TokenData, catalog or None)
+TOKEN = View(                            # getters take (TokenData, catalog or None)
     Field('methods', s.STRINGS, lambda data, catalog: list(data.claims.methods), 'Methods of the login.'),
     Field('audit_ids', s.STRINGS, lambda data, catalog: list(data.claims.audit_ids), 'Audit IDs of the token.'),
     Field('issued_at', s.TIME, lambda data, catalog: _time(data.claims.issued_at), 'Time of the login.'),

@@ -134,8 +134,8 @@ class Page(resource.Document):
 class Kind(Resource):
     """A resource that clients create and change.
 
-    defaults   {column: value} of a new row, also for null
-    fixed      {column that cannot be changed: its name in the message}
+    defaults   {column: value} for a new row if the request omits the field or has null
+    fixed      {column that cannot be changed: its name in error messages}
     """
 
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -58,7 +58,7 @@ class Digests:
     def checked(self, image: StoredImage, source: BinaryIO) -> Iterator[None]:
         """Context manager that hashes an open file during the block, unless it was hashed within the last day.
 
-        :raises ImageUnacceptable: the data differs from the upload; raised at the end of the block. Or this machine
+        :raises ImageUnacceptable: at the end of the block: the data differs from the uploaded data; or this machine
             cannot compute the checksum
         """
         state = state_of(source)
@@ -85,7 +85,7 @@ class _Check:
 
     def __init__(self, algorithm: str, expected: str, source: BinaryIO) -> None:
         self._algorithm, self._expected = algorithm, expected
-        self._descriptor = os.dup(source.fileno())           # the thread may end after the caller closes ``source``
+        self._descriptor = os.dup(source.fileno())  # duplicated: the caller may close ``source`` before the thread ends
         self._cancelled = False
         self._found: str | None = None
         self._error: Exception | None = None

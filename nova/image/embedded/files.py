@@ -25,7 +25,7 @@ from nova.runtime import progress
 LOG = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
-COPIED = 64 * 1024 * 1024        # bytes that one copy_file_range call copies
+COPIED = 64 * 1024 * 1024        # maximum bytes of one copy_file_range call
 ZEROS = bytes(CHUNK)
 PART = '.part'
 
@@ -59,7 +59,7 @@ class Files:
 
     def write(self, data_id: str, chunks: Iterable[bytes], disk_format: str, max_virtual_size: int,
               image_id: str) -> Columns:
-        """Store the data of ``chunks`` and return the image's columns for it. A failure leaves no file.
+        """Store the data of ``chunks``; return the columns with its sizes and checksums. A failure leaves no file.
 
         :raises TooLarge: the data exceeds the limit
         :raises InsufficientStorage: the data would use the reserve, or the disk is full
@@ -195,7 +195,7 @@ class _Upload:
             self.file.seek(len(chunk), os.SEEK_CUR)
             return
         self._written += len(chunk)
-        self._claim.need(self._written)          # in steps, so that an idle upload reserves little space
+        self._claim.need(self._written)          # reserves space in steps, so that an idle upload reserves little
         rest = memoryview(chunk)
         while rest:
             rest = rest[self.file.write(rest):]
@@ -229,7 +229,7 @@ def copy(source: BinaryIO, target: BinaryIO, moved: progress.Moved = progress.ig
         try:
             start = os.lseek(source.fileno(), offset, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:       # only a hole until the end
+            if error.errno == errno.ENXIO:       # the rest of the file is a hole
                 break
             raise
         offset = os.lseek(source.fileno(), start, os.SEEK_HOLE)

@@ -41,7 +41,7 @@ class EmbeddedImages(api.Images):
             raise exception.PolicyDenied(rule='download_image')
 
     def _allows(self, ctx: RequestContext, rule: str, image: StoredImage | Image) -> bool:
-        """Return whether a rule allows a user to use an image; True for tasks with a grant and internal requests."""
+        """Check a rule for requests of users. Tasks with a grant and internal requests are always allowed."""
         is_user = bool(ctx.auth_token and ctx.roles) and ctx.image_grant is None
         return not is_user or self.store.allows(ctx, rule, image)
 
@@ -53,7 +53,7 @@ class EmbeddedImages(api.Images):
             shown = [_public(row) for row in rows if self._allows(ctx, 'get_image', row)]
             if shown or not rows:
                 return shown
-            # The rules hide the whole page. Continue after its last row, which may be deleted: a marker could fail.
+            # The rules hide the whole page. Continue after its last row; ``after`` works even if that row was deleted.
             wanted.marker, wanted.after = None, rows[-1]
 
     def create(self, ctx: RequestContext, values: ImageValues) -> Image:
@@ -93,7 +93,7 @@ class EmbeddedImages(api.Images):
                 api.verify_file(place, image['disk_format'] or '', image['id'], self.store.max_virtual_size)
                 if group is not None:
                     self.store.files.grant_read(image['data_id'], group)
-            except FileNotFoundError:                # deleted after it was opened
+            except FileNotFoundError:                # the image was deleted after its file was opened
                 raise exception.ImageNotFound(image_id=image_id) from None
             with self.store.digests.checked(image, source):
                 yield place

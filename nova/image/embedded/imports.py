@@ -35,8 +35,8 @@ LOG = logging.getLogger(__name__)
 DIRECT, DOWNLOAD = 'glance-direct', 'web-download'
 METHODS = (DIRECT, DOWNLOAD)
 MAX_RUNNING = 4                  # concurrent downloads; a download mostly waits for the network
-MAX_WAITING = 64                 # downloads that wait for a thread; the next one is refused
-MAX_TASKS = 8                    # stored tasks of an image; older tasks are deleted
+MAX_WAITING = 64                 # maximum downloads that wait for a thread; further ones are refused
+MAX_TASKS = 8                    # maximum stored tasks of an image; older tasks are deleted
 BUSY_S = 30                      # seconds after which a refused client may retry
 INTERRUPTED = 'The image service stopped during the import. Import the image again.'
 REFUSAL = '{host} has an address that is not public or belongs to this cloud.'      # hides internal addresses
@@ -175,7 +175,7 @@ class Imports:
             self._running += 1
         try:
             concurrency.spawn('image-import', self._run)
-        except RuntimeError as error:            # no new thread: a running thread or the next import starts it
+        except RuntimeError as error:            # without a new thread, a running thread or the next import starts it
             with self._lock:
                 self._running -= 1
             LOG.warning('Cannot start a thread for the import of image %s: %s', download.image['id'], error)

@@ -1,7 +1,7 @@
 """Metadata definitions: namespaces with objects, properties, tags and resource types that describe properties.
 
-They are a catalog for people and dashboards. The services do not validate properties against them. Callers see public
-namespaces and those of their project.
+The definitions are a catalog for people and dashboards. The services do not validate properties against them. Callers
+see public namespaces and the namespaces of their project.
 """
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Items = Mapping[str, Sequence[JsonObject]]             # {kind of items: documen
 
 OBJECT, PROPERTY, TAG, RESOURCE_TYPE = 'object', 'property', 'tag', 'resource_type'
 MAX_NAMESPACES = 1000
-MAX_ITEMS = 1000              # items of one kind in a namespace
-MAX_DOCUMENT = 65536          # bytes of an item
+MAX_ITEMS = 1000              # maximum items of one kind in a namespace
+MAX_DOCUMENT = 65536          # maximum bytes of an item
 # values of a new or changed namespace
 NamespaceValues = TypedDict('NamespaceValues', {
     'namespace': str, 'display_name': str | None, 'description': str | None, 'visibility': str, 'protected': bool,

@@ -1,7 +1,8 @@
 """Checksums of images that were moved into the store. They are computed after activation, one image at a time.
 
-Moving a file copies no data, so hashing would take most of a snapshot's time. Glance also hashes in the background
-if a location was added to an image (``do_secure_hash``). Until the hash is computed, the image's checksums are null.
+Moving a file copies no data, so hashing would take longer than the rest of a snapshot. Glance also hashes in the
+background if a location was added to an image (``do_secure_hash``). Until the hash is computed, the image's checksums
+are null.
 """
 import collections
 import logging
@@ -17,7 +18,8 @@ LOG = logging.getLogger(__name__)
 
 
 class PendingHashes:
-    """A queue of files, with a thread while the queue is not empty. After a restart, ``recover`` fills the queue again.
+    """A queue of files to hash. A thread runs while the queue has files. After a restart, ``recover`` fills the queue
+    again.
 
     :param db: the API database
     :param files: the store's files
@@ -45,7 +47,7 @@ class PendingHashes:
             self._running = True
         try:
             concurrency.spawn('image-hash', self._run)
-        except RuntimeError as error:            # no thread available: retried with the next image or at a restart
+        except RuntimeError as error:            # no thread: the next image or a restart retries
             with self._lock:
                 self._running = False
             LOG.warning('Cannot start to compute the checksums of image %s: %s', image_id, error)

@@ -18,7 +18,8 @@ MAX_FILTERS = 64
 MAX_SORT_KEYS = 8
 BIGGEST = 2 ** 63 - 1
 
-SEVERAL = ('id', 'name', 'status', 'disk_format', 'container_format')        # filters that accept in:one,two
+# filters that accept several values, as in:one,two
+SEVERAL = ('id', 'name', 'status', 'disk_format', 'container_format')
 BOUNDS = {name: (column, 'gte' if name.endswith('_min') else 'lte') for name, column in IMAGE.filters.items()
           if name != column}
 TIME_OPERATORS = ('eq', 'neq', 'gt', 'gte', 'lt', 'lte')
@@ -43,7 +44,7 @@ class Search:
     limit: int = DEFAULT_LIMIT
     marker: str | None = None
     after: Mapping[str, Any] | None = None            # last image of the previous page; used instead of ``marker``
-    # whether the page has fewer rows than the limit, because it reached nova.web.sizes.PAGE bytes
+    # True if the page reached nova.web.sizes.PAGE bytes and therefore has fewer rows than the limit
     cut: bool = False
 
 

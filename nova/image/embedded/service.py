@@ -40,7 +40,7 @@ from nova.web import sizes
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128
-FEW = sizes.PAGE // sizes.IMAGE          # number of images that fit into a page even at their maximum size
+FEW = sizes.PAGE // sizes.IMAGE          # page size for images of maximum size
 STEP = 64 * 2 ** 20              # quota bytes that an upload of unknown length reserves in one step
 PUBLISHING = {'public': 'publicize_image', 'community': 'communitize_image'}     # {visibility: rule to set it}
 Change = tuple[Mapping[str, 'Json'], Mapping[str, 'Json'], list[str]]          # columns, properties, tags
@@ -68,7 +68,7 @@ class Store:
         self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
         self._pending = pending_hashes.PendingHashes(db, self.files)
         self.imports = imports.Imports(self, importing)
-        self._key = grants.new_key()  # new for each process: tasks need a new grant after a restart
+        self._key = grants.new_key()  # not stored: after a restart, tasks need a new grant
 
     def recover(self) -> None:
         """Reset interrupted uploads; call once at start, before the first upload."""
@@ -109,7 +109,7 @@ class Store:
             return cast('list[StoredImage]', db_images.page(conn, search, ctx.sees, FEW, sizes.first))
 
     def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[StoredImage]:
-        """Return the images that a backup rotation may see: the server's backups with the owner of the new backup."""
+        """Return the backups that a rotation may delete: those of the server with the owner of the new backup."""
         grant = grants.load(ctx.image_grant or '', self._key)
         owner = _owner_of_copies(conn, grant)
         if not grant.rotate or owner is None or grant.server is None:
@@ -180,7 +180,7 @@ class Store:
                 change: Callable[[StoredImage], Change]) -> StoredImage:
         image = self.changeable(conn, ctx, image_id, 'modify_image')
         values, wanted, tags = change(image)
-        properties = cast('dict[str, str]', wanted)              # new properties are checked below
+        properties = cast('dict[str, str]', wanted)              # _check_values checks new properties
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
         _check_values(values, added, tags, 'update', total=len(properties))
         before = {'name': image['name'], 'properties': image['properties'], 'tags': image['tags']}
@@ -309,7 +309,7 @@ class Store:
 
     def _reserve(self, conn: Connection, image: StoredImage, data_id: str, needed: int) -> int:
         """Reserve quota for an upload: ``needed`` bytes and up to STEP more; return the number of reserved bytes."""
-        if not db_images.lock_upload(conn, image['id'], data_id):  # lock the image before the project, as in claim
+        if not db_images.lock_upload(conn, image['id'], data_id):  # same lock order as in claim: image, project
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
         db_images.update(conn, image['id'], {'reserved': 0})
         room = self._use(conn, image['owner'], 'image_size_total', needed)
@@ -324,7 +324,7 @@ class Store:
         :returns: available amount including ``adding``, or None if unlimited
         :raises QuotaExceeded:
         """
-        if owner is None:                # an image of an administrator without a project
+        if owner is None:                # no quota for images that an administrator created without a project
             return None
         db_quotas.lock(conn, owner)
         return storage_quotas.check(resource, adding, self._limits(conn, owner), _used(conn, owner))
@@ -401,7 +401,7 @@ class Store:
         return row
 
     def update_member(self, ctx: RequestContext, image_id: str, member: str, status: Json) -> ImageMembersRow:
-        """Set the status of a member of a shared image. By default the member may do this, but not the owner."""
+        """Set the status of a member of a shared image. By default only the member may do this, not the owner."""
         if not isinstance(status, str) or status not in resources.MEMBER_STATUSES:
             raise exception.BadRequest(f'status must be one of {", ".join(resources.MEMBER_STATUSES)}.')
         row = self.members(ctx, image_id, member)[0]
@@ -504,7 +504,7 @@ def _read(conn: Connection, image_id: str) -> StoredImage:
 
 
 def is_admin(ctx: RequestContext) -> bool:
-    """Return whether the caller is an administrator, who may use all images. A caller with a grant may not."""
+    """Return whether the caller may use all images: only administrators without a grant may."""
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 

@@ -26,7 +26,7 @@ from nova.web.routes import Route
 if typing.TYPE_CHECKING:
     from nova.image.embedded.service import Store
 
-_VERSIONS = {'': 300, '/v2': 300, '/versions': 200, '/v2/versions': 200}       # path of a version document: status code
+_VERSIONS = {'': 300, '/v2': 300, '/versions': 200, '/v2/versions': 200}  # {path of a version document: status code}
 _PART = re.compile(r'\{\w+\}')
 
 

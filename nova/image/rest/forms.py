@@ -63,7 +63,7 @@ CHANGES_V20: Schema = {'type': 'array', 'maxItems': patch.MAX_OPERATIONS,
                        'items': {'oneOf': [*map(_v20, patch.OPERATIONS)]}}
 NEW_MEMBER = _object('member', member={**TEXT, 'minLength': 1, 'maxLength': 255})
 MEMBER_STATUS = _object('status', status={'enum': [*resources.MEMBER_STATUSES]})
-# requests that name another store are rejected: there is only one, so the name would be ignored
+# there is only one store: a request that names another store is rejected, because the name would be ignored
 IMPORT = _object('method', more=False,
                  method=closed('name', name=TEXT, uri={**TEXT, 'maxLength': fetch.MAX_URL_LENGTH}),
                  stores={'type': 'array', 'items': {'const': resources.STORE}, 'maxItems': 1},

@@ -38,7 +38,7 @@ if typing.TYPE_CHECKING:
     from nova.image.embedded.stored_image import StoredImage
     from nova.image.rest.request import ImageRequest
 
-MAX_BODY = 1024 * 1024           # bytes of a JSON document
+MAX_BODY = 1024 * 1024           # maximum bytes of a JSON document
 # maximum bytes of a refused upload that are read, so that the client receives the response
 DRAIN = 64 * 1024 * 1024
 OCTETS = 'application/octet-stream'
@@ -225,7 +225,7 @@ def delete_tag(req: ImageRequest, image_id: str, tag: str) -> None:
 
 
 def list_tasks(req: ImageRequest, image_id: str) -> JsonObject:
-    """Return the imports of an image. Only callers who may change it see them, because messages name URLs."""
+    """Return the imports of an image; their messages show URLs, so callers who may not change it get no imports."""
     image = show_image(req, image_id)
     found = req.store.imports.tasks(image['id']) if service.may_change(req.context, image) else []
     return {'tasks': [tasks.document(task) for task in found]}
@@ -329,7 +329,7 @@ _TAG, _MEMBERS = _IMAGE + '/tags/{tag}', _IMAGE + '/members'
 _MEMBER = _MEMBERS + '/{member}'
 _PUBLISHING = tuple(service.PUBLISHING.values())
 
-# the handler reads the body as a stream, so that it can return 404 first and drain the body of a refused upload
+# streams=True: the handler reads the body, so that it can return 404 first and drain the body of a refused upload
 ROUTES = (
     Route('GET', '/v2/images', list_images, 'get_images', ('get_image',), query=forms.ListQuery(),
           answer=views.ANSWER_IMAGES),

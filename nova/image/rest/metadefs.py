@@ -39,8 +39,8 @@ _LONG: Schema = {**TEXT, 'maxLength': 16384}
 _TEXTS: Schema = {'type': 'array', 'items': {**TEXT, 'maxLength': 255}, 'maxItems': 128}
 _COUNT: Schema = {'type': 'integer', 'minimum': 0}
 _ANY: Schema = {'type': 'object', 'additionalProperties': True}
-_MADE = dict.fromkeys(('created_at', 'updated_at', 'self', 'schema'), TEXT)      # by the service
-# a JSON Schema of a value
+_MADE = dict.fromkeys(('created_at', 'updated_at', 'self', 'schema'), TEXT)      # set by the service
+# keys of a property's definition, as in JSON Schema
 _TYPED: dict[str, Schema] = {
     'type': {'enum': ['array', 'boolean', 'integer', 'number', 'object', 'string', None]}, 'title': _LONG,
     'description': _LONG, 'operators': _TEXTS, 'minimum': {'type': 'number'}, 'maximum': {'type': 'number'},
@@ -51,7 +51,7 @@ _TYPED: dict[str, Schema] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kind:
-    """A kind of items of a namespace.
+    """A kind of items in a namespace, such as objects or tags.
 
     :ivar plural: last part of the path of the list
     :ivar key: key of the list

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nova.image.embedded.service import Change
     from nova.image.embedded.stored_image import StoredImage
 
-Operation = tuple[str, str, Json]                                    # operation, name of a field or property, value
+Operation = tuple[str, str, Json]                                    # (operation, name of a field or property, value)
 
 OPERATIONS = ('add', 'replace', 'remove')
 V21 = 'application/openstack-images-v2.1-json-patch'

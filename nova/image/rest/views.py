@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MIB = 2 ** 20
 SIZES = ('image_size_total', 'image_stage_total')
-IMPORT_METHODS = 'OpenStack-image-import-methods'            # header of the response to a create
+IMPORT_METHODS = 'OpenStack-image-import-methods'            # header of the response to the creation of an image
 # supported features: 2.5 community images, 2.6 imports, 2.7 hidden images and os_hash_*
 VERSIONS = ('v2.7', 'v2.5', 'v2.4', 'v2.3', 'v2.2', 'v2.1', 'v2.0')
 _image = IMAGE.view('show').compiled(0)

@@ -53,7 +53,7 @@ def replace_acl(request: KeyManagerRequest, ident: str, *, kind: str) -> JsonObj
 
 
 def update_acl(request: KeyManagerRequest, ident: str, *, kind: str) -> JsonObject:
-    """Change the parts of the access control list that the body has."""
+    """Change the users or the project access of the access control list; what the body omits stays unchanged."""
     read = request.body.get('read') or {}
     return _change(request, ident, kind, 'put_patch', lambda users, project_access: (
         read.get('users', users if users or not read else []), read.get('project-access', project_access)))

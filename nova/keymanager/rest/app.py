@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nova.web.request import Headers
     from nova.web.routes import Route
 
-TYPES = ('key-manager',)                 # service types in the catalog
+TYPES = ('key-manager',)                 # service type in the catalog
 PATH = '/key-manager'
 DOCUMENT = 'openapi.json'                # path below the mount point
 _PART = re.compile(r'\{\w+\}')
@@ -80,7 +80,7 @@ class KeyManagerApi(application.Api[KeyManagerRequest]):
             return openapi.DESCRIBER.response(req, handlers.ROUTES, MICROVERSIONS.parse(wanted), MICROVERSIONS.vary)
         if (req.method == 'PUT' and len(segments) == 3 and segments[:2] == ['v1', 'secrets']
                 and req.header('Content-Encoding').lower() == 'base64'):
-            # an encoding of the payload, not of the transfer
+            # the header describes the payload, not the transfer
             req.is_base64 = True
             del req.environ['HTTP_CONTENT_ENCODING']
         return self.mapper.find(segments, req.method)

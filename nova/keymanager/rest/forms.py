@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
     from nova.web.resource import Schema
 
-MAX_KEYS = 100                           # metadata items of a secret
-MAX_USERS = 255                          # users of an access control list
-MAX_LIMIT, DEFAULT_LIMIT = 100, 10       # rows of a page
-MAX_COMPARISONS = 8                      # comparisons in the filter of one time
+MAX_KEYS = 100                           # maximum metadata items of a secret
+MAX_USERS = 255                          # maximum users of an access control list
+MAX_LIMIT, DEFAULT_LIMIT = 100, 10       # maximum and default rows of a page
+MAX_COMPARISONS = 8                      # maximum comparisons in the filter of a time
 _KEY: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255, 'pattern': r'^[A-Za-z0-9_.~-]+$'}
 _SHORT: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _URL: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 500}
@@ -34,9 +34,9 @@ _SECRET_ID = re.compile(r'(?:.*/)?v1/secrets/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-
 
 
 def expiration(text: str | None) -> datetime.datetime | None:
-    """Parse the expiration of a new secret; empty is none.
+    """Parse the expiration of a new secret; None or '': the secret does not expire.
 
-    :raises BadRequest: it is not an ISO 8601 time, or is in the past
+    :raises BadRequest: the text is not an ISO 8601 time, or the time is in the past
     """
     if not text:
         return None

@@ -43,7 +43,7 @@ class KeyManagerDescriber(openapi.VersionedDescriber):
 
     def answer_types(self, row: Route, schema: Schema) -> dict[str, Schema]:
         found = super().answer_types(row, schema)
-        if row.called == 'show_secret':                     # early clients get the payload by their Accept header
+        if row.called == 'show_secret':                     # old clients request the payload with an Accept header
             found |= dict.fromkeys(payloads.TYPES, {'type': 'string'})
         return found
 

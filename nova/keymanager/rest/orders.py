@@ -50,7 +50,7 @@ def show_order(request: KeyManagerRequest, ident: str) -> KeyOrdersRow:
 
 
 def delete_order(request: KeyManagerRequest, ident: str) -> None:
-    """Delete an order; its keys stay."""
+    """Delete an order but not its generated keys."""
     row = _found(request, ident, 'order:delete')
     request.store.db.run(records.delete_order, row['id'])
 

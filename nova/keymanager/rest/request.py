@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nova.policy import Policy
     from nova.web.routes import Route
 
-SECRET, CONTAINER, ORDER = 'secret', 'container', 'order'        # types of resources, as in rule names
+SECRET, CONTAINER, ORDER = 'secret', 'container', 'order'  # types of resources; names of policy rules begin with them
 TABLES: dict[str, Table[Any]] = {SECRET: t.key_secrets, CONTAINER: t.key_containers}
 MAX_BODY = 64 * 1024                     # maximum bytes of a request; the limit of a payload is lower
 MAX_ID = 64                              # maximum characters of an id in a database query
@@ -59,19 +59,19 @@ class KeyManagerRequest(BaseRequest):
         self._policy.authorize(ctx, rule, target)
 
     def secret(self, ident: str, rule: str) -> KeySecretsRow:
-        """Return a secret that the caller may use; see ``_found``."""
+        """Return a secret that the rule allows the caller to use; for errors see ``_found``."""
         return cast('KeySecretsRow', self._found(SECRET, ident, rule))
 
     def container(self, ident: str, rule: str) -> KeyContainersRow:
-        """Return a container that the caller may use; see ``_found``."""
+        """Return a container that the rule allows the caller to use; for errors see ``_found``."""
         return cast('KeyContainersRow', self._found(CONTAINER, ident, rule))
 
     def listed(self, kind: str, ident: str, rule: str) -> Listed:
-        """Return a secret or container that the caller may use; see ``_found``."""
+        """Return a secret or container that the rule allows the caller to use; for errors see ``_found``."""
         return self._found(kind, ident, rule)
 
     def _found(self, kind: str, ident: str, rule: str) -> Listed:
-        """Return a row that the caller may use.
+        """Return a row that the rule allows the caller to use.
 
         :raises NotFound: the row does not exist, or has expired
         :raises PolicyDenied: the rule does not allow the caller to use the row
