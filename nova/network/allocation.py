@@ -1,4 +1,4 @@
-"""Allocate and release ports of servers: many servers of one project in one transaction.
+"""Allocate and release ports of servers. One transaction handles many servers of one project.
 
 The subnets are locked until the transaction ends, so addresses do not collide. If two messages concern one server, the
 transaction of the second sees the ports that the first created, even in another service.
@@ -93,7 +93,7 @@ class Allocation:
         any_network, known = self._usable(existing)
         rows, default_group = ports.of_devices_and_default_group(
             conn, [order.instance.uuid for order in self._orders], self._project)
-        found: list[list[Vif] | None] = []              # VIFs of existing ports, or None
+        found: list[list[Vif] | None] = []              # for each order: VIFs of existing ports, or None
         given: list[list[PortsRow | host_network.ServerPort]] = []
         for order in self._orders:
             own = [row for row in rows if row['device_id'] == order.instance.uuid]
@@ -118,7 +118,7 @@ class Allocation:
                 for there, of_order in zip(found, given)]
 
     def _usable(self, existing: dict[str, PortsRow]) -> tuple[selection.Usable, selection.Usable]:
-        """Lock subnets. Return (networks for servers that request none, these and the requested networks)."""
+        """Lock subnets. Return (networks for servers without a request, all networks that the servers may get)."""
         named = {*(request['network_id'] for order in self._orders for request in order.requests or ()
                    if request['network_id']), *(port['network_id'] for port in existing.values())}
         any_network: selection.Usable = {}
@@ -129,7 +129,7 @@ class Allocation:
             networks.usable(self._conn, self._project, rest, lock=True) if rest else {})}
 
     def _existing_vifs(self, order: AllocationRequest, rows: list[PortsRow]) -> list[Vif]:
-        """Return the VIFs of a server that already has ports, and move them to the requesting host."""
+        """Return the VIFs of a server that already has ports, and bind these ports to the requesting host."""
         if any(row['host'] != order.host for row in rows):
             _refuse_former_host(self._conn, order.instance.uuid, order.host)
             ports.move(self._conn, order.instance.uuid, order.host)
@@ -175,7 +175,7 @@ class Allocation:
 
 
 def _refuse_former_host(conn: Connection, instance_uuid: str, host: str) -> None:
-    """Refuse a late request of a host after the build was rescheduled to another host."""
+    """Refuse a late request of a host if the server's build was rescheduled to another host."""
     spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
     if spec is not None and any(left == host for left, _node in spec.retry_hosts or ()):
         raise exception.InstanceChanged(instance_id=instance_uuid)

@@ -33,7 +33,7 @@ from nova.policy import Policy
 
 
 class API:
-    """The facade of the embedded network service.
+    """Facade of the embedded network service for the compute API.
 
     :param api_db: the API database
     :param conf: the configuration
@@ -92,7 +92,7 @@ class API:
 
     def _marked(self, conn: Connection, requests: list[PortRequest], given: dict[str, db_rows.PortsRow],
                 usable: selection.Usable, allowed: bool) -> list[PortRequest]:
-        """Mark the requests if ports need guarantees, so that schedulers read which.
+        """Mark requests that need guaranteed resources, so that the scheduler can find them.
 
         :param given: {id: row} of the requested ports
         :param usable: the requested networks
@@ -113,7 +113,7 @@ class API:
 
     def _usable(self, conn: Connection, context: RequestContext, project_id: str,
                 idents: set[str] | None = None) -> selection.Usable:
-        """Return networks.usable(…) without the networks that the caller may not read."""
+        """Return the networks and subnets from networks.usable() that the caller may read."""
         return {ident: (network, subnets) for ident, (network, subnets) in networks.usable(
             conn, project_id, idents).items() if self._rules.allows(conn, context, 'get_network', network)}
 
@@ -221,7 +221,7 @@ class API:
                                     ports.of_device(conn, instance_uuid))
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
-        """Return the group names, as servers show them, for names or ids of the caller's groups.
+        """Resolve names or ids of the caller's groups; return the names that the server will show.
 
         :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
         """

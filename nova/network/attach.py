@@ -26,8 +26,8 @@ _WithSubnets = tuple[db_rows.NetworksRow, list[db_rows.SubnetsRow]]
 class Attachments:
     """Attach and detach one port of a server, and change its addresses.
 
-    ``attached_by`` is the id of the attaching request. A retry with the same id has no further effect, and the rollback
-    of a request does not affect ports of other requests.
+    ``attached_by`` is the id of the attaching request. So a retry attaches no second port, and the rollback of a
+    request detaches only its ports.
     """
 
     def __init__(self, network: host_network.HostNetwork) -> None:

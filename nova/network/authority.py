@@ -1,7 +1,7 @@
 """Authorization of compute hosts at the network service: a host may change only ports of its servers.
 
-See rpc/admission.py; ``RIGHTS`` has the checks of each method of interface.py that hosts call. The server's host and
-project are read from the cell database with one SELECT: the message's project is not trusted.
+``RIGHTS`` has the checks (rpc/admission.py) of each method of interface.py that hosts call. The message's host and
+project are not trusted: one SELECT reads those of the server from the cell database.
 """
 from nova.db.engine import Database
 from nova.db.servers import ownership
@@ -23,7 +23,7 @@ def _own_request(call: admission.Call) -> None:
 
 
 def _plumbs(call: admission.Call) -> None:
-    """Require that the caller has the server, and ``host`` is the caller or the source host of a move to it."""
+    """Require that the server is on the caller, and ``host`` is the caller or the source of a move to the caller."""
     server = on_caller(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host
@@ -38,7 +38,7 @@ def _is_about_to_come(call: admission.Call) -> None:
 
 
 def _own_ports(call: admission.Call) -> None:
-    """Require that ``host``, if given, is the caller.
+    """Require that ``host`` is the caller or None.
 
     NetworkManager.deallocate_for_instance checks the ports, and reads the server only if a port is on another host.
     """
@@ -56,13 +56,13 @@ RIGHTS = {
     'remove_address': (host_is_caller, on_caller),
     'setup_for_instance': (_plumbs,),
     'prepare_for_instance': (host_is_caller, _is_about_to_come),
-    'unprepare_for_instance': (host_is_caller,),       # the SQL selects ports that are about to move to the caller
+    'unprepare_for_instance': (host_is_caller,),       # the SQL selects only ports that are about to move to the caller
     'network_info': (on_caller,),
-    'unbind_ports': (host_is_caller,),                   # the SQL selects ports on the caller
+    'unbind_ports': (host_is_caller,),                   # the SQL selects only ports on the caller
     'report_host': (host_is_caller,),
-    'host_state': (host_is_caller,),                   # returns rows of the calling host
-    'report_leases': (host_is_caller,),                # updates addresses of ports on the caller
-    'refresh_ports': (admission.allow,),   # the services only read the database again
+    'host_state': (host_is_caller,),                   # returns only rows of the caller
+    'report_leases': (host_is_caller,),                # updates only addresses of ports on the caller
+    'refresh_ports': (admission.allow,),   # harmless: hosts only read the database again
 }
 
 

@@ -30,7 +30,7 @@ class CallerRules:
         self._rules = rules
 
     def caller(self, context: RequestContext) -> RequestContext:
-        """Return the user's context with the policy of the Networking API and the service role ``service``."""
+        """Return the user's context with the policy of the Networking API and the role ``service``."""
         if self._rules is None:
             return context
         made = copy.copy(context)
@@ -78,9 +78,9 @@ class CallerRules:
         return [row for row, may in zip(rows, allowed) if may]
 
     def depends_on_resource(self, context: RequestContext, rule: str, project_id: str) -> bool:
-        """Return whether a rule may refuse the user a port of the project's servers.
+        """Return whether a rule may deny the user access to ports of the project's servers.
 
-        If not, the ports need not be read.
+        If False, the caller of this method need not read the ports.
         """
         if self._rules is None:
             return False

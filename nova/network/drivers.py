@@ -15,9 +15,9 @@ DRIVERS = 'nova.network.drivers'         # entry point group to which other pack
 
 
 class NetworkDriver(Protocol):
-    """Interface of a network driver; it is constructed from the configuration.
+    """Interface of a network driver. load() passes the configuration to the constructor.
 
-    A driver that forwards no packets has ``forwards = False``: it gets no routers.
+    ``forwards = False`` marks a driver that does not forward packets, so its host gets no routers.
     """
 
     def start(self) -> None:
@@ -47,8 +47,8 @@ def follow(driver: NetworkDriver, load: Callable[[], HostState]) -> list[str]:
 def refilter(driver: NetworkDriver, state: EncodedState) -> list[str]:
     """Apply a state in which only rules and members of groups changed, without a check of the whole host.
 
-    A driver may implement ``refilter(rules, members)``. It returns False if no state has been applied before; then, or
-    without the method, ``refresh`` is called.
+    A driver may implement ``refilter(rules, members)``. The method returns False if the driver has not applied a state
+    before. In this case, or without the method, ``refresh`` is called.
     """
     fast = getattr(driver, 'refilter', None)
     if fast is not None and fast(state.encoded['rules'], state.encoded['members']):

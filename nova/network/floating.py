@@ -104,7 +104,7 @@ class FloatingIps:
         self._rules.check(conn, self._context, 'update_floatingip', row)
         try:
             operations.update(conn, self._deps, self._context, row, values)
-        # no router reaches the port, or its address already has another floating address
+        # no router connects the port, or the server's address already has another floating address
         except (exception.Conflict, exception.NotFound) as error:
             raise exception.BadRequest(error.message) from None
 

@@ -1,14 +1,14 @@
 """Gateway hosts: placement of routers on hosts, and tunnel addresses of hosts.
 
-Each host sends a heartbeat every REPORT_S and gets the revision of the network state, so that it notices missed
+Each host sends a heartbeat every REPORT_S. The response has the revision of the network state, which reveals missed
 notifications. A router is placed on the live gateway host with the fewest routers. If the host of a router sends no
 heartbeat for DOWN_S, the router moves to another host.
 
 A host that an administrator disabled gets no routers, and its routers move to other live hosts, if any. A router that
 an administrator removed from a host has no host until an administrator assigns one.
 
-A host whose driver forwards no packets (``[network] driver = fake``) hosts routers only if it is the only host
-(a cloud with simulated guests).
+The fake driver forwards no packets. Its host gets routers only if it is the only host, as in a cloud with simulated
+guests.
 """
 import time
 
@@ -58,7 +58,7 @@ class Gateways:
         self.others = False
 
     def report(self) -> list[int]:
-        """Send the heartbeat of this host, place routers without a host, and return the revision."""
+        """Record the heartbeat of this host and place routers without a host; return the state's revision."""
         able = self._conf.network.routers and (self._forwards or self._is_alone())
         return self.report_host(self._host, self._address, able, release.VERSION, guarantees.stated(self._conf), 0)
 

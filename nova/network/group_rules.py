@@ -10,7 +10,7 @@ from nova import exception
 
 
 class Rule(TypedDict):
-    """Columns of a rule that filters use."""
+    """Columns of a rule that packet filters use."""
 
     direction: str
     ethertype: str
@@ -21,7 +21,7 @@ class Rule(TypedDict):
     remote_group_id: str | None
 
 
-# a rule of the compute API, for incoming packets
+# a rule from the compute API, which has only rules for incoming packets
 NewRule = TypedDict('NewRule', {
     'security_group_id': str, 'ethertype': str, 'protocol': str | None, 'port_range_min': int | None,
     'port_range_max': int | None, 'remote_ip_prefix': str | None, 'remote_group_id': str | None})
@@ -37,14 +37,14 @@ ALIASES = {'ipv6-icmp': 'icmpv6', 'ipv6-encap': '41', 'ipv6-route': '43', 'ipv6-
 ANY = ('any', '0')
 NOT_GIVEN = ('', '-1')                  # mean any protocol in the compute API and EC2
 _NAMES = {number: name for name, number in PROTOCOLS.items()}
-_OF_IPV6 = ('icmpv6', '41', '43', '44', '59', '60')          # only after an IPv6 header
+_OF_IPV6 = ('icmpv6', '41', '43', '44', '59', '60')          # protocols that exist only in IPv6
 EVERYWHERE = ('0.0.0.0/0', '::/0')
 ETHERTYPES = {'ipv4': 'IPv4', 'ipv6': 'IPv6'}
 Key = tuple[str | int | None, ...]
 
 
 def plain(row: Rule) -> Rule:
-    """Return a row with only the columns that filters use."""
+    """Return a copy of a row with only the columns that packet filters use."""
     return {'direction': row['direction'], 'ethertype': row['ethertype'], 'protocol': row['protocol'],
             'port_range_min': row['port_range_min'], 'port_range_max': row['port_range_max'],
             'remote_ip_prefix': row['remote_ip_prefix'], 'remote_group_id': row['remote_group_id']}

@@ -1,4 +1,4 @@
-"""Guarantees of a host's options, and resource requests of ports: pure functions."""
+"""Resources that a host's options guarantee, and that ports request: pure functions."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 Stated = dict[str, dict[str, int]]       # {resource class: {physical network; '' for packet rates: amount}}
 
-_GROUPS = uuid.UUID('0f1c6c2e-9a57-4a1e-8a0c-3f6f0f8f2a61')     # namespace of the ids of request groups
+# UUID namespace from which ids of request groups are derived
+_GROUPS = uuid.UUID('0f1c6c2e-9a57-4a1e-8a0c-3f6f0f8f2a61')
 
 
 class RequestGroup(TypedDict):
-    """Resources that one provider of a host gives together."""
+    """Resources that one resource provider must supply together."""
 
     id: str
     required: list[str]
@@ -33,7 +34,7 @@ class ResourceRequest(TypedDict):
 
 
 def stated(conf: ConfigOpts) -> Stated:
-    """Return what [network] guaranteed_bandwidth and guaranteed_packet_rate of this host state."""
+    """Parse [network] guaranteed_bandwidth and guaranteed_packet_rate of this host."""
     found: Stated = {}
     for item in conf.network.guaranteed_bandwidth:
         name, *amounts = item.rsplit(':', 2)
@@ -47,7 +48,7 @@ def stated(conf: ConfigOpts) -> Stated:
 
 def resource_request(port_id: str, rules: Iterable[QosMinimumsRow], physical_network: str | None,
                      ) -> ResourceRequest | None:
-    """Return the resources that a port with these rules requests; None: it requests none."""
+    """Return the resources that a port with these QoS rules requests, or None without such rules."""
     groups: dict[str, RequestGroup] = {}
     for rule in rules:
         required = ['CUSTOM_VNIC_TYPE_NORMAL']

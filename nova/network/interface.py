@@ -1,13 +1,14 @@
 """RPC methods of the network service and of its host agents.
 
-If ``host`` has no agent, allocate_for_instance makes the network service on ``host`` plug the ports.
+On hosts without an agent, the network service plugs the ports that allocate_for_instance creates.
 """
 from nova.rpc.interface import Interface, Method, Newer
 
 MAX_LEASES = 500
-REPORT_TIMEOUT_S = 3         # seconds; an unanswered report is not retried, because the next one follows soon
+# timeout in seconds; a report without a response is not retried, because the next report follows soon
+REPORT_TIMEOUT_S = 3
 
-# external_instance_event: the addresses of the server changed, and its host must read them again
+# argument of external_instance_event: the server's addresses changed, and its host must read them again
 NETWORK_CHANGED = {'name': 'network-changed', 'tag': None, 'status': 'completed'}
 
 INTERFACE = Interface(

@@ -24,16 +24,16 @@ from nova.network import ranges
 
 P = ParamSpec('P')
 T = TypeVar('T')
-WINDOW = 256            # addresses read in one SELECT
+WINDOW = 256            # maximum addresses read in one SELECT
 Network = ranges.Cidr
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-SLAAC = ('slaac', 'dhcpv6-stateless')       # address modes in which a guest derives its address from its MAC
+SLAAC = ('slaac', 'dhcpv6-stateless')       # IPv6 address modes in which guests derive their address from their MAC
 _LOW = (1 << 64) - 1                        # mask of the host part of an IPv6 address; no subnet is larger than /64
 _HALF = 1 << 63
 
 
 def number_of(address: Address) -> int:
-    """Return the column ``number`` of an address: a signed 64-bit integer that grows with the address."""
+    """Return the value of the column ``number`` for an address: a signed 64-bit integer, in the order of addresses."""
     return int(address) if address.version == 4 else (int(address) & _LOW) - _HALF
 
 
@@ -95,17 +95,17 @@ def uses_slaac(subnet: SubnetsRow) -> bool:
 
 
 def quarantine_cutoff(lease_time: int) -> datetime.datetime:
-    """Return the time before which a reusable address must have been released."""
+    """Return the time before which an address must have been released to be reusable."""
     return utils.utcnow() - datetime.timedelta(seconds=lease_time)
 
 
 def choose_free(conn: Connection, subnet: SubnetsRow, count: int, rested_before: datetime.datetime,
                 excluded: Collection[int] = ()) -> list[tuple[int, bool]]:
-    """Choose up to ``count`` free addresses of a subnet: [(number, rests)].
+    """Choose up to ``count`` free addresses of a subnet; return [(number, rests)].
 
-    ``rests`` is True if the address already has a row (released earlier), which must be replaced.
+    ``rests`` is True if the address was released earlier: its row exists and must be replaced.
 
-    :param excluded: numbers that the caller has chosen; if no others are free, the first released one is chosen
+    :param excluded: numbers that the caller has already chosen
     """
     pools = pool_spans(subnet)
     if not pools:
@@ -179,7 +179,7 @@ def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False,
 
 def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gateways: bool = False,
                anywhere: bool = True) -> tuple[SubnetsRow, bool]:
-    """Return the subnet of a requested address, and whether the address has a row because it was released earlier.
+    """Return (subnet of a requested address, True if the address was released earlier and still has a row).
 
     :raises InvalidInput: a guest of the network cannot use the address
     :raises FixedIpInUse:
@@ -201,16 +201,17 @@ class AddressAllocator:
 
     def __init__(self, conn: Connection, rested_before: datetime.datetime, size: int = 1) -> None:
         self._conn, self._rested_before, self._size = conn, rested_before, size
-        self._chosen: dict[tuple[str, int], AddressesRow] = {}        # (subnet, number) -> the row
-        self._resting: dict[str, list[int]] = {}                      # subnet -> numbers of released addresses
-        self._free: dict[str, list[tuple[int, bool]]] = {}            # subnet -> free numbers, used from the end
+        self._chosen: dict[tuple[str, int], AddressesRow] = {}        # {(subnet, number): new row}
+        self._resting: dict[str, list[int]] = {}  # {subnet: numbers of released addresses that are chosen again}
+        self._free: dict[str, list[tuple[int, bool]]] = {}  # {subnet: free numbers}; the last one is used first
 
     def claim(self, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
               mac: str | None = None, gateways: bool = False, anywhere: bool = True,
               owner: str = '') -> list[dict[str, str]]:
-        """Return the addresses of a port: [{'subnet_id', 'ip_address'}]; see the function ``claim``."""
+        """Choose the addresses of a port; for parameters and result see the function ``claim``."""
         given: list[dict[str, str]] = []
-        if subnets and not (wanted and anywhere):  # the owner may request addresses of any subnet
+        # skipped if the network's owner requests addresses: these may be of any subnet
+        if subnets and not (wanted and anywhere):
             subnets = for_owner(subnets, owner)
             if not subnets:
                 raise exception.NoMoreFixedIps(network_id=network_id)
@@ -281,7 +282,7 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
 
 
 def for_owner(subnets: list[SubnetsRow], owner: str) -> list[SubnetsRow]:
-    """Return the subnets for a port: first those with its device_owner in service_types, then subnets without them."""
+    """Return the subnets for a port: first those with its device_owner in service_types, then those for all owners."""
     return [subnet for subnet in subnets if owner in (subnet['service_types'] or ())] + [
         subnet for subnet in subnets if not subnet['service_types']]
 
@@ -303,7 +304,7 @@ def _requests(subnets: list[SubnetsRow], wanted: list[dict[str, str]],
 
 def new_mac() -> str:
     """Return a random unicast MAC in the range that OpenStack clouds use."""
-    return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # ``random`` may be seeded and repeat MACs
+    return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # not ``random``, which may be seeded and repeat MACs
 
 
 def retry_on_duplicate(function: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[Connection, P], T]:

@@ -26,11 +26,11 @@ from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
-REPORT_S = 2                    # seconds between heartbeats; a host without one for gateways.DOWN_S is down
+REPORT_S = 2                    # seconds between heartbeats; a host is down after gateways.DOWN_S without a heartbeat
 
 
 class Services(Protocol):
-    """RPC client of the network services; see interface.py."""
+    """RPC methods of the network services that an agent calls; see interface.py."""
 
     def report_host(self, context: nova_context.RequestContext, *, host: str, address: str, routers: bool,
                     version: int, guarantees: guarantees.Stated) -> list[int]: ...
@@ -61,7 +61,7 @@ class NetworkAgent:
         self._leases = LeaseReports(driver, self._report_leases)
         self._full_state = threading.Event()     # the next run requests the full state
         self._check_host = threading.Event()      # the next run checks the whole host
-        self._revision: list[int] = []      # revision of the applied state
+        self._revision: list[int] = []      # revision of the applied state; []: unknown
         self._state: host_state.EncodedState | None = None
         self.methods = Methods(AGENT, {'apply_host_state': self.apply_host_state,
                                        'host_state_changed': self.host_state_changed})
@@ -71,9 +71,9 @@ class NetworkAgent:
         self._driver.start()
 
     def listening(self) -> None:
-        """Report the host and apply its state. If no network service answers, the host stays unchanged.
+        """Send the first heartbeat and apply the host's state. If no network service answers, the host stays unchanged.
 
-        Network services call agents that have reported, so the agent's queue must already be consumed.
+        Network services may call an agent after its first heartbeat, so the RPC server must already run.
         """
         try:
             self.report()
@@ -113,7 +113,7 @@ class NetworkAgent:
         self._apply()
 
     def host_state_changed(self, context: nova_context.RequestContext) -> None:
-        """Apply changes; see interface.py."""
+        """Apply a changed state; see interface.py."""
         self._apply()
 
     def _apply_once(self) -> None:
@@ -123,7 +123,7 @@ class NetworkAgent:
         try:
             self._follow(whole, look)
         except BaseException:
-            self._revision = []             # the next report repeats a failed run
+            self._revision = []             # so that the next report applies the state again
             if look:
                 self._check_host.set()
             raise

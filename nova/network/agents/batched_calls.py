@@ -7,7 +7,7 @@ import weakref
 from nova import exception
 from nova.runtime import batching
 
-MAX_BATCH = 100              # calls in one transaction: bounds the time for which the transaction holds locks
+MAX_BATCH = 100              # maximum calls in one transaction, to limit the time for which it holds locks
 
 _Order = TypeVar('_Order')
 _Result = TypeVar('_Result')
@@ -22,10 +22,10 @@ class _Call(batching.Item, Generic[_Order, _Result]):
 
 
 class BatchedCalls(Generic[_Order, _Result]):
-    """Runs a function with the orders (arguments) of all waiting callers. A caller waits only for a run in progress.
+    """Batches calls: runs a function once with the orders (arguments) of all callers that wait for the run in progress.
 
-    If the function raises a NovaException, each order is retried separately, so that other callers get results. Another
-    error, such as a database outage, ends the run: all callers without a result get it.
+    If the function raises a NovaException, each order is retried separately, so that only failing orders raise. On
+    another error, such as a database outage, the run ends, and all callers without a result get the error.
 
     :param function: (orders) -> [result of each order]. It must be atomic, and may be called again
     :param name: order -> key; a run contains each key at most once
@@ -38,7 +38,7 @@ class BatchedCalls(Generic[_Order, _Result]):
         self._lanes = weakref.WeakValueDictionary[Hashable, batching.Batch[_Call[_Order, _Result]]]()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
-        """Return the result of an order. Orders of a lane are batched, one run at a time; lanes are independent."""
+        """Return the result of an order. Orders with the same ``lane`` are batched; different lanes run in parallel."""
         with self._lock:
             batch = self._lanes.get(lane)
             if batch is None:
@@ -51,7 +51,7 @@ class BatchedCalls(Generic[_Order, _Result]):
         for run in self._runs(calls):
             try:
                 self._run(run)
-            except Exception as error:           # the error concerns the rest of this run only
+            except Exception as error:           # only calls of this run without a result get the error
                 for call in run:
                     if not call.finished:
                         call.error = error

@@ -23,7 +23,7 @@ from nova.runtime import validators as v
 
 T = TypeVar('T')
 
-MAX_PHYSICAL = 64               # maximum of physical networks of one host
+MAX_PHYSICAL = 64               # maximum physical networks of one host
 _RELEASE, _LEASES = v.number(0, 1 << 16), v.items(validators.lease, MAX_LEASES)
 _AMOUNTS = v.mapping(v.text(r'[^\x00-\x1f]{0,128}', 'a physical network'), v.number(0, network_options.MAX_GUARANTEE))
 
@@ -80,7 +80,7 @@ class AgentEndpoint:
         key = keys()
         rest, members = _known(applied_state or {})
         with self._api_db.reader() as conn:
-            revision = revisions.current(conn)              # read first: later reads are at least as new
+            revision = revisions.current(conn)              # read before the state, which is then at least as new
             found: host_state.StateAnswer = {'revision': revision}
             if rest == revision:
                 return found

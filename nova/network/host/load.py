@@ -76,7 +76,7 @@ def _trunks(conn: Connection, rows: list[db_rows.PortsRow],
             known: Mapping[str, db_rows.NetworksRow]) -> list[host_state.Trunk]:
     """Load the trunks of a host's ports.
 
-    A port that the compute service created for a server cannot be the parent of a trunk.
+    Trunks of ports that the compute service created are ignored: such a port cannot be a parent.
     """
     ports = {row['id']: row for row in rows if row['network_id'] in known}
     trunks = db_trunks.of_ports(conn, [ident for ident, row in ports.items() if not row['created_by_compute']])
@@ -88,7 +88,7 @@ def _trunks(conn: Connection, rows: list[db_rows.PortsRow],
 
     def subport(each: db_trunks.Details, parent_mtu: int) -> host_state.Subport:
         bridge, mtu = place(each.port_id)
-        # the MTU of the parent's network may have been reduced after the trunk was created
+        # the MTU of the parent's network may be smaller than when the trunk was created
         return host_state.Subport(each.port_id, each.segmentation_id, bridge, min(mtu, parent_mtu))
     return [host_state.Trunk(ident, *place(ident), [
         subport(each, place(ident)[1]) for each in subports[trunk['id']] if each.port_id in ports])

@@ -94,10 +94,10 @@ class HostNetwork:
 
 def claim_guarantees(conn: Connection, host: str, rows: Sequence[db_rows.PortsRow | ServerPort],
                      known: Mapping[str, tuple[db_rows.NetworksRow, list[db_rows.SubnetsRow]]]) -> None:
-    """Claim what new ports of a server need on its host. Without QoS policies, no statement runs.
+    """Claim the resources that the QoS policies of a server's new ports guarantee. Without policies, run no SQL.
 
-    :param known: networks.usable(…) with their networks
-    :raises PortBindingFailed: the host cannot guarantee it
+    :param known: result of networks.usable() for the networks of the ports
+    :raises PortBindingFailed: the host lacks these resources
     """
     policies = [(row['network_id'], row.get('qos_policy_id')) for row in rows]
     guarantees.claim(conn, host, guarantees.needs(
@@ -121,7 +121,7 @@ NO_ADDRESSES = OverlayAddresses()
 
 def overlay_addresses(conn: Connection, rows: Sequence[db_rows.PortsRow | ServerPort],
                       known: dict[str, db_rows.NetworksRow]) -> OverlayAddresses:
-    """Load the OverlayAddresses of ports in two SELECTs, or none if all networks are flat."""
+    """Load the OverlayAddresses of ports in two SELECTs, or without a SELECT if all networks are flat."""
     overlays = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
     if not overlays:
         return NO_ADDRESSES

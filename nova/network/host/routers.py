@@ -22,8 +22,9 @@ class HostRouters:
     """Routers of a host.
 
     network_ids   networks that the routers are connected to
-    transit       ``network_ids`` without guests on this host: only distributed routers need them
-    substitutes   {id of a distributed router's port: MAC of the router on its gateway host, None without a host}
+    transit       those of ``network_ids`` without guests on this host, which only distributed routers need
+    substitutes   {id of a distributed router's port: MAC of the router on its gateway host, None without a gateway
+                  host}
     """
 
     routers: list[host_state.Router]
@@ -33,10 +34,10 @@ class HostRouters:
 
 
 def load(conn: Connection, host: str, guest_projects: dict[str, set[str]] | None = None) -> HostRouters:
-    """Load the routers of a host: one SELECT if there are no routers, else eight.
+    """Load the routers of a host, in eight SELECTs, or in one if there are no routers.
 
     :param guest_projects: {network id: projects of the guests' ports in it}. Distributed routers of these networks have
-        an instance here (two more SELECTs). None: routing is central
+        an instance on this host (two more SELECTs). None: no router is distributed
     """
     rows = db.of_host(conn, host)
     ports = _ports(conn, rows)
@@ -75,9 +76,9 @@ def _routed(conn: Connection, rows: list[db_rows.RoutersRow], parts: list[db_row
 
 
 def _can_be_distributed(network: db_rows.NetworksRow) -> bool:
-    """Return whether a distributed router can be on every host of a network.
+    """Return whether routers of a network can be distributed.
 
-    VLANs do not qualify, because a physical switch would learn the shared MAC from each host.
+    In a VLAN they cannot, because a physical switch would learn the shared MAC from each host.
     """
     return network['network_type'] == networks.OVERLAY
 
@@ -142,7 +143,7 @@ def _interface(port: db_rows.PortsRow, nets: dict[str, db_rows.NetworksRow], sub
 
 
 def with_neighbours(router: host_state.Router, neighbours: dict[str, list[list[str]]]) -> host_state.Router:
-    """Return the router with the neighbours of its distributed interfaces.
+    """Return the router with neighbours added to its distributed interfaces.
 
     :param neighbours: see overlays.OverlayState
     """

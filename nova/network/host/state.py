@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from nova.network import group_rules
 
-# syntax of DHCP options, checked by the API, when a host's state is loaded, and by the host's privileged process
+# syntax of DHCP options; the API, the loading of a host's state, and the host's privileged process check it
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
-OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable, without quotation marks
+OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable ASCII without double quotes
 OPTION_VERSIONS = (4, 6)
-DOMAIN_LENGTH = 189  # maximum length of a domain, so that a name with one more label has at most 253 characters
+DOMAIN_LENGTH = 189  # maximum length of a domain: with one more label, a name has at most 253 characters
 _LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
 DOMAIN = re.compile(rf'(?=.{{1,{DOMAIN_LENGTH}}}\Z){_LABEL}(\.{_LABEL})*')
-DEFAULT_DOMAIN = 'openstacklocal'        # the default of Neutron
+DEFAULT_DOMAIN = 'openstacklocal'        # same default as in Neutron
 
 
 def search_domain(of_network: str, configured: str) -> str:
@@ -96,7 +96,7 @@ class Port:
     addresses: list[str]
     groups: list[str]
     pairs: list[AddressPair] = dataclasses.field(default_factory=list)
-    port_security: bool = True                                    # False: only frames with VLAN tags are dropped
+    port_security: bool = True                                    # False: the filters drop only frames with VLAN tags
     limits: list[Any] = dataclasses.field(default_factory=list)  # [[direction, kbit/s, burst in kbit (0: default)]]
     dscp_mark: int | None = None                                  # DSCP value of the packets that the guest sends
     guaranteed_kbps: int = 0                                      # guaranteed bandwidth of frames that the guest sends
@@ -127,7 +127,7 @@ class Trunk:
 
 @dataclasses.dataclass
 class OverlaySubnet:
-    """Subnet of an overlay. ``mode``: ipv6_address_mode or None. ``dns``: name servers in addition to ``dhcp``."""
+    """Subnet of an overlay. ``mode``: ipv6_address_mode. ``dns``: name servers beyond ``dhcp``."""
 
     cidr: str
     gateway: str | None
@@ -141,13 +141,13 @@ class OverlaySubnet:
 class Overlay:
     """An overlay network.
 
-    mac        MAC of the DHCP and DNS port, equal on all hosts; None: this host has no DHCP and DNS server
-    leases     static leases of all ports; leases of ports on other hosts have no DHCP options
+    mac        MAC of the DHCP and DNS port, equal on all hosts; None: no DHCP and DNS server on this host
+    leases     static leases of all ports, without DHCP options for ports on other hosts
     remotes    [[MAC, address of the port's host]] of ports on other hosts
     migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source host until the guest
                runs on the target
-    vlan       VLAN id; None: the overlay is a VXLAN with id ``number``
-    physical_bridge  the operator's bridge that carries the tagged VLAN; None: this host is not on the physical network
+    vlan       VLAN id; None: the overlay is a VXLAN with id ``number`` physical_bridge  the operator's bridge that
+    carries the tagged VLAN; None: this host has no access to the physical network
     domain     dns_domain of the network; '': [metadata] dhcp_domain
     """
 
@@ -175,8 +175,8 @@ class RouterInterface:
     mtu: int
     addresses: list[str]
     modes: list[list[str]] = dataclasses.field(default_factory=list)         # [[IPv6 subnet, ipv6_ra_mode]]
-    distributed: bool = False               # each host of the network has this MAC and the addresses
-    # if distributed: [[address, MAC]] of the network's guests
+    distributed: bool = False  # True: each host of the network has an interface with this MAC and these addresses
+    # [[address, MAC]] of the network's guests; only for distributed interfaces
     neighbours: list[list[str]] = dataclasses.field(default_factory=list)
     scopes: list[str] = dataclasses.field(default_factory=lambda: ['', ''])     # address scopes of IPv4 and IPv6
 
@@ -193,10 +193,11 @@ class Router:
     port_forwardings  [[floating address, protocol, external port, fixed address, internal port]]
     port_ranges   [[floating address, protocol, first and last external port, fixed address, first internal port]]
     helpers       [[conntrack helper, protocol, destination port]]
-    limits, dscp_mark  of the external interface, in the format of Port
+    limits, dscp_mark  QoS of the external interface, in the format of Port
     role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects the router to the external
-                  network; other hosts have DVR_LOCAL instances. DVR_LOCAL: it routes between the router's networks and
-                  sends other traffic to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
+                  network; other hosts have DVR_LOCAL instances. DVR_LOCAL: this host routes between the router's
+                  networks and sends other traffic to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway
+                  host is alive
     """
 
     id: str
@@ -231,8 +232,8 @@ def gateway_mac(mac: str) -> str:
 class HostState:
     """Network state of a host.
 
-    rules    {group id: [rule]} of the groups of the ports
-    members  {group id: [address]} of the remote groups of rules
+    rules    {group id: [rule]} of the security groups of the ports
+    members  {group id: [address]} of the groups that rules name as remote groups
     stateless  ids of stateless groups of the ports: replies are also checked against their rules
     """
 
@@ -246,7 +247,7 @@ class HostState:
     physical_bridges: dict[str, str] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's tunnel address
     host: str = ''                                                 # name of this host
-    metadata_key: str = ''  # key of the metadata relay's signatures (hexadecimal digits); '': no metadata
+    metadata_key: str = ''  # key with which the metadata relay signs (hexadecimal); '': no relay
     # user-defined DNS names: [[id of the network that resolves the name, or '' for all networks, address, full name]].
     # The address of a parent domain is ''
     dns_names: list[list[str]] = dataclasses.field(default_factory=list)
@@ -272,7 +273,7 @@ class Names(NamedTuple):
     """User-defined DNS names that one network resolves.
 
     entries  [(address, full name)]
-    domains  parent domains of the names, and domains without names; queries below them are not forwarded
+    domains  parent domains of the names, and domains without names. DNS queries below these domains are not forwarded
     """
 
     entries: Sequence[tuple[str, str]]
@@ -283,7 +284,7 @@ DSCP_MARKS = (0, *range(8, 41, 2), 46, 48, 56)           # RFC 2474, 2597, 3246:
 
 
 def names_in(state: HostState, network_id: str) -> Names:
-    """Return the names that a network resolves: its project's names take precedence over global names."""
+    """Return the names that a network resolves. Names of the network take precedence over names for all networks."""
     own = [(address, name) for of, address, name in state.dns_names if of == network_id and address]
     taken = {name for _address, name in own}
     return Names(own + [(address, name) for of, address, name in state.dns_names
@@ -321,7 +322,8 @@ def from_json(given: dict[str, Any]) -> HostState:
 
 
 class EncodedState:
-    """A state as JSON, as the agent received it. A call decodes the state: drivers accept this object as ``load``.
+    """The JSON of a state that an agent received. Calling the object decodes the state, so drivers accept it as
+    ``load``.
 
     The privileged process of the Linux driver gets the JSON, and validates and decodes it.
     """
@@ -333,7 +335,7 @@ class EncodedState:
         return from_json(self.encoded)
 
     def with_rules(self, rules: Rules, members: Members) -> 'EncodedState':
-        """Return the state with other rules.
+        """Return a copy of the state with the given rules.
 
         :param members: members of the remote groups that are new in ``rules``
         """

@@ -1,4 +1,4 @@
-"""Filter rules of ports that may send from address ranges. They identify the port by its device.
+"""Filter rules for ports that may send from address ranges. The rules identify a port by its device.
 
 A range may contain addresses of other guests, so an address in it does not identify the sender or receiver. While a
 packet from or to such a range passes the host, its packet mark holds the sender's port number in the upper half and
@@ -13,14 +13,14 @@ import ipaddress
 from nova.network.host.state import Port
 from nova.network.linux import frames
 
-SENDER, RECEIVER = 0xffff0000, 0x0000ffff       # the bits of the mark
-UNKNOWN_RECEIVER = 1                                    # a reserved receiver number: the receiver is not known yet
+SENDER, RECEIVER = 0xffff0000, 0x0000ffff       # masks of the two halves of the packet mark
+UNKNOWN_RECEIVER = 1                                    # reserved port number: the receiver is not known yet
 CLEARED = 'meta mark set 0'
-ZONES = 0xffff                                  # the last conntrack zone
+ZONES = 0xffff                                  # number of the last conntrack zone
 
 
 def numbers(ports: Iterable[Port]) -> dict[str, int]:
-    """Return {device: number} of the ports with ranges."""
+    """Return {device: port number for packet marks} of the ports with ranges."""
     found: dict[str, int] = {}
     taken = set(range(UNKNOWN_RECEIVER + 1))
     for device in sorted(port.device for port in ports if frames.ranges_by_mac(port)):
@@ -35,11 +35,11 @@ def numbers(ports: Iterable[Port]) -> dict[str, int]:
 def frame_chains(ports: list[Port], known: dict[str, int]) -> list[tuple[str, list[str], tuple[str, str, int] | None]]:
     """Return chains of the bridge table as [(name, rules, hook or None)].
 
-    They write the receiving port into the mark of a frame to a range. Connection tracking begins before the bridge has
-    chosen the output device. So the chain in prerouting compares the MAC and sets UNKNOWN_RECEIVER, which selects the
-    conntrack zone of ranges. The chain in forward replaces it by the number of the output device's port. A frame with
-    another MAC is not marked as sent to a range, so it is tracked like a frame to the owner of the address. The chain
-    in forward drops it.
+    The chains mark frames to a range with the number of the receiving port. Connection tracking begins before the
+    bridge has chosen the output device. So the chain in prerouting only compares the destination MAC and sets
+    UNKNOWN_RECEIVER, which selects the conntrack zone of ranges. The chain in forward replaces this number by that of
+    the output device's port. It drops frames without UNKNOWN_RECEIVER: their MAC is not the port's, and they were
+    tracked as frames to the guest that owns the address.
     """
     several = [port for port in ports if port.device in known]
     if not several:
@@ -56,7 +56,7 @@ def frame_chains(ports: list[Port], known: dict[str, int]) -> list[tuple[str, li
 
 
 def _marks(port: Port, only: str, *statements: str) -> list[str]:
-    """Return rules for destinations in a port's ranges, except the addresses that identify the port.
+    """Return rules with the statements for destinations in a port's ranges, except the port's own addresses.
 
     :param only: match of the port's MAC, if any
     """
@@ -81,7 +81,7 @@ def _for(addresses: list[str]) -> list[str]:
 
 
 def zones(numbers: dict[str, int]) -> dict[str, int]:
-    """Return {bridge: conntrack zone of ranges} for {bridge: zone of other connections}. Zone 0 is the host's."""
+    """Return {bridge: conntrack zone of ranges} for {bridge: zone of other connections}. The host uses zone 0."""
     taken, found = {0, *numbers.values()}, {}
     for bridge, number in numbers.items():
         zone = ZONES - number

@@ -14,7 +14,7 @@ from nova.network.linux import frames
 
 
 def to_others(state: host_state.HostState, bridge: str) -> list[str]:
-    """Return statements that keep frames for a local router from leaving through an overlay."""
+    """Return statements that drop frames for a local router before they leave through an overlay."""
     rules = []
     for router in state.routers:
         for interface in _distributed_interfaces(router):
@@ -22,7 +22,7 @@ def to_others(state: host_state.HostState, bridge: str) -> list[str]:
                 rules += [f'ether daddr {interface.mac} drop', *_drop_neighbour_queries(interface, '')]
                 if interface.modes:
                     rules.append('ether type ip6 icmpv6 type nd-router-solicit drop')
-                # the gateway host resolves addresses unknown to the service
+                # only the gateway host resolves addresses that the network service does not know
                 if router.role in host_state.DVR_LOCAL_ROLES:
                     rules += [f'ether saddr {interface.mac} ether type arp drop',
                               f'ether saddr {interface.mac} ether type ip6 icmpv6 type 133-137 drop']
@@ -32,7 +32,7 @@ def to_others(state: host_state.HostState, bridge: str) -> list[str]:
 
 
 def sets(state: host_state.HostState) -> list[tuple[str, str, list[str]]]:
-    """Return [(name, type, elements)] of nft sets: destinations of packets that need no gateway host."""
+    """Return nft sets as [(name, type, elements)]: destinations to which a local router sends packets directly."""
     found = []
     for router in state.routers:
         if router.role in host_state.DVR_LOCAL_ROLES:
@@ -66,7 +66,7 @@ def rules(state: host_state.HostState) -> list[str]:
 
 
 def _sender_devices(state: host_state.HostState, interface: host_state.RouterInterface) -> list[str]:
-    """Return the devices on the interface's bridge: its MAC may also be in use on other bridges."""
+    """Return the devices on the interface's bridge, because other bridges may use the same MAC."""
     devices = [port.device for port in state.ports if port.bridge == interface.bridge]
     devices += [frames.router_name(other) for router in state.routers for other in router.internal
                 if other.bridge == interface.bridge and other.port != interface.port]

@@ -64,7 +64,7 @@ class Dnsmasq:
     def apply(self, network: host_state.Network, ports: Iterable[host_state.Port], lease_time: int,
               name_servers: Callable[[host_state.Subnet], list[str]],
               names: host_state.Names = host_state.Names((), ()), domain: str = '') -> None:
-        """Serve these ports: start the server, signal changes, or restart it with new arguments.
+        """Serve DHCP to the ports: start dnsmasq, make it reread changed files, or restart it with new arguments.
 
         :param names: user-defined DNS names
         :param domain: search domain of the guests
@@ -98,7 +98,7 @@ class Dnsmasq:
             os.kill(pid, signal.SIGHUP)
 
     def _stale(self, hosts: str) -> set[str]:
-        """Return the lines of stale leases, because of which dnsmasq would refuse the address to its new guest."""
+        """Return the lines of leases of former owners: dnsmasq would refuse these addresses to their new owners."""
         owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
         return {line for line in dnsmasq_files.lines(self.leases) if len(line.split()) > 2
                 and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}

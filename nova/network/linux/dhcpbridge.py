@@ -14,7 +14,7 @@ import time
 
 from nova import version
 
-DIRECTORY = 'NOVA_DHCP_LEASES'           # variable of dnsmasq's environment: directory of the files
+DIRECTORY = 'NOVA_DHCP_LEASES'           # environment variable with the directory of the lease files
 VERSION = 2                              # version of the file format (leases.py); earlier releases cannot read it
 MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 EPILOG = ('More input comes from the environment: DNSMASQ_LEASE_EXPIRES or DNSMASQ_LEASE_LENGTH, and DNSMASQ_MAC for '
@@ -62,4 +62,4 @@ def write(directory: pathlib.Path, mac: str, address: str, expires_at: int) -> N
     fresh = directory / f'.{name}.{os.getpid()}'
     fresh.write_text(json.dumps({'version': VERSION, 'readable_by': VERSION, 'mac': mac, 'address': address,
                                  'expires_at': expires_at}))
-    fresh.replace(directory / name)      # no fsync: dnsmasq's own file has the lease, too
+    fresh.replace(directory / name)      # no fsync: dnsmasq also stores the lease

@@ -59,10 +59,12 @@ class LinuxDriver:
         self._loaded: str | None = None
         self._state: host_state.HostState | None = None                   # state of the last successful refresh
         self._orphans: list[str] = []
-        self._loaded_offload: tuple[str, dict[str, int]] | None = None     # script, device indexes when it was loaded
+        # (nft script, {device: index} when it was loaded)
+        self._loaded_offload: tuple[str, dict[str, int]] | None = None
         self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
-        self._known: set[str] = set()             # namespaces set up before; creating one again counts as a repair
+        # namespaces that this process has set up; creating one of these again counts as a repair
+        self._known: set[str] = set()
         self._routers: dict[str, router.RouterPlumbing] = {}
         self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
@@ -95,7 +97,7 @@ class LinuxDriver:
         return self.follow(load)
 
     def follow(self, load: Callable[[], host_state.HostState]) -> list[str]:
-        """Like refresh, but skip overlays and routers with unchanged state: checking one takes a dozen commands."""
+        """Apply a state without checking unchanged overlays and routers: each check takes a dozen commands."""
         state, self._state = load(), None
         self._repaired.clear()
         served = [network for network in state.networks if network.subnets]
@@ -199,7 +201,8 @@ class LinuxDriver:
         self.relay.serve(space, 'network', state.id, made)
 
     def _trunk(self, trunk: host_state.Trunk) -> None:
-        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))        # a later run removes the trunk
+        # later runs find the trunk by its directory and can remove it
+        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))
         trunks.ensure(self.run, trunk)
 
     def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
@@ -240,7 +243,7 @@ class LinuxDriver:
             shutil.rmtree(self.trunks / name, ignore_errors=True)
         for name in bridge.managed(self.overlays):
             if name not in bridges:
-                self._applied.clear()                         # routers had devices on the bridge: set them up again
+                self._applied.clear()                         # set up routers again: they had devices on the bridge
                 dhcp.Dnsmasq(self.run, 'nd' + name[2:], self.overlays / name).remove()
                 overlay.remove(self.run, name)
         for name in namespaces.managed(self._namespace_name('n', '')):
@@ -295,10 +298,10 @@ class LinuxDriver:
                     self.run('nft', '-f', '-', stdin=self._offload_removal() + changes)
                 self._loaded = text
                 return
-            except exception.NetworkPlumbingError:                # another program removed the changed objects
+            except exception.NetworkPlumbingError:                # another program has removed objects of the filters
                 self._repaired.append('filters')
         self._loaded = None
-        # remove flow offload that an earlier run of this service has loaded
+        # remove the offload table that an earlier process of this service has loaded
         if not self._offload_supported:
             self.run('nft', '-f', '-', stdin=flow_offload.remove(self.table), check=False)
         self.run('nft', '-f', '-', stdin=self._offload_removal() + text)
@@ -344,7 +347,7 @@ class LinuxDriver:
         try:
             self.run('nft', '-f', '-', stdin=text)
             self._loaded_offload = wanted
-        # a device disappeared, or another program changes it; the next refresh retries
+        # a device disappeared, or another program changed it; the next refresh retries
         except exception.NetworkPlumbingError as error:
             LOG.info('Flow offload between guests is inactive until the next refresh: %s', error)
 
@@ -367,9 +370,9 @@ class LinuxDriver:
         return None
 
     def _relayed_networks(self, served: list[host_state.Network]) -> list[host_state.Network]:
-        """Return the flat networks served by the metadata relay.
+        """Return the flat networks from which the metadata relay accepts requests.
 
-        A network service without an agent redirects these requests directly to the metadata service.
+        On a host without an agent, metadata requests of flat networks go directly to the metadata service.
         """
         return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
                 and not network.external and any(subnet.gateway for subnet in network.subnets)]

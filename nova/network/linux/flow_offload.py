@@ -6,7 +6,7 @@ set of the outgoing device for OFFLOAD_TIMEOUT_S. Until this entry expires, pack
 directly from the sender's device to the receiver's. TCP packets that open or close a connection are never forwarded
 this way. Protocols other than TCP, UDP and ping are not offloaded, because rules can match fields unknown to conntrack.
 
-Each filter change removes this table in the same transaction; the table is loaded again afterwards. So no packet
+The transaction of a filter change also removes this table, which is loaded again afterwards. So no packet
 bypasses new rules: a packet in flight carries the mark of the old rules, and adds no connection.
 """
 from collections.abc import Collection
@@ -15,9 +15,9 @@ from nova.network.host import state as host_state
 from nova.network.linux import frames
 from nova.objects import network_info
 
-OFFLOAD_TIMEOUT_S = 10  # seconds; then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
-MAX_CONNECTIONS = 16384            # maximum of a device; other connections take the normal path
-# (protocol names for IPv4 and IPv6, suffix of sets, packets to learn from, key of a connection)
+OFFLOAD_TIMEOUT_S = 10  # seconds; then a packet takes the normal path and refreshes conntrack and the bridge's FDB
+MAX_CONNECTIONS = 16384            # maximum offloaded connections of a device; others take the normal path
+# (protocol in IPv4 and IPv6, suffix of set names, match of packets that may be offloaded, key of a connection)
 _PROTOCOLS = (
     (('tcp', 'tcp'), '', 'meta l4proto tcp tcp flags & (fin | syn | rst) == 0', 'tcp sport . tcp dport'),
     (('udp', 'udp'), 'u', 'meta l4proto udp', 'udp sport . udp dport'),
@@ -37,7 +37,7 @@ def is_possible(state: host_state.HostState) -> bool:
 
 
 def is_eligible(port: host_state.Port) -> bool:
-    """Return whether a port has no limits or guarantees, no MAC and addresses but its own, and no VLAN devices."""
+    """Return whether a port has only its own MAC and addresses, and no limits, guarantees or VLAN devices."""
     if port.device == network_info.trunk_devname(port.id):
         return False
     return port.port_security and not port.pairs and not port.limits and not port.guaranteed_kbps and bool(
@@ -45,9 +45,9 @@ def is_eligible(port: host_state.Port) -> bool:
 
 
 def script(table: str, state: host_state.HostState, devices: Collection[str], generation: int) -> str:
-    """Return text for ``nft -f -`` that replaces the table.
+    """Return the nft script that replaces the table.
 
-    :param devices: existing devices: a netdev chain needs its device
+    :param devices: existing devices: nft rejects a netdev chain without its device
     :param generation: generation of the rules, see rules.generation
     """
     body = []
@@ -62,12 +62,12 @@ def script(table: str, state: host_state.HostState, devices: Collection[str], ge
 
 
 def remove(table: str) -> str:
-    """Return text that removes the table if it exists."""
+    """Return nft commands that remove the table if it exists."""
     return f'table netdev {table}\ndelete table netdev {table}\n'
 
 
 def probe(table: str) -> str:
-    """Return text for ``nft --check -f -`` that succeeds if the host supports flow offload."""
+    """Return an nft script; ``nft --check`` accepts it if the host supports flow offload."""
     return '\n'.join([f'table netdev {table}_probe {{', *_receiver('lo'), *_base('ingress', 'lo', ['goto to_lo']),
                       *_base('egress', 'lo', ['goto learn_lo']), '}']) + '\n'
 
@@ -87,7 +87,7 @@ def _network(overlay: host_state.Overlay, ports: list[host_state.Port], moving: 
              *([f'elements = {{ {elements} }}'] if elements else []), '}']
     body += [f'chain short_{name} {{',
              *(f'{data} ether daddr vmap @places_{name}' for _names, _end, data, _key in _PROTOCOLS), '}']
-    for port in ports:               # the ether type excludes tagged frames
+    for port in ports:               # matching the ether type excludes frames with VLAN tags
         own = [f'ether saddr {port.mac} ether type {family} {family} saddr {frames.anonymous_set(addresses)} '
                f'{"" if port.dscp_mark is None else f"{family} dscp set {port.dscp_mark} "}goto short_{name}'
                for version, (family, _end, _whole) in _FAMILIES.items()
