@@ -340,7 +340,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
             if seconds > 0:
                 self._cache = token_cache.TokenCache(seconds)
             if self._cache and not shared:
-                # turn off auth_token's memory cache: it doubles the lifetime, is unbounded, and is scanned in each
+                # without auth_token's memory cache, which doubles the lifetime, is unbounded, and is scanned in each
                 # request
                 super().__init__(app, {**settings, 'token_cache_time': '-1'})
 

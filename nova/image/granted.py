@@ -96,8 +96,7 @@ def _with_token(ctx: context.RequestContext, function: Callable[[context.Request
     """Call a function with the user's token, or with the service token if the user's token has expired.
 
     :param copy: whether the image is a snapshot of the server. A snapshot belongs to the user who requested it, for
-        example an administrator. Other users who unshelve the server may have no access to it, so the service token is
-        used instead
+        example an administrator. For other users who unshelve the server and lack access, the service token is used
     """
     if ctx.auth_token:
         try:

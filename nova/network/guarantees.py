@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 Stated = dict[str, dict[str, int]]       # {resource class: {physical network; '' for packet rates: amount}}
 
-# UUID namespace from which ids of request groups are derived
-_GROUPS = uuid.UUID('0f1c6c2e-9a57-4a1e-8a0c-3f6f0f8f2a61')
+_GROUPS = uuid.UUID('0f1c6c2e-9a57-4a1e-8a0c-3f6f0f8f2a61')       # UUID namespace for ids of request groups
 
 
 class RequestGroup(TypedDict):

@@ -210,8 +210,7 @@ class AddressAllocator:
               owner: str = '') -> list[dict[str, str]]:
         """Choose the addresses of a port; for parameters and result see the function ``claim``."""
         given: list[dict[str, str]] = []
-        # skipped if the network's owner requests addresses: these may be of any subnet
-        if subnets and not (wanted and anywhere):
+        if subnets and not (wanted and anywhere):       # the network's owner may request any subnet
             subnets = for_owner(subnets, owner)
             if not subnets:
                 raise exception.NoMoreFixedIps(network_id=network_id)
@@ -255,7 +254,7 @@ class AddressAllocator:
         raise exception.NoMoreFixedIps(network_id=network_id)
 
     def store(self) -> None:
-        """Write the chosen addresses. A conflict violates the unique key, see retry_on_duplicate."""
+        """Insert the chosen addresses. Concurrent choices violate the unique key, see retry_on_duplicate."""
         for subnet_id, numbers in self._resting.items():
             networks.forget_rests(self._conn, subnet_id, numbers)
         networks.insert_addresses(self._conn, list(self._chosen.values()))

@@ -47,11 +47,11 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-AUDIT_AGE_S = 120       # seconds; younger ports may belong to servers that are not visible yet
+AUDIT_AGE_S = 120       # seconds; the servers of younger ports may not be committed yet
 
 
 class NetworkManager:
-    """Allocates ports, and applies the network state to one host. Attachments and AgentEndpoint have further methods.
+    """Allocates ports, and applies the network state to one host. Attachments and AgentEndpoint have the other methods.
 
     methods  RPC methods of interface.py
 
@@ -74,8 +74,8 @@ class NetworkManager:
         self.gateways = gateways.Gateways(conf, api_db, host, self._address, drivers.forwards(driver))
         self._plumb = batching.CoalescedRun(self._plumb_once)
         self._check_host = threading.Event()                  # the next run checks the whole host
-        self._loaded: list[int] | None = None           # the revision read last
-        self._plumbed: list[int] | None = None          # the revision applied to this host
+        self._loaded: list[int] | None = None           # revision of the state that was loaded last
+        self._plumbed: list[int] | None = None          # revision of the state that was applied to this host
         self._relay_key = relay_keys.RelayKey(api_db, host)
         self._refresh = batching.CoalescedRun(self._refresh_once)
         self._network = HostNetwork(conf, api_db, host, self._refresh)
@@ -96,7 +96,7 @@ class NetworkManager:
     def start(self) -> None:
         """Bring bridges, DHCP and filters of this host in line with the database. Running guests are not affected.
 
-        Other hosts are not notified: with each report they compare the revision of the network state.
+        Other hosts are not notified: their heartbeats return the revision of the network state, which they compare.
         """
         self.driver.start()
         self.gateways.report()
@@ -122,7 +122,7 @@ class NetworkManager:
             raise
         for kind in repaired:
             metrics.NETWORK_REPAIRS.labels(kind).inc()
-        self._plumbed = self._loaded        # set last: the next report repeats a failed run
+        self._plumbed = self._loaded        # not set after a failure, so that the next report repeats the run
 
     def _refresh_once(self) -> None:
         """Apply the database's state to this host, and notify the other hosts."""
@@ -149,7 +149,7 @@ class NetworkManager:
         """Load the state of this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
-            self._loaded = revisions.current(conn)          # read first: later reads are at least as new
+            self._loaded = revisions.current(conn)          # read before the state, which is then at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key, self.gateways.distributed,
                                   move_key=self._relay_key.migration_key)
@@ -178,7 +178,7 @@ class NetworkManager:
 
     def deallocate_for_instance(self, context: nova_context.RequestContext, instance_uuid: str,
                                 host: str | None) -> None:
-        """Release ports and addresses. Does nothing if there are none.
+        """Release the ports and addresses of a server, if it has any.
 
         :param host: release only ports that no other host has taken over; None: all ports
         """
@@ -188,7 +188,7 @@ class NetworkManager:
             self._refresh()
 
     def _releasable_by(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
-        """Return the ports that a compute host may release: all if it has the server, else the ports on it.
+        """Return the ports of a server that a compute host may release: all if it has the server, otherwise its own.
 
         The server's host is read only if a port is on another host.
         """
@@ -204,7 +204,7 @@ class NetworkManager:
                            host: str) -> list[Vif]:
         """Set up the plumbing of an existing server, and return its current VIFs.
 
-        :raises PortBindingFailed: the server has moved to a host that cannot guarantee what its ports need
+        :raises PortBindingFailed: the server's new host lacks resources that the ports request
         """
         def move(conn: Connection) -> list[Vif]:
             rows = ports.of_device(conn, instance.uuid)
@@ -222,7 +222,7 @@ class NetworkManager:
                              host: str) -> list[Vif]:
         """Prepare the destination host of a migrating server, and return the server's VIFs there.
 
-        :raises PortBindingFailed: the host cannot guarantee what the server's ports need
+        :raises PortBindingFailed: the host lacks resources that the server's ports request
         """
         def prepare(conn: Connection) -> list[Vif]:
             ports.expect(conn, instance.uuid, host)
@@ -250,8 +250,8 @@ class NetworkManager:
     def refresh_ports(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Apply changed ports, groups or rules to this host, and notify agents.
 
-        Each network service notifies all agents, in case another service is unavailable. Agents
-        coalesce notifications that arrive during a run.
+        Each network service notifies all agents, so that one available service is enough. Agents coalesce notifications
+        that arrive during a run.
         """
         if self._agents is not None and self.gateways.others:
             try:
@@ -265,7 +265,8 @@ class NetworkManager:
     def recent_allocations(self) -> set[str]:
         """Return the uuids of servers that got ports more than AUDIT_AGE_S ago, and remove them from the queue.
 
-        A late or repeated message may have allocated ports for a deleted server. ``audit`` checks these servers.
+        Late or repeated messages may have allocated ports for deleted servers. The caller passes the uuids to
+        ``audit``.
         """
         until, found = time.monotonic() - AUDIT_AGE_S, set()
         while self._recent_allocations and self._recent_allocations[0][0] < until:

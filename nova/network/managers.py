@@ -26,7 +26,7 @@ class Manager(Protocol):
 
 
 class FlatManager:
-    """A bridge as gateway without DHCP: guests get their addresses from the config drive."""
+    """Flat networks with a bridge as gateway and without DHCP: guests read their addresses from the config drive."""
 
     serves_dhcp = False
     project_type = 'vxlan'
@@ -42,7 +42,7 @@ class FlatDHCPManager(FlatManager):
 
 
 class VlanManager(FlatDHCPManager):
-    """A VLAN of [network] vlan_ranges and a bridge for each project network.
+    """Like FlatDHCPManager, and project networks are VLANs of [network] vlan_ranges, each with a bridge.
 
     :raises InvalidOption: VLAN ranges are missing, or project networks are flat
     """

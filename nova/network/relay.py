@@ -4,7 +4,7 @@ A socket listens at 169.254.169.254 in the namespace of each network and router.
 without database access, serves all sockets. It reads a request, removes headers that a guest must not set, and adds the
 network or router, the guest's address and a signature. Then it sends the request to the metadata service.
 
-This file is also the program of that process. It is run by its path, so it imports no module of nova.
+This file is also the program of that process. It is run by its path, so it cannot import modules of nova.
 """
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ HOST, NETWORK, ROUTER, GUEST, TIME, BODY, SIGNATURE = (f'X-Nova-Relay-{name}' fo
     'Host', 'Network', 'Router', 'Address', 'Time', 'Body', 'Signature'))
 HOPS = 'X-Nova-Relay-Hops'  # response header: hop limit (TTL) of the response to the guest
 VALID_S = 120                                 # maximum clock difference between a host and the service, seconds
-SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # kind -> header with the id of the network or router
+SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # {kind: header with the id of the network or router}
 
 HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
 MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 4 << 20          # bytes
-MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # maximum of a network, of one guest address
-MAX_REQUESTS = 4                              # concurrent requests of a network
-MAX_TOTAL_REQUESTS = 32                       # concurrent requests of all networks
-MAX_CONTROL_MESSAGE = 64 << 10                # bytes of a control message
-# Headers that are forwarded. The metadata service rejects requests with X-Forwarded-For.
+MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # maximum of a network and of a guest address
+MAX_REQUESTS = 4                              # maximum concurrent requests of a network
+MAX_TOTAL_REQUESTS = 32                       # maximum concurrent requests of all networks
+MAX_CONTROL_MESSAGE = 64 << 10                # maximum bytes of a control message
+# Forwarded headers. X-Forwarded-For is forwarded because the metadata service rejects requests that have it.
 FORWARDED_HEADERS = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
                      'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
 _REQUEST = re.compile(rb'(GET|HEAD|PUT|POST) (/[!-~]*) (HTTP/1\.[01])\Z')
@@ -65,7 +65,7 @@ def digest(body: bytes) -> str:
 
 
 class Refused(Exception):
-    """A refused request; the text is the status line."""
+    """The relay refuses a request; the text is the status code and phrase of the response."""
 
 
 class Relay:
@@ -129,7 +129,7 @@ class Relay:
                 found += part
                 if len(found) > MAX_ANSWER:
                     raise Refused('502 Bad Gateway')
-            if not found:                           # the service expects TLS, or disconnected
+            if not found:                           # the service expects TLS, or has disconnected
                 raise Refused('502 Bad Gateway')
             return bytes(found)
         finally:
@@ -186,13 +186,13 @@ class RelayedNetwork:
         self._open[address] += 1
         try:
             answer, hops = split_hop_limit(await self._answer(reader, address))
-            if hops is not None:                    # sets the TTL of the connection, which has one response
+            if hops is not None:                    # applies to the whole connection, which has one response
                 writer.get_extra_info('socket').setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
             writer.write(answer)
             async with asyncio.timeout(IDLE_S):
                 await writer.drain()
                 writer.write_eof()
-                await reader.read(MAX_BODY)         # the guest closes after it has read the answer
+                await reader.read(MAX_BODY)         # wait until the guest has read the answer and closes
         except (OSError, TimeoutError):
             pass                                    # the guest disconnected
         finally:

@@ -227,8 +227,7 @@ def _network(req: operations.Request, given: operations.Structure) -> dict[str, 
             raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
                                   f'{given["NetworkInterfaceId"]} is in use.')
         if not req.caller.dry and network_interfaces.INDEX in tags.attributes(req, 'eni', port['id']):
-            # the device index was of an earlier instance
-            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)
+            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # of an earlier attachment
         return {'port': port['id']}
     network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)

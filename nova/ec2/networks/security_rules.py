@@ -114,8 +114,7 @@ def _describe(direction: str) -> operations.Handler:
         if given.get('IpPermissions') or not wanted:
             for rule in _wanted(req, given, direction):
                 wanted[_present(present, rule)['id']] = rule.get('description') or ''
-        # written only if every requested rule exists
-        _put(req, {rule_id: {'description': text} for rule_id, text in wanted.items()})
+        _put(req, {rule_id: {'description': text} for rule_id, text in wanted.items()})       # every rule was found
         return {'Return': True}
     return handler
 

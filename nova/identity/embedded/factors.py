@@ -8,8 +8,7 @@ from nova import exception
 from nova.db.tables.rows import IdentityUsersRow
 from nova.identity import tokens
 
-# lifetime of a receipt: the user needs time to find the device and type the code
-LIFETIME = datetime.timedelta(minutes=5)
+LIFETIME = datetime.timedelta(minutes=5)       # time to find the device and type the code
 # Methods that a receipt may store. Clients send a token or an application credential again instead.
 RECEIPT_METHODS = frozenset(('password', 'totp'))
 

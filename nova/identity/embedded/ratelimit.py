@@ -161,8 +161,8 @@ class LoginDelays:
                 if now < self._swept_attacks_at + SWEEP_S:
                     return False
                 self._swept_attacks_at = now
-                # discard names with failures from a single address: there is no distributed attack, and the user may
-                # not exist
+                # discard users with failures from a single address: no distributed attack, and possibly an invented
+                # name
                 self._attacks = {name: times for name, times in self._attacks.items() if len(times) >= min(
                     2, self._free) and now - times[next(reversed(times))] < self._window}
             if len(self._attacks) >= MAX_KEYS:

@@ -73,8 +73,7 @@ class IdentityApi(application.Api[operations.Request]):
         if not row.public:
             # A change has a lasting effect, so the token of a write is validated without the cache.
             req.ask_as(self._service.validate(req.header('X-Auth-Token'), trusted=row.method == 'GET'))
-            # excluded: services send a user's token to validate it
-            if (row.method, row.path) != ('GET', '/v3/auth/tokens'):
+            if (row.method, row.path) != ('GET', '/v3/auth/tokens'):       # services validate users' tokens
                 access_rules.check(req.caller.credential, ('identity',), req.environ)
             context.set_caller(req.caller.user_id, req.caller.project_id)
             if 'service' not in req.caller.roles:            # not for services, which act for all projects

@@ -330,8 +330,7 @@ class Roles(Crud):
         return None, _of_role(verb, 's' if plural else '')
 
     def match(self, req: Request) -> Match:
-        # domain-specific roles are listed only with the filter domain_id
-        return {'domain_id': None} | super().match(req)
+        return {'domain_id': None} | super().match(req)       # no domain-specific roles without a filter
 
     def _authorized(self, req: Request, verb: str, role_id: str) -> IdentityRolesRow:
         """Return a role after checking the rule of an operation on it.

@@ -1,8 +1,7 @@
 """Checksums of images that were moved into the store. They are computed after activation, one image at a time.
 
 Moving a file copies no data, so hashing would take longer than the rest of a snapshot. Glance also hashes in the
-background if a location was added to an image (``do_secure_hash``). Until the hash is computed, the image's checksums
-are null.
+background if a location was added to an image (``do_secure_hash``). Checksums are null until then.
 """
 import collections
 import logging
@@ -18,8 +17,7 @@ LOG = logging.getLogger(__name__)
 
 
 class PendingHashes:
-    """A queue of files to hash. A thread runs while the queue has files. After a restart, ``recover`` fills the queue
-    again.
+    """A queue of files to hash, with a thread while it has files. After a restart, ``recover`` fills the queue again.
 
     :param db: the API database
     :param files: the store's files

@@ -18,8 +18,7 @@ MAX_FILTERS = 64
 MAX_SORT_KEYS = 8
 BIGGEST = 2 ** 63 - 1
 
-# filters that accept several values, as in:one,two
-SEVERAL = ('id', 'name', 'status', 'disk_format', 'container_format')
+SEVERAL = ('id', 'name', 'status', 'disk_format', 'container_format')       # filters with several values, as in:one,two
 BOUNDS = {name: (column, 'gte' if name.endswith('_min') else 'lte') for name, column in IMAGE.filters.items()
           if name != column}
 TIME_OPERATORS = ('eq', 'neq', 'gt', 'gte', 'lt', 'lte')

@@ -23,8 +23,7 @@ class HostRouters:
 
     network_ids   networks that the routers are connected to
     transit       those of ``network_ids`` without guests on this host, which only distributed routers need
-    substitutes   {id of a distributed router's port: MAC of the router on its gateway host, None without a gateway
-                  host}
+    substitutes   {id of a distributed router's port: MAC of the router on its gateway host; None: no such host}
     """
 
     routers: list[host_state.Router]

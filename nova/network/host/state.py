@@ -195,9 +195,8 @@ class Router:
     helpers       [[conntrack helper, protocol, destination port]]
     limits, dscp_mark  QoS of the external interface, in the format of Port
     role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects the router to the external
-                  network; other hosts have DVR_LOCAL instances. DVR_LOCAL: this host routes between the router's
-                  networks and sends other traffic to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway
-                  host is alive
+                  network; other hosts have DVR_LOCAL instances. DVR_LOCAL: this host routes between the networks and
+                  sends other traffic to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
     """
 
     id: str
@@ -224,7 +223,7 @@ DVR_LOCAL_ROLES = (DVR_LOCAL, DVR_ISOLATED)
 
 
 def gateway_mac(mac: str) -> str:
-    """Return the MAC of a distributed router on its gateway host. All other instances share ``mac``."""
+    """Return the MAC of a distributed router on its gateway host; on all other hosts it has the MAC ``mac``."""
     return f'{int(mac[:2], 16) ^ 0x08:02x}{mac[2:]}'
 
 
@@ -322,8 +321,7 @@ def from_json(given: dict[str, Any]) -> HostState:
 
 
 class EncodedState:
-    """The JSON of a state that an agent received. Calling the object decodes the state, so drivers accept it as
-    ``load``.
+    """JSON of a state that an agent received. Calling the object decodes it, so drivers accept the object as ``load``.
 
     The privileged process of the Linux driver gets the JSON, and validates and decodes it.
     """

@@ -59,12 +59,10 @@ class LinuxDriver:
         self._loaded: str | None = None
         self._state: host_state.HostState | None = None                   # state of the last successful refresh
         self._orphans: list[str] = []
-        # (nft script, {device: index} when it was loaded)
-        self._loaded_offload: tuple[str, dict[str, int]] | None = None
+        self._loaded_offload: tuple[str, dict[str, int]] | None = None       # (script, device indexes at its loading)
         self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
-        # namespaces that this process has set up; creating one of these again counts as a repair
-        self._known: set[str] = set()
+        self._known: set[str] = set()       # namespaces that this process has set up; another setup is a repair
         self._routers: dict[str, router.RouterPlumbing] = {}
         self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
@@ -201,8 +199,7 @@ class LinuxDriver:
         self.relay.serve(space, 'network', state.id, made)
 
     def _trunk(self, trunk: host_state.Trunk) -> None:
-        # later runs find the trunk by its directory and can remove it
-        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))
+        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))       # marks the trunk for its removal
         trunks.ensure(self.run, trunk)
 
     def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:

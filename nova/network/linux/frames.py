@@ -13,12 +13,12 @@ from nova.network import switchover
 from nova.network.host import state as host_state
 
 
-# limit of DHCP requests of a guest, because dnsmasq starts a process for each new or released lease
+# maximum DHCP requests of a guest, because dnsmasq starts a process for each new or released lease
 DHCP_LIMIT = '5/second burst 20 packets'
 
 
-# QEMU on the target host announces a migrated guest with RARP; other hosts then send the guest's frames there
-# (switchover.py). The filters drop RARP frames from guests on the source host.
+# QEMU on the target host announces a migrated guest with RARP. Other hosts then send the guest's frames to the target
+# (switchover.py). The filters drop RARP frames from other guests.
 RARP = f'{switchover.RARP:#x}'
 
 
@@ -74,13 +74,13 @@ def from_guest(port: host_state.Port, number: int = 0) -> list[str]:
 
     :param number: number of a port with ranges, see address_ranges.py
     """
-    # the metadata service identifies guests by address, so requests from shared addresses must not reach it
+    # the metadata service identifies guests by address: drop requests from addresses that other ports may also use
     own = of_version(port.addresses, 4)
     metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (
         f'ip saddr != {anonymous_set(own)} drop' if own else 'drop')
     if not port.port_security:
         # Drop both tag types: the kernel accepts a frame with tag 0 as untagged, but rules for IP do not match it.
-        # Drop fragments here: if a host reassembles them, the receiver's rules see a whole packet and do not drop it.
+        # Drop fragments here: a host may reassemble them, and the receiver's rules would accept the whole packet.
         others = f' ether saddr != {port.mac}' if port.incoming else ''
         return ['ether type { 8021q, 8021ad } drop', f'ether type {RARP}{others} drop', metadata, *_FRAGMENTS, 'accept']
     known = allowed_addresses(port)
@@ -128,7 +128,7 @@ _FRAGMENTS = ('ether type ip6 frag nexthdr { 0, 43, 44, 51, 60, 135, 139, 140 } 
 
 
 def _about(address: str) -> str:
-    """Return the match of neighbour messages about an address, or about addresses of a range."""
+    """Return the match of neighbour discovery messages with a target in a range (or equal to an address)."""
     range_ = ipaddress.ip_network(address)
     return f'@th,64,{range_.prefixlen} {int(range_.network_address) >> 128 - range_.prefixlen:#x}'
 
@@ -174,7 +174,7 @@ def vxlan_name(bridge: str) -> str:
 
 
 def service_name(overlay: host_state.Overlay) -> str:
-    """Return the device of the namespace that serves DHCP and DNS."""
+    """Return the device of the namespace that serves DHCP and DNS in an overlay."""
     return 'nd' + overlay.bridge[2:]
 
 
@@ -184,7 +184,7 @@ def router_name(interface: host_state.RouterInterface) -> str:
 
 
 def to_tunnel(drops: list[str]) -> list[str]:
-    """Return the drops of frames to other hosts, with accepts of most IPv4 packets after the drops by MAC."""
+    """Order the drops of frames to other hosts: first by MAC, then accept most IPv4 packets, then the other drops."""
     by_mac = [each for each in drops if 'ether type' not in each]
     return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',
             *(each for each in drops if each not in by_mac)]

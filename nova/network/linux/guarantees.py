@@ -1,7 +1,7 @@
 """Guaranteed egress bandwidth of guests' ports: HTB classes of tc on the devices through which frames leave the host.
 
 ======================  ================================================================================
-Class                   What it has
+Class Bandwidth of
 ======================  ================================================================================
 ``7676:fffe``           all traffic of the device
 ``7676:NUMBER``         a port with a guarantee: at least its rate, at most the speed of the device
@@ -27,11 +27,11 @@ from nova.objects import guarantees as names
 
 LOG = logging.getLogger(__name__)
 
-HANDLE = '7676:'                          # of the qdisc, so that a later run finds it
+HANDLE = '7676:'                          # handle of the qdisc, by which a later process finds it
 WHOLE, OTHERS = 'fffe', 'ffff'
 MAX_PORTS = 0xfff0
-OWN = ('tap', 'nr', 'nd')                 # beginnings of the names of this cloud's devices on an operator's bridge
-BURST_MS = 2                              # burst of a class: this time at its rate
+OWN = ('tap', 'nr', 'nd')                 # name prefixes of this cloud's devices on an operator's bridge
+BURST_MS = 2                              # burst of a class: the data of this time at its rate
 
 
 class Class(NamedTuple):
@@ -42,7 +42,7 @@ class Class(NamedTuple):
     ceiling: int
 
 
-Tree = dict[str, Class]                   # {number of a class: it}; the parent comes first
+Tree = dict[str, Class]                   # {number of a class: class}; the parent comes first
 
 
 class Guarantees:
@@ -56,7 +56,7 @@ class Guarantees:
         self._stated = guarantees.stated(conf).get(names.CLASSES[names.BANDWIDTH, 'egress'][0], {})
         self._bridges = dict(conf.network.physical_networks)
         self._tunnel = str(conf.network.tunnel_address or conf.my_ip)
-        self._loaded: dict[str, Tree] | None = None         # {device: its classes; {}: unknown}; None: not read yet
+        self._loaded: dict[str, Tree] | None = None       # {device: classes or {} (unknown)} or None (not read)
 
     def apply(self, state: host_state.HostState) -> dict[str, str]:
         """Load the classes of the guaranteed ports on this host and return {device of a port: its class}."""
@@ -65,7 +65,7 @@ class Guarantees:
             return {}
         numbers = {port.device: f'{number:x}' for number, (port, _place) in enumerate(ports[:MAX_PORTS], 1)}
         speeds: dict[str, int] = {}
-        rates: dict[str, dict[str, int]] = {}               # a device may carry a physical network and the tunnels
+        rates: dict[str, dict[str, int]] = {}       # a device may carry both a physical network and tunnels
         for name, speed in self._stated.items():
             place = self._place(name)
             here = {numbers[port.device]: port.guaranteed_kbps for port, at in ports[:MAX_PORTS] if at == place}
@@ -78,7 +78,7 @@ class Guarantees:
         for device in {*loaded, *wanted}:
             try:
                 self._load(device, wanted.get(device, {}))
-            except exception.NetworkPlumbingError as error:     # the claims of other ports still hold
+            except exception.NetworkPlumbingError as error:     # go on with other devices
                 LOG.error('Device %s does not guarantee bandwidth: %s', device, error)
         return {device: HANDLE + number for device, number in numbers.items() if number in served}
 
@@ -88,7 +88,7 @@ class Guarantees:
             self._load(device, {})
 
     def _known(self) -> dict[str, Tree]:
-        """Return the loaded classes; at first the devices with classes of an earlier run of this service."""
+        """Return {device: loaded classes}, initially of devices with classes of an earlier process of this service."""
         if self._loaded is None:
             devices = {device for name in self._stated for device in self._devices(self._place(name))}
             self._loaded = {device: {} for device in devices if self._is_present(device)}
@@ -100,7 +100,7 @@ class Guarantees:
                        'tc', '-json', 'qdisc', 'show', 'dev', device, check=False) or '[]'))
 
     def _place(self, name: str) -> str | None:
-        """Return the bridge of a physical network, or '' for the device of the tunnel address; None: there is none."""
+        """Return the bridge of a physical network, if any, or '' for the device with the tunnel address."""
         return '' if name == names.TUNNELLED else self._bridges.get(name)
 
     def _load(self, device: str, wanted: Tree) -> None:
@@ -114,13 +114,13 @@ class Guarantees:
             return
         if present and known == wanted:
             return
-        if present and not known:            # of an earlier run of this service
+        if present and not known:            # of an earlier process of this service
             self._run('tc', 'qdisc', 'del', 'dev', device, 'root')
             present = False
         if not present:
             known = {}
             self._run('tc', 'qdisc', 'replace', 'dev', device, 'root', 'handle', HANDLE, 'htb', 'default', OTHERS)
-        loaded[device] = {}                  # unknown, if a command fails
+        loaded[device] = {}                  # remains unknown if a command fails
         for number, each in wanted.items():
             if known.get(number) != each:
                 self._run('tc', 'class', 'replace', 'dev', device, 'parent', HANDLE + each.parent, 'classid',
@@ -151,7 +151,7 @@ class Guarantees:
 
 
 def guaranteed(state: host_state.HostState) -> list[tuple[host_state.Port, str]]:
-    """Return (port, bridge of its physical network, or '' for a tunnel) of the guaranteed ports on this host."""
+    """Return (port, bridge of its physical network or '' for the tunnels) of the ports with a guarantee."""
     places = {each.bridge: '' if each.vlan is None else each.physical_bridge for each in state.overlays}
     return [(port, place) for port in sorted(state.ports, key=lambda port: port.id)
             if port.guaranteed_kbps and not port.incoming
@@ -170,7 +170,7 @@ def tree(speed: int, ports: Mapping[str, int]) -> Tree:
 
 
 def parameters(each: Class) -> list[str]:
-    """Return the words of tc for a class. HTB divides what is left by the quantum: in proportion to the rates."""
+    """Return the tc arguments of a class. By the quantum, HTB divides unused bandwidth in proportion to the rates."""
     def burst(rate: int) -> str:
         return str(max(rate * BURST_MS // 8, 3000))
     return ['rate', f'{each.rate}kbit', 'ceil', f'{each.ceiling}kbit', 'burst', burst(each.rate), 'cburst',

@@ -1,7 +1,7 @@
-"""DHCP leases of this host: begin and end from nova-dhcpbridge, expiry from dnsmasq.
+"""DHCP leases of this host. nova-dhcpbridge records begin and end; dnsmasq's files have the expiry after a renewal.
 
-dnsmasq does not call nova-dhcpbridge to renew a lease. Files are read when their directory changed. A full scan, once a
-minute, reads the expiry of renewed leases from dnsmasq's own file.
+dnsmasq does not call nova-dhcpbridge to renew a lease. The files of nova-dhcpbridge are read when their directory has
+changed. A full scan, once a minute, reads the expiry of renewed leases from dnsmasq's lease files.
 """
 from collections.abc import Iterable
 import pathlib
@@ -23,11 +23,11 @@ def _from_version_1(values: JsonObject) -> JsonObject:
     return {'expires_at' if name == 'until' else name: value for name, value in values.items()}
 
 
-# existing files are not rewritten after an upgrade, so version 1 must be readable: its field ``until`` is the expiry
+# files of version 1 may remain after an upgrade; their field ``until`` is the expiry
 FORMAT = versioned_records.RecordFormat[Lease](
     name='record of a lease', version=dhcpbridge.VERSION, readable_by=dhcpbridge.VERSION,
     upgrades={1: _from_version_1}, fields=FIELDS, required=FIELDS)
-MAX = 65536                      # maximum of files that are read
+MAX = 65536                      # maximum number of files that are read
 
 
 class Leases:
@@ -42,7 +42,7 @@ class Leases:
         self._unreadable = versioned_records.UnreadableRecords()
 
     def prepare(self, arguments: list[str]) -> tuple[list[str], list[str]]:
-        """Return (arguments before dnsmasq, dnsmasq's arguments with nova-dhcpbridge as dhcp-script)."""
+        """Return (prefix of the command, arguments of dnsmasq): dnsmasq then runs nova-dhcpbridge as dhcp-script."""
         script = programs.installed(COMMAND)
         if script is None:
             return [], arguments
@@ -77,7 +77,7 @@ class Leases:
             if given is None:
                 continue
             found.append(given)
-            if given['expires_at'] <= now:                        # the file of an ended lease is not needed any more
+            if given['expires_at'] <= now:                        # an ended lease is reported once
                 path.unlink(missing_ok=True)
         self._unreadable.discard_missing()
         self._seen = changed

@@ -1,18 +1,17 @@
-"""Bandwidth limits, DSCP marks and classes of tc of guests' ports in a separate nft table.
+"""A separate nft table for guests' ports: bandwidth limits, DSCP marks, and the tc class of each frame.
 
-ADR 0026 explains why tc does not limit.
+ADR 0026 explains why nftables and not tc limits the bandwidth.
 
-Loading a chain resets its limits. So only changed chains are loaded, and a change of other ports or of security groups
-does not renew a guest's burst.
+Loading a chain resets its limits and gives the guest a new burst. So only changed chains are loaded.
 """
 from collections.abc import Callable, Iterator, Mapping
 
 from nova.network.host.state import Port
 from nova.network.linux import runner
 
-SIDES = {'egress': 'from', 'ingress': 'to'}       # direction, seen from the guest -> side of its device
-LEAST_BURST = 70_000                              # bytes: lets an unsegmented frame (up to 64 KiB) pass
-MAX_BURST_BYTES = (1 << 32) - 1                         # bytes: the kernel stores 32 bits
+SIDES = {'egress': 'from', 'ingress': 'to'}       # {direction for the guest: prefix of chain names}
+LEAST_BURST = 70_000  # minimum burst in bytes, above the size of an unsegmented frame (64 KiB)
+MAX_BURST_BYTES = (1 << 32) - 1                         # bytes; the kernel stores bursts in 32 bits
 DEFAULT_BURST = 0.8                               # seconds at the full rate, if a rule has no burst
 
 

@@ -11,13 +11,13 @@ from nova.network.linux.namespaces import Namespace
 
 LOG = logging.getLogger(__name__)
 
-USER = 'nobody'                  # dnsmasq runs as the same user
+USER = 'nobody'                  # user of the relay; dnsmasq has the same one
 LOCAL = f'{relay.ADDRESS}/32'
 # Program that creates a listening socket, in the namespace if there is one, and passes it to the relay.
 _LISTEN = (
     'import socket, sys\n'
     'control = socket.socket(fileno=int(sys.argv[1]))\n'
-    # the relay of the previous service may still listen for a moment
+    # reuse_port: the relay of the previous service may still listen for a moment
     'listener = socket.create_server((sys.argv[3], int(sys.argv[4])), reuse_port=True)\n'
     'socket.send_fds(control, [sys.argv[2].encode()], [listener.fileno()])\n')
 
@@ -37,7 +37,7 @@ class MetadataRelay:
         self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
-        """Set the destination and signing key of requests. Without a key or a destination the relay stops.
+        """Set the destination and signing key of requests; without both, stop the relay.
 
         Return True if a new process was started, which has no sockets yet.
 

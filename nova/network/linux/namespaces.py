@@ -1,8 +1,8 @@
 """Network namespaces of this host, and the veth pairs that connect them to its bridges.
 
-The name of a namespace is a mount. Under systemd a unit's mounts are private and end with the unit (PrivateMounts= and
-options that imply it, systemd.exec(5)). A namespace without a name or process disappears with its connections. So a
-process stays in each namespace, and the next start of the daemon restores the name.
+A namespace has its name through a mount. Under systemd a unit's mounts are private and end with the unit
+(PrivateMounts= and options that imply it, systemd.exec(5)). A namespace without a name or process disappears with its
+connections. So a process stays in each namespace, and the next start of the daemon restores the name.
 """
 import contextlib
 import json
@@ -14,8 +14,8 @@ from nova.network.linux import runner
 
 # a file for each namespace: pid of the process that keeps the namespace, inode of the namespace
 HOLDERS = pathlib.Path('/run/nova-namespaces')
-# Devices must ignore router advertisements: the address that a device would derive from its MAC can equal the address
-# that is assigned to it. A kernel without IPv6 has no such setting.
+# Devices must ignore router advertisements: they would add an address derived from the MAC, which may equal the address
+# that this service assigns. A kernel without IPv6 has no such setting.
 _NO_AUTOCONF = 'file=/proc/sys/net/ipv6/conf/default/accept_ra; [ ! -e $file ] || echo 0 > $file'
 _HOLD = 'sleep infinity </dev/null >/dev/null 2>&1 & echo $! $(stat -L -c %i /proc/$!/ns/net)'
 
@@ -65,7 +65,7 @@ class Namespace:
         (HOLDERS / self.name).write_text(self.run('sh', '-c', _HOLD))
 
     def set(self, **values: str) -> None:
-        """Write sysctls of the namespace: path below /proc/sys, with '__' for '/' -> value."""
+        """Write sysctls of the namespace. In the argument names, '__' stands for '/' in the path below /proc/sys."""
         lines = [f'echo {value} > /proc/sys/{name.replace("__", "/")}' for name, value in values.items()]
         self.run('sh', '-c', '; '.join(lines))
 
@@ -103,7 +103,7 @@ class Namespace:
         self.run('ip', 'link', 'del', 'dev', device, check=False)
 
     def addresses(self, device: str, wanted: list[str]) -> bool:
-        """Set the addresses, with prefix lengths, of a device; keep link-local ones. Return whether any was added."""
+        """Set the addresses (with prefix length) of a device except link-local ones. Return whether one was added."""
         present = self.run.link(device, command='address') or {}
         known = [f'{each["local"]}/{each["prefixlen"]}' for each in present.get('addr_info', ())
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]
@@ -117,7 +117,7 @@ class Namespace:
         return bool(fresh)
 
     def routes(self, wanted: dict[str, str]) -> None:
-        """Set the static routes (destination -> next hop)."""
+        """Set the static routes {destination: next hop}."""
         for family in ('-4', '-6'):
             text = self.run('ip', '-json', family, 'route', 'show', 'proto', 'static', check=False)
             known = {route['dst']: route.get('gateway') for route in json.loads(text or '[]')}

@@ -13,7 +13,7 @@ from nova.network.linux import bridge
 from nova.network.linux import frames
 from nova.network.linux import runner
 
-PORT = 4789                       # UDP (RFC 7348)
+PORT = 4789                       # UDP port of VXLAN (RFC 7348)
 EVERYBODY = '00:00:00:00:00:00'   # MAC of FDB entries for broadcasts
 
 
@@ -82,22 +82,22 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
 
 def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable[[str], dict[str, str]]) -> None:
     text = run('bridge', '-json', 'fdb', 'show', 'dev', name)
-    # the table was read first: otherwise an entry that was switched in between would be deleted
+    # read before ``switched``: otherwise an entry that is switched in between would be deleted
     remotes, expected = dict(overlay.remotes), dict(overlay.migrating)
     moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
-    # A leaving guest is local until it runs on the target host. Its entry is written in advance, because frames need it
-    # as soon as the local device is gone.
+    # A guest that migrates away is local until it runs on the target host. Its entry is written in advance, so that it
+    # exists when the local device disappears.
     leaving = {mac: host for mac, host in expected.items() if mac not in remotes}
     wanted = {*(remotes | moved | leaving).items(), *(
         (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.migrating])}
     entries = [entry for entry in json.loads(text or '[]') if entry.get('dst')]
     known = {(entry['mac'], entry['dst']) for entry in entries}
-    # a MAC has one host: remove the old entry first
+    # a MAC must have one entry: remove the old one first
     for mac, host in sorted(known - wanted):
         run('bridge', 'fdb', 'del', mac, 'dev', name, 'dst', host, 'self')
     lines = [f'fdb {"append" if mac == EVERYBODY else "replace"} {mac} dev {name} dst {host} self permanent'
              for mac, host in sorted(wanted - known)]
-    # the bridge's FDB must map a MAC to this device if and only if the guest is on another host
+    # the bridge's FDB maps exactly the MACs of guests on other hosts to this device
     masters = {entry['mac'] for entry in json.loads(text or '[]') if entry.get('master') and not entry.get('dst')}
     elsewhere = remotes.keys() | moved.keys()
     lines += [f'fdb replace {mac} dev {name} master static' for mac in sorted(elsewhere - masters)]

@@ -11,7 +11,7 @@ from nova.network.linux import frames
 from nova.network.linux import runner
 from nova.network.linux.leases import Leases
 
-WEEK_S = 7 * 86400                # lifetime of an advertised prefix without renewal
+WEEK_S = 7 * 86400                # valid lifetime of an advertised prefix
 
 
 class OverlayDnsmasq(dhcp.Dnsmasq):
@@ -55,10 +55,10 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
         if subnet.dhcp is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
-        # metadata requests go to this host; guests that ignore the route send them to their router
+        # a route to this host for metadata requests; guests that ignore it send the requests to their router
         routes = [f'{relay.ADDRESS}/32,{subnet.dhcp}',
                   *[f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]]
-        if subnet.gateway:                     # guests that get routes ignore the router option (RFC 3442)
+        if subnet.gateway:  # repeated as a route, because guests that get routes ignore the router option (RFC 3442)
             routes.append(f'0.0.0.0/0,{subnet.gateway}')
         servers = ','.join([subnet.dhcp, *(subnet.dns or frames.of_version(more_servers, 4))])
         return [f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s',
@@ -79,7 +79,7 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
 
     def serve(self, overlay: host_state.Overlay, lease_time: int, more_servers: list[str],
               more: host_state.Names = host_state.Names((), ())) -> None:
-        """Serve these guests: start the server, signal changes, or restart it with new arguments.
+        """Serve the overlay's guests: start dnsmasq, make it reread changed files, or restart it with new arguments.
 
         :param more: user-defined DNS names; names of guests take precedence
         """

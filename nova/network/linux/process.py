@@ -26,7 +26,7 @@ class ControlledProcess:
                  arguments: tuple[str, ...] = ()) -> None:
         self._run, self._name, self._command, self._arguments = run, name, command, arguments
         self._process: subprocess.Popen[bytes] | None = None
-        self.control: socket.socket | None = None               # None: not started, or stopped
+        self.control: socket.socket | None = None               # None if the process is not started, or stopped
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -62,7 +62,7 @@ class ControlledProcess:
         self._process = self.control = None
 
     def send(self, message: JsonObject) -> None:
-        """Send a message to a running process. The next refresh restarts an exited process."""
+        """Send a message to the process. If it has exited, the message is dropped; the next refresh starts it again."""
         if self.control is None:
             return
         try:

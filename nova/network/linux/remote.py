@@ -33,7 +33,7 @@ CAPABILITIES = (privileges.NET_ADMIN, privileges.NET_RAW, privileges.NET_BIND_SE
 
 
 class RemoteDriver:
-    """Network driver with the methods of LinuxDriver, for an unprivileged process: it calls a Helper.
+    """Network driver for an unprivileged process: its methods call those of a LinuxDriver in a Helper process.
 
     :param helper: a Helper with ``operations``
     """
@@ -65,12 +65,12 @@ def _encoded(load: Callable[[], host_state.HostState]) -> dict[str, Any]:
 
 
 def helper(conf: ConfigOpts) -> privileges.Helper:
-    """Return the Helper of a RemoteDriver, not forked yet."""
+    """Create the Helper of a RemoteDriver; the caller forks it."""
     return privileges.Helper(operations(conf), capabilities=lambda: CAPABILITIES)
 
 
 def operations(conf: ConfigOpts) -> dict[str, Callable[..., Any]]:
-    """Return {name: function} that the privileged process executes for a RemoteDriver, one after the other."""
+    """Return {name: function} of the operations that the privileged process executes for a RemoteDriver."""
     driver, state = linux.LinuxDriver(conf), validators.state(
         conf.network.bridge, conf.network.physical_networks.values())
     return {

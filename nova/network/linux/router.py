@@ -22,7 +22,7 @@ SETTINGS = {'net__ipv4__ip_forward': '1', 'net__ipv6__conf__all__forwarding': '1
             'net__ipv4__conf__all__arp_notify': '1', 'net__ipv4__conf__default__arp_notify': '1',
             # answer ARP only on the interface that has the address
             'net__ipv4__conf__all__arp_ignore': '1',
-            # no duplicate address detection: a router has the same link-local address on several hosts
+            # no duplicate address detection: a router's instances on several hosts have the same link-local address
             'net__ipv6__conf__all__accept_dad': '0', 'net__ipv6__conf__default__accept_dad': '0'}
 
 
@@ -39,8 +39,8 @@ class RouterPlumbing:
         self.advertiser = overlay_dnsmasq.RouterAdvertiser(self.space.run, name, directory)
         self.directory = directory
         self._loaded: str | None = None
-        self._helped: str | None = None  # last nft text of the helpers; not loaded again, even if it failed
-        self._limited: str | None = None  # last nft text of the limits; loading it again would reset the bursts
+        self._helped: str | None = None  # last nft script of the helpers; not loaded again, even if it failed
+        self._limited: str | None = None  # last nft script of the limits; loading it again would reset the bursts
 
     def apply(self, router: host_state.Router) -> bool:
         """Set up the router. Return whether the namespace was created."""
@@ -58,7 +58,7 @@ class RouterPlumbing:
         self._limit(limited(router), tables)
         for interface in interfaces:
             self.space.link(frames.router_name(interface), interface.bridge, interface.mac, interface.mtu)
-            if self.space.addresses(frames.router_name(interface), interface.addresses):   # arp_notify reacts to this
+            if self.space.addresses(frames.router_name(interface), interface.addresses):       # for arp_notify
                 self.space.run('ip', 'link', 'set', 'dev', frames.router_name(interface), 'address', interface.mac)
         self._neighbours(interfaces)
         routes = {route['destination']: route['nexthop'] for route in router.routes} if router.up and not part else {}
@@ -70,7 +70,7 @@ class RouterPlumbing:
         return made
 
     def _neighbours(self, interfaces: list[host_state.RouterInterface]) -> None:
-        """Set the permanent neighbours. A distributed router does not receive their answers."""
+        """Set permanent neighbour entries: a distributed router does not receive ARP and ND responses."""
         wanted = set()
         for interface in interfaces:
             wanted |= {(address, frames.router_name(interface), mac) for address, mac in interface.neighbours}
@@ -116,10 +116,10 @@ class RouterPlumbing:
 
 
 def script(router: host_state.Router) -> str:
-    """Return the nft text of a router's NAT. It replaces the table atomically; connections continue."""
+    """Return the nft script of a router's NAT. Loading it replaces the table atomically; connections continue."""
     lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
     between = _between_scopes(router)
-    # no conntrack in the local part of a distributed router: replies may pass the part on another host
+    # no NAT on a host with a DVR_LOCAL instance, whose connections may have replies through another host
     for name, hook, kind, rules in [
             ('sources', 'prerouting priority -150', 'filter', _sources(router)),
             *([('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
@@ -134,12 +134,12 @@ def script(router: host_state.Router) -> str:
 
 
 def _is_effective(text: str, suffix: str, tables: str) -> bool:
-    """Return whether loading a text changes anything: it has a table with rules, or removes one that is present."""
+    """Return whether a script must be loaded: it contains a table, or the table that it removes exists."""
     return '{' in text or f'table inet {TABLE}_{suffix}\n' in tables
 
 
 def helpers(router: host_state.Router) -> str:
-    """Return the nft text of a router's conntrack helpers, in a table of its own: kernels may lack a helper."""
+    """Return the nft script of a router's conntrack helpers, a separate table, as its loading may fail."""
     lines = [f'table inet {TABLE}_helpers', f'delete table inet {TABLE}_helpers']
     if router.helpers and router.role not in host_state.DVR_LOCAL_ROLES:
         lines.append(f'table inet {TABLE}_helpers {{')
@@ -152,7 +152,7 @@ def helpers(router: host_state.Router) -> str:
 
 
 def limited(router: host_state.Router) -> str:
-    """Return the nft text of the limits and the DSCP mark of what passes a router's external interface."""
+    """Return the nft script of the limits and the DSCP mark for packets at a router's external interface."""
     lines = [f'table inet {TABLE}_limits', f'delete table inet {TABLE}_limits']
     if router.external is not None and (router.limits or router.dscp_mark is not None):
         name = frames.router_name(router.external)
@@ -167,10 +167,10 @@ def limited(router: host_state.Router) -> str:
 
 
 def _sources(router: host_state.Router) -> list[str]:
-    """Accept a network's addresses only from that network.
+    """Drop packets with addresses of a network that do not come from that network.
 
-    Guest filters identify the members of a remote group by address. Without this check, guests of a network with the
-    same range behind a second router would count as guests of this network.
+    Guest filters identify the members of a remote group by address. Without this check, guests behind a second router
+    could use addresses of this network and count as its guests.
     """
     on: dict[str, list[host_state.RouterInterface]] = {}
     for interface in [*router.internal, *([router.external] if router.external else [])]:
@@ -179,7 +179,7 @@ def _sources(router: host_state.Router) -> list[str]:
     for interfaces in on.values():
         names = frames.anonymous_set(f'"{frames.router_name(interface)}"' for interface in interfaces)
         ranges = [str(ipaddress.ip_interface(each).network) for interface in interfaces for each in interface.addresses
-                  if not each.endswith('/32')]                  # /32: a floating address within a range
+                  if not each.endswith('/32')]  # skip floating addresses (/32), which are within another range
         for family, version in (('ip', 4), ('ip6', 6)):
             if known := frames.of_version(sorted(set(ranges)), version):
                 rules.append(f'iifname != {names} {family} saddr {frames.anonymous_set(known)} drop')
@@ -198,7 +198,7 @@ def _inwards(router: host_state.Router) -> list[str]:
 def _within(protocol: str, fixed: str, first: int, last: int, inner: int) -> str:
     """Return the DNAT target of a forwarded port range.
 
-    If the ports stay the same, the target has only an address, and nft keeps the port of the packet.
+    If internal and external ports are equal, the target is only an address, and nft keeps the packet's port.
     """
     if first == inner:
         return fixed
@@ -216,7 +216,7 @@ def _outwards(router: host_state.Router) -> list[str]:
         rules += [f'oifname "{name}" iifname {_names(same)} meta nfproto ipv4 return'] if (
             same := _in_scope_of_external(router)) else []
         rules.append(f'oifname "{name}" meta nfproto ipv4 ip saddr != {own} snat ip to {own}')
-    # hairpin: traffic to a floating address from inside gets its reply through the router
+    # hairpin NAT: replies to a guest that uses a floating address of the same router must pass the router
     within = f'oifname != "{name}" iifname != "{name}" ct status dnat'
     rules += [f'{within} ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating_ips]
     return rules + ([f'{within} snat ip to {own}'] if own else [])
@@ -229,7 +229,7 @@ def _names(interfaces: Iterable[host_state.RouterInterface]) -> str:
 def _in_scope_of_external(router: host_state.Router) -> list[host_state.RouterInterface]:
     """Return the internal interfaces in the IPv4 address scope of the external network.
 
-    Their addresses leave the router without SNAT.
+    Packets of these interfaces leave the router without SNAT.
     """
     scope = router.external.scopes[0] if router.external is not None else ''
     return [interface for interface in router.internal if scope and interface.scopes[0] == scope]

@@ -10,8 +10,8 @@ connection tracking (nf_conntrack_bridge) is not used, because many kernels lack
 
 Replies pass because conntrack knows their connection. The original direction is always checked against the rules, so
 that removing a rule ends running connections. Flowtables are not used, because they bypass this check. In overlay
-networks an accepted connection gets the generation of the rules as its mark. Packets of this connection pass until the
-rules change (ADR 0019). The number of rules that most packets traverse does not depend on the number of networks.
+networks, an accepted connection is marked with a hash of the rules (generation), and its packets pass until the rules
+change (ADR 0019). Most packets traverse a number of rules that does not depend on the number of networks.
 """
 from collections.abc import Callable, Collection
 import hashlib
@@ -29,9 +29,9 @@ from nova.network.linux import trunks
 Owners = list[tuple[str, list[host_state.Port], list[tuple[str, str]]]]       # see _owners
 
 METADATA = relay.ADDRESS
-# verdicts for packets that a group accepts in overlay networks
+# {direction: verdict for packets that a group accepts in overlay networks}
 _PASSED = {'egress': 'goto sent', 'ingress': 'goto seen'}
-_SIX = {4: '', 6: '6'}            # suffixes of names of sets and maps
+_SIX = {4: '', 6: '6'}            # {IP version: suffix of the names of sets and maps}
 _set = frames.anonymous_set
 
 
@@ -50,7 +50,7 @@ def _quote(name: str) -> str:
 
 def script(table: str, state: host_state.HostState, metadata: dict[str, tuple[str, int]],
            host_ports: tuple[int, ...] = (), orphans: Collection[str] = (), *, offload: bool = False) -> str:
-    """Return text for ``nft -f -`` that replaces both tables atomically.
+    """Return the nft script that replaces both tables atomically.
 
     :param table: table_name(…)
     :param state: HostState
@@ -74,7 +74,7 @@ def generation(text: str) -> int | None:
 
 
 def changes(table: str, old: str, new: str) -> str | None:
-    """Return text for ``nft -f -`` that changes the tables of ``old`` to the tables of ``new`` in one transaction.
+    """Return the nft script that changes the tables of script ``old`` to those of script ``new`` in one transaction.
 
     Return None unless the scripts differ only in rules of chains without a hook and in elements of sets.
     """
@@ -117,7 +117,7 @@ def _blocks(text: str) -> dict[tuple[str, str, str], list[str]] | None:
 
 
 def remove(table: str) -> str:
-    """Return text that removes both tables if they exist."""
+    """Return nft commands that remove both tables if they exist."""
     return ''.join(f'table {family} {table}\ndelete table {family} {table}\n' for family in ('bridge', 'inet'))
 
 
@@ -172,10 +172,10 @@ def _bridge_body(state: host_state.HostState, served: list[host_state.Network], 
         body += _addresses(name, kind, elements)
     for name, rules in anycast.chains(state):
         body += _chain(name, rules)
-    if rules := anycast.rules(state):                        # priority: after the checks of senders
+    if rules := anycast.rules(state):                        # the priority is after that of the checks of senders
         body += _chain('gateways', rules, ('filter', 'prerouting', -200))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
-    if state.overlays or state.trunks:  # the host accepts no frames from these devices
+    if state.overlays or state.trunks:  # drop frames to the host from devices of overlays and trunks
         bridges = {overlay.bridge for overlay in state.overlays}
         devices = [*(name for name, _rules in tunnels), *(frames.service_name(overlay) for overlay in state.overlays),
                    *(port.device for port in state.ports if port.bridge in bridges),
@@ -198,7 +198,7 @@ def _inet_body(state: host_state.HostState, served: list[host_state.Network], me
             f'{_quote(bridge)} . {address}' for bridge, address in stateless if frames.of_version([address], version)])
     if state.overlays:
         body += _zone_bodies(state, owners, wide)
-    if state.trunks:            # only the networks' bridges track and translate packets
+    if state.trunks:            # no tracking on trunk bridges: the bridges of the networks track the same packets
         names = _set(_quote(trunks.bridge(trunk)) for trunk in state.trunks)
         body += _chain('trunks', [f'iifname {names} notrack'], ('filter', 'prerouting', -300))
     if served or state.overlays:
@@ -207,7 +207,7 @@ def _inet_body(state: host_state.HostState, served: list[host_state.Network], me
 
 
 def _is_stateless(state: host_state.HostState) -> Callable[[host_state.Port], bool]:
-    """Return a function that tells whether all groups of a port are stateless."""
+    """Return a predicate: whether all security groups of a port are stateless."""
     known = set(state.stateless)
     return lambda port: port.port_security and bool(port.groups) and known.issuperset(port.groups)
 
@@ -226,7 +226,7 @@ def _group_bodies(state: host_state.HostState, verdicts: dict[str, str]) -> list
                                frames.of_version(addresses, version))
     for group, rows in sorted(state.rules.items()):
         for direction, verdict in verdicts.items():
-            passed = 'accept' if group in state.stateless else verdict         # a mark would accept all replies
+            passed = 'accept' if group in state.stateless else verdict       # a mark would accept all replies
             body += _chain(f'{direction}_{_hex(group)}',
                            [text for row in rows if row['direction'] == direction and (text := rule(row, passed))])
     return body
@@ -246,7 +246,7 @@ def _port_bodies(owners: Owners, verdicts: dict[str, str]) -> list[str]:
 
 
 def _zone_bodies(state: host_state.HostState, owners: Owners, wide: dict[str, int]) -> list[str]:
-    """Use a separate conntrack zone for each overlay: two networks may have the same addresses.
+    """Return chains that set a separate conntrack zone for each overlay: networks may have the same addresses.
 
     With distributed routers only one direction of a connection between remote guests may pass this host. So only
     connections of local guests are tracked. Tunnel packets are not tracked.
@@ -282,11 +282,11 @@ _MARKED = ('meta l4proto { tcp, udp }', 'icmp type echo-request', 'icmpv6 type e
 
 def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dict[str, int],
                   offload: bool, stateless: bool) -> list[str]:
-    """Return the chains that check senders and receivers. ``accept`` in one does not skip the other.
+    """Return the chains that check senders and receivers. A packet accepted by one chain is still checked by the other.
 
-    Only connections of TCP, UDP and ping are marked: for other protocols, rules can match fields that differ within a
-    connection. The sender's rules set the first of two marks. With a single mark, a packet could pass the sender's old
-    rules and the receiver's new rules. It would mark a connection that the new rules reject.
+    Only connections of TCP, UDP and ping are marked. In other protocols, rules can match fields that differ between
+    packets of a connection. The sender's rules set the first of two marks. With a single mark, a packet could pass the
+    sender's old rules and the receiver's new rules. This would mark a connection that the new rules reject.
 
     :param wide: numbers of ports with ranges. If there are any, connection marks do not apply to packets of ranges
     :param stateless: whether there are ports with stateless groups. Their packets are checked before conntrack's state
@@ -354,7 +354,7 @@ def _isolation(served: list[host_state.Network], overlays: list[str]) -> list[st
     inner = [_quote(network.bridge) for network in served if not network.external]
     rules = [f'iifname {bridge} oifname {_set(other for other in inner if other != bridge)} drop'
              for bridge in inner if len(inner) > 1]
-    if overlays:                         # three rules for any number of overlays
+    if overlays:                         # the number of rules does not grow with the number of overlays
         same = _set(f'{bridge} . {bridge} : goto egress_check' for bridge in overlays)
         rules = [f'iifname . oifname vmap {same}',
                  *(f'{name} {_set(overlays)} drop' for name in ('iifname', 'oifname')), *rules]
@@ -366,7 +366,7 @@ def _isolation(served: list[host_state.Network], overlays: list[str]) -> list[st
 
 
 def _owners(ports: list[host_state.Port]) -> Owners:
-    """Return [(chain name, ports that share it, (bridge, address) pairs that identify them)].
+    """Return [(chain name, ports that share the chain, (bridge, address) pairs of these ports)].
 
     There is one entry for each port, and one for each additional address, which several ports may use.
     """
@@ -421,7 +421,7 @@ def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[int, ...]) 
 
 
 def _answering(metadata: dict[str, tuple[str, int]]) -> list[tuple[tuple[str, int], str]]:
-    """Return [(metadata target, set of the bridges that use it)]."""
+    """Return [(metadata target, nft set of the bridges that use it)]."""
     return [(target, _set(_quote(bridge) for bridge in sorted(metadata) if metadata[bridge] == target))
             for target in sorted(set(metadata.values()))]
 

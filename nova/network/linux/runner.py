@@ -35,7 +35,7 @@ class LinkInfo(TypedDict, total=False):
 
 
 class Link(TypedDict, total=False):
-    """A network device as ``ip -json`` prints it. ``address``: MAC, ``link``: underlying device."""
+    """A network device as ``ip -json`` prints it. ``address`` is the MAC, ``link`` the underlying device."""
 
     ifname: str
     ifindex: int
@@ -58,7 +58,7 @@ class Runner:
 
     def __call__(self, *arguments: str, stdin: str | None = None, check: bool = True,
                  descriptors: tuple[int, ...] = ()) -> str:
-        """Return the standard output as text, '' if the command failed and ``check`` is off.
+        """Run a command and return its standard output as text, or '' if it failed and ``check`` is False.
 
         :param descriptors: file descriptors to pass
         :raises NetworkPlumbingError: the command failed, timed out, or does not exist

@@ -11,7 +11,7 @@ from nova.network.linux import frames
 from nova.network.linux import process
 from nova.network.linux import runner
 
-MAX_GUESTS = 200        # maximum of guests with copied conntrack entries
+MAX_GUESTS = 200        # maximum number of guests whose conntrack entries are copied
 
 
 class SwitchoverProcess:
@@ -24,12 +24,12 @@ class SwitchoverProcess:
 
     def __init__(self, run: runner.Runner) -> None:
         self.process = process.ControlledProcess(run, 'process that follows guests', ('-I', '-S', switchover.__file__))
-        self._expected: dict[str, dict[str, str]] = {}         # {device: {MAC: address}}, including switched guests
+        self._expected: dict[str, dict[str, str]] = {}       # {device: {MAC: address of the target host}}
         self._switched: dict[str, dict[str, str]] = {}
         self._flows: list[Json] = []
 
     def hand_over_connections(self, state: HostState) -> None:
-        """Let the process copy the conntrack entries of guests that migrate in overlay networks."""
+        """Make the process copy the conntrack entries of guests that migrate in overlay networks."""
         overlays = {overlay.bridge: overlay for overlay in state.overlays}
         wanted: list[Json] = [*[dataclasses.asdict(switchover.MigratingGuest(
             state.tunnel, port.migration[0], port.incoming, port.migration[1], overlays[port.bridge].number,
@@ -44,7 +44,7 @@ class SwitchoverProcess:
             self.process.send({'flows': wanted})
 
     def expect(self, overlay: Overlay) -> None:
-        """Let the process switch the FDB entries of announced guests; drop finished migrations."""
+        """Make the process switch the FDB entries of guests that RARP announces; drop finished migrations."""
         device, moving = frames.tunnel_name(overlay), dict(overlay.migrating[:switchover.MAX_MOVING])
         if overlay.vlan is not None or self.process.is_alive() and self._expected.get(device, {}) == moving:
             return

@@ -6,9 +6,9 @@
                                             | VLAN
                                           tap… -- bridge of a subport's network
 
-The hypervisor attaches the tap to the bridge ``tb…``, which passes frames with and without tags. So the VLAN devices do
-not depend on the tap, which each start of the guest creates. Filters, limits and DHCP treat ``tapt…`` as the device of
-the parent port, and the VLAN devices as the devices of the subports.
+The hypervisor attaches the tap to the bridge ``tb…``, which passes frames with and without tags. The VLAN devices are
+on the veth pair, because each start of the guest creates a new tap. Filters, limits and DHCP treat ``tapt…`` as the
+device of the parent port, and the VLAN devices as the devices of the subports.
 """
 from nova.network.host.state import Subport
 from nova.network.host.state import Trunk
@@ -17,7 +17,7 @@ from nova.objects import network_info
 
 
 def guest_devices(trunk: Trunk) -> tuple[str, str]:
-    """Return the devices of the bridge ``tb…``. The filters drop frames from these devices to the host."""
+    """Return the devices on the bridge ``tb…``, from which the filters drop frames to the host."""
     return network_info.devname(trunk.port), 'ta' + bridge(trunk)[2:]
 
 

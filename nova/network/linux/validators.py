@@ -41,7 +41,7 @@ def _migration(given: Json) -> list[str]:
 
 
 def _option(given: Json) -> host_state.DhcpOption:
-    known = {'ip_version': 4, **given} if isinstance(given, dict) else given        # the API may omit ip_version
+    known = {'ip_version': 4, **given} if isinstance(given, dict) else given  # the API may omit ip_version of an option
     return v.record(
         host_state.DhcpOption, opt_name=v.text(host_state.OPTION_NAME, 'an option'),
         opt_value=v.text(host_state.OPTION_VALUE, 'a value of an option'),

@@ -1,1 +1,1 @@
-"""Neutron as network service, instead of the embedded network service."""
+"""Network service of a deployment with Neutron in place of the embedded network service."""

@@ -77,7 +77,7 @@ class API:
                                          tuple(sorted(set(known.values()))))
 
     def _devices(self, context: RequestContext, ports: Collection[Port]) -> tuple[pci.Request, ...]:
-        """Return requests for the host devices that ports need.
+        """Return requests for the PCI devices that ports need on a host.
 
         :raises NetworkRequestInvalid: the network of such a port has no physical network
         """
@@ -100,7 +100,7 @@ class API:
         neutron = self.neutron
         wanted = {str(request['port_id']) for request in requested if request.get('port_id')}
         ports = {port['id']: port for port in neutron.list(context, documents.PORTS, id=wanted)}
-        if ports and neutron.has_account:            # Neutron shows resource_request to administrators only
+        if ports and neutron.has_account:            # only administrators get resource_request
             found = neutron.list(network_selection.system(context), documents.PORTS, id=set(ports))
             ports = {port['id']: port for port in found}
         idents = {str(request['network_id']) for request in requested if request.get('network_id')}
@@ -179,7 +179,7 @@ class API:
         return {uuid: sorted(rows.values(), key=lambda row: (row['name'], row['id'])) for uuid, rows in found.items()}
 
     def group_names_of(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[str]]:
-        """See nova.network.api. It sends two requests for each batch of servers."""
+        """See nova.network.api. Neutron gets two requests for each batch of servers."""
         ports = self.neutron.list(context, documents.PORTS, device_id=instance_uuids,
                                   fields=('id', 'device_id', 'security_groups'))
         known = self._group_names(context, ports)
@@ -250,7 +250,7 @@ class API:
 
     def ports_of(self, context: RequestContext, instance_uuid: str) -> list[documents.ServerPort]:
         ports = self.neutron.list(context, documents.PORTS, device_id=instance_uuid)
-        if ports and self.neutron.has_account:       # order and tags are in the profile, which users cannot read
+        if ports and self.neutron.has_account:  # read again as the system, which gets order and tags from the profile
             ours = self.neutron.list(network_selection.system(context), documents.PORTS, device_id=instance_uuid)
             seen = {port['id'] for port in ports}
             ports = [port for port in vifs.sort_ports(ours) if port['id'] in seen]

@@ -13,7 +13,7 @@ from nova.network.neutron.documents import Port
 from nova.network.neutron import vifs
 
 Document = dict[str, Any]
-EXTENDED = 'binding-extended'             # the extension with several bindings of a port
+EXTENDED = 'binding-extended'             # Neutron's extension for several bindings of a port
 
 
 class Bindings:
@@ -31,13 +31,13 @@ class Bindings:
         :raises PortBindingFailed: no agent can bind the port on the host, or the host lacks the requested resources
         """
         before = port.get('binding:host_id')
-        # Neutron retries a failed binding only if the host is set again
+        # to retry a failed binding, the host must be set again
         failed = before == host and port.get('binding:vif_type') in vifs.UNBOUND
         if before != host or failed:
             left = port
             with self._claims.profile(ctx, port, host) as profile:
                 port, waited = self._move(ctx, port, host, profile)
-            if waited:                       # an error must not release the claim of the bound port
+            if waited:                       # outside the block, whose errors would release the claim of the bound port
                 self.forget_others(ctx, port)
             elif before and before != host:
                 self._claims.release(ctx, left, before)
@@ -45,7 +45,7 @@ class Bindings:
         return port
 
     def _move(self, ctx: RequestContext, port: Port, host: str, profile: Document) -> tuple[Port, bool]:
-        """Return (port, whether an inactive binding existed)."""
+        """Bind the port to the host; return (port, whether an inactive binding was activated)."""
         missing, before = exception.PortNotFound(port_id=port['id']), port.get('binding:host_id')
         if before and before != host and self._inactive_binding(ctx, port, host):
             self._activate(ctx, port, host)
@@ -79,7 +79,7 @@ class Bindings:
         return found
 
     def forget(self, ctx: RequestContext, port: Port, host: str) -> None:
-        """Remove an inactive binding on a host. Does nothing if there is none."""
+        """Remove the inactive binding of a port on a host, if it exists."""
         if EXTENDED in self._neutron.extensions(ctx) and self._inactive_binding(ctx, port, host):
             self._delete(ctx, port, host)
 
@@ -115,7 +115,7 @@ class Bindings:
 
     def _activate(self, ctx: RequestContext, port: Port, host: str) -> None:
         path = f'/ports/{port["id"]}/bindings/{_segment(host)}/activate'
-        # an earlier request may have activated the binding, and its response was lost
+        # an earlier request with a lost response may have activated the binding
         with contextlib.suppress(exception.PortBindingExists):
             self._neutron.call(ctx, 'PUT', path, exception.PortNotFound(port_id=port['id']))
 

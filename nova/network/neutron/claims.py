@@ -57,7 +57,7 @@ class Claims:
             raise
 
     def release(self, ctx: RequestContext, port: Port, host: str) -> None:
-        """Release a port's resources on a host; if the port requests no resources, no HTTP request is sent."""
+        """Release a port's resources on a host. Nothing is sent for a port that requests no resources."""
         if self._placement is not None and (requests.groups(port) or vifs.ALLOCATION in vifs.profile(port)):
             self._placement.release(ctx, port['id'], port['device_id'], host)
 
@@ -67,7 +67,7 @@ class Claims:
             self._placement.release(ctx, port_id, server, host)
 
     def release_server(self, ctx: RequestContext, server: str, project: str, host: str) -> None:
-        """Release the remaining claims of a deleted server: the claims of ports that its project has detached."""
+        """Release the remaining claims of a deleted server, which are for ports that its project has detached."""
         if self._placement is not None:
             self._placement.release_server(ctx, server, project, self._node(host))
 

@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-SERVICE_TYPE = 'network'                 # service type in the catalog, unless set in [neutron]
-TIMEOUT_S = 60                           # timeout of one request, unless set in [neutron]
-CONNECT_RETRIES = 2                      # after a broken connection; POST is not repeated
-PAGE = 1000                              # resources on one page
-IDS = 100                                # values of one filter in one request: fits into an 8 kB URL
+SERVICE_TYPE = 'network'                 # default service type in the catalog
+TIMEOUT_S = 60                           # default timeout of a request
+CONNECT_RETRIES = 2                      # retries after a broken connection, not for POST
+PAGE = 1000                              # resources on a page
+IDS = 100                                # maximum values of a filter in a request, so that the URL has at most 8 kB
 EXTENSIONS_S = 600                       # cache lifetime of the extension list
 _TEXT = 500                              # maximum length of a quoted service message
 
 Document = dict[str, Any]
 Filter = str | int | Collection[str] | None
 
-# Error type in the fault document -> exception with the fault's message. From the public API reference.
+# {error type in a fault document: exception, which gets the fault's message}. Types: public API reference.
 TYPES: dict[str, type[exception.NovaException]] = {
     'OverQuota': exception.PortLimitExceeded,
     'IpAddressGenerationFailure': exception.NoAddressLeft,
@@ -111,7 +111,7 @@ class Neutron:
 
     def delete(self, ctx: RequestContext, kind: str, ident: str,
                missing: exception.NovaException | None = None) -> None:
-        """Delete a resource. If it does not exist, raise ``missing``; None: do nothing."""
+        """Delete a resource. If it does not exist, raise ``missing`` unless that is None."""
         nothing = missing or exception.NotFound()
         try:
             self.call(ctx, 'DELETE', f'/{kind}/{rest_client.checked(ident, nothing)}', nothing)
@@ -179,7 +179,7 @@ class Neutron:
 
 
 def _key(kind: str) -> str:
-    """Return the document key of the resources at a path."""
+    """Return the key of the list in documents of a path."""
     return kind.rpartition('/')[2].replace('-', '_')
 
 

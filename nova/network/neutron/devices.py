@@ -5,10 +5,10 @@ from nova.network.neutron.documents import Network
 from nova.network.neutron.documents import Port
 from nova.objects import pci
 
-# vnic_type -> type of the PCI device; [pci] device_spec tags devices with their physical network
+# {vnic_type: type of the PCI device}; [pci] device_spec tags devices with their physical network
 TYPES = {'direct': pci.VIRTUAL, 'macvtap': pci.VIRTUAL}
 SLOT, VENDOR, PHYSICAL = 'pci_slot', 'pci_vendor_info', 'physical_network'
-KEYS = (SLOT, VENDOR, PHYSICAL)               # keys of a binding profile
+KEYS = (SLOT, VENDOR, PHYSICAL)               # keys of the binding profile that describe the device
 
 
 def vnic_type(port: Port) -> str:
@@ -16,7 +16,7 @@ def vnic_type(port: Port) -> str:
 
 
 def request(port: Port, network: Network) -> pci.Request | None:
-    """Return the device request of a port, or None for other vnic_types.
+    """Return the device request of a port, or None if its vnic_type needs no device.
 
     :param network: network of the port, as administrators see it
     :raises NetworkRequestInvalid: the network has no physical network
@@ -34,7 +34,7 @@ def request(port: Port, network: Network) -> pci.Request | None:
 
 
 def profile(port: Port, devices: list[pci.Device], host: str) -> dict[str, str | None]:
-    """Return the binding profile keys of a port's device, or {} for other vnic_types.
+    """Return the binding profile keys of a port's device, or {} if its vnic_type needs no device.
 
     :param devices: the server's devices on its host
     :raises PortBindingFailed: no device was claimed for the port

@@ -5,12 +5,12 @@ Row = TypeVar('Row')
 
 
 class Kind(str, Generic[Row]):
-    """Path of a collection, with the type of its documents."""
+    """Path of a collection; the type parameter is the type of its documents."""
 
 
 # Group of a port's resource request. ``resources``: {class: amount}.
 RequestGroup = TypedDict('RequestGroup', {'id': str, 'required': list[str], 'resources': dict[str, int]})
-# Resource request of a port; a request without ``request_groups`` is one group
+# Resource request of a port; without ``request_groups`` it is a single group
 ResourceRequest = TypedDict('ResourceRequest', {
     'request_groups': list[RequestGroup] | None, 'required': list[str], 'resources': dict[str, int],
     'same_subtree': list[str]}, total=False)

@@ -53,7 +53,7 @@ class Groups:
             self._neutron.delete(self._context, KIND, ident, _missing(ident))
 
     def add_rule(self, project_id: nova_context.Projects | str, rule: NewRule) -> tuple[documents.Rule, Hosts]:
-        """Create a rule and return (rule, hosts to notify). There are none, because Neutron's agents apply the rule."""
+        """Create a rule; return (rule, hosts to notify: always [], because Neutron's agents apply the rule)."""
         self.show(project_id, rule['security_group_id'])
         values = {name: value for name, value in cast(JsonObject, rule).items() if value is not None}
         with _refused():
@@ -71,7 +71,7 @@ class Groups:
 
 @contextlib.contextmanager
 def _refused() -> Iterator[None]:
-    """Context manager: the compute API answers a conflict in Neutron with 400."""
+    """Context manager that turns a conflict in Neutron into BadRequest."""
     try:
         yield
     except exception.NetworkConflict as error:

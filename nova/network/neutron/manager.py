@@ -168,7 +168,7 @@ class NeutronManager:
         if of_server and project:
             try:
                 self.claims.release_server(ctx, instance_uuid, project, of_server)
-            except exception.NovaException as error:         # guest and ports are gone, so the deletion continues
+            except exception.NovaException as error:         # go on: guest and ports are already deleted
                 LOG.warning('Cannot release claims of detached ports of server %s on %s: %s', instance_uuid,
                             of_server, error)
 
@@ -193,14 +193,14 @@ class NeutronManager:
         return self._vifs(ctx, [self._move(ctx, port, instance, host) for port in self._ports(ctx, instance.uuid)])
 
     def _move(self, ctx: nova_context.RequestContext, port: Port, instance: Instance, host: str) -> Port:
-        """Bind the port to the host, with the server's device on that host.
+        """Bind the port to the host, with the PCI device that the server has there.
 
         If ``instance`` has no ``pci_devices``, the port keeps its device.
         """
         if port.get('binding:host_id') == host and not instance.obj_attr_is_set('pci_devices'):
             return self.bindings.move(ctx, port, host)
         profile = {**vifs.profile(port), **devices.profile(port, instance.devices(), host)}
-        if profile != vifs.profile(port) and port.get('binding:host_id') == host:      # another device of the same host
+        if profile != vifs.profile(port) and port.get('binding:host_id') == host:      # same host, new device
             port = self.neutron.update(ctx, documents.PORTS, port['id'], {'binding:profile': profile},
                                        exception.PortNotFound(port_id=port['id']))
         return self.bindings.move(ctx, {**port, 'binding:profile': profile}, host)
@@ -314,10 +314,10 @@ class NeutronManager:
     # ---- reading
 
     def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Port]:
-        """Return a server's ports in order: its project's ports with the binding profile key POSITION.
+        """Return a server's ports in order. They belong to its project and have the binding profile key POSITION.
 
-        The owner of a port may set device_id and device_owner to any values, but cannot write the profile. The profile
-        key may come from another server, so the projects are compared, too. Subports have the device_owner of trunks.
+        A port's owner may set device_id and device_owner to any values, but only services write the profile. Its key
+        may be of another server, so the projects are compared, too. Subports have the device_owner of trunks.
         """
         rows = self.neutron.list(ctx, documents.PORTS, device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None
@@ -326,7 +326,7 @@ class NeutronManager:
 
     def _vifs(self, ctx: nova_context.RequestContext, ports: list[Port],
               prepared: dict[str, documents.Binding] | None = None) -> list[Vif]:
-        """Return the VIFs of ports. ``prepared`` has the inactive bindings to show: {port id: binding}."""
+        """Return the VIFs of ports. ``prepared``: {port id: inactive binding to show}."""
         if not ports:
             return []
         networks = {row['id']: row for row in self.neutron.list(
@@ -344,7 +344,7 @@ class NeutronManager:
 
 
 def _find_port(ports: list[Port], key: str, attached_by: str | None) -> Port | None:
-    """Return the port with the id ``key``, or the port that a request created with this key, or None."""
+    """Return the port with the id or the profile key ``key``, or None."""
     for port in ports:
         profile = vifs.profile(port)
         if key in (port['id'], profile.get(vifs.KEY)) and attached_by in (None, profile.get(vifs.REQUEST)):

@@ -18,7 +18,7 @@ from nova.runtime import rest_client
 
 Document = dict[str, Any]
 
-# prefixes of the device_owner of ports that are not for servers: router ports, subports
+# prefixes of device_owner for ports that servers cannot use: router ports and subports
 OTHER_OWNERS = ('network:', 'trunk:')
 AUTO = 'auto-allocated-topology'          # alias and path of the extension
 
@@ -44,7 +44,7 @@ def usable(neutron: client.Neutron, ctx: RequestContext, project_id: str,
 
 
 def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: str) -> Network | None:
-    """Return the network of a server without requested networks: the project's, else the shared network, else None.
+    """Return the network of a server without requested networks: of the project, otherwise a shared one, or None.
 
     :raises NetworkAmbiguous: several networks qualify
     """
@@ -86,7 +86,7 @@ def check_port(port: Port | None, request: PortRequest, project_id: str, instanc
         raise exception.PortNotFound(port_id=ident[:80])
     if port['device_id'] and port['device_id'] != instance_uuid:
         raise exception.PortInUse(port_id=ident)
-    if str(port.get('device_owner') or '').startswith(OTHER_OWNERS):       # a subport has no device_id
+    if str(port.get('device_owner') or '').startswith(OTHER_OWNERS):  # checked because a subport may have no device_id
         raise exception.PortInUse(port_id=ident)
     if not port['fixed_ips'] and port.get('ip_allocation') == 'immediate':
         raise exception.NetworkRequestInvalid(reason=f'port {ident} has no fixed address.')
@@ -118,7 +118,7 @@ def check_network(networks: dict[str, Network], subnets: list[Subnet], request: 
 def groups_are_used(network: Network, names: Collection[str]) -> bool:
     """Return whether new ports in the network get security groups.
 
-    :raises NetworkRequestInvalid: new ports get none, but ``names`` has groups other than the default
+    :raises NetworkRequestInvalid: new ports get no groups, but ``names`` has groups other than the default
     """
     return security.check_used(network['id'], bool(network.get('port_security_enabled', True)), names)
 

@@ -1,7 +1,7 @@
 """Placement client: resource providers of hosts' networks, and allocations of ports.
 
-The consumer id of a claim is derived from port, server and host. So later requests find the claim, and repeated claims
-do not duplicate it. The server is stored as the allocation's user, so that claims of detached ports can be found.
+The consumer id of a claim is derived from port, server and host. So later requests find the claim, and a repeated
+request adds none. The server is stored as the allocation's user, to find claims of detached ports.
 """
 import logging
 from typing import Any, NamedTuple
@@ -19,17 +19,17 @@ from nova.runtime import rest_client
 LOG = logging.getLogger(__name__)
 
 SERVICE_TYPE = 'placement'
-VERSION = 'placement 1.36'               # for same_subtree; granular groups need 1.33, mappings 1.34
+VERSION = 'placement 1.36'               # first version with same_subtree
 TIMEOUT_S = 60
-MAX_ATTEMPTS = 3                                # attempts of a claim with conflicts
-MAX_CANDIDATES = 100                               # candidates of one host; the first without a conflict is used
+MAX_ATTEMPTS = 3                                # maximum attempts of a claim after conflicts
+MAX_CANDIDATES = 100                               # maximum allocation candidates that a claim tries
 _CONSUMERS = uuid.UUID('5b3f36a1-6a9c-4d8a-b9a5-8b1f5a6f0d2e')
 
 Document = dict[str, Any]
 
 
 class Segments(NamedTuple):
-    """The hosts that are connected to any of several segments.
+    """The hosts that are connected to at least one of some segments.
 
     aggregates  uuids of the segments' host aggregates, which Neutron creates in the compute API
     nodes       names of the hosts' resource providers in these aggregates
@@ -63,7 +63,7 @@ class Placement:
         return frozenset(row['name'] for row in self._providers(ctx) if row['uuid'] in roots) if roots else frozenset()
 
     def hosts_in(self, ctx: RequestContext, segments: set[str]) -> Segments:
-        """Return the hosts of any of the segments.
+        """Return the hosts that are connected to at least one of the segments.
 
         Neutron creates a resource provider with the segment's id, in an aggregate with the segment's hosts.
         """
@@ -107,7 +107,7 @@ class Placement:
                 found = requests.allocation_value(port, there)
                 if found is not None:
                     return found
-                # releases the claim of an earlier QoS policy of the port
+                # the claim was for an earlier QoS policy of the port
                 self.release(ctx, port['id'], server, host)
             found = self._claim(ctx, port, server, node, ident)
             if found is not None:
@@ -118,7 +118,7 @@ class Placement:
 
     def _claim(self, ctx: RequestContext, port: Port, server: str, node: str,
                ident: str) -> requests.Providers | None:
-        """Return the binding profile value, or None if no candidate is free."""
+        """Allocate the resources; return the binding profile value, or None if no candidate has them."""
         roots = self._providers(ctx, [('name', node)])
         if not roots:
             return None
@@ -135,7 +135,7 @@ class Placement:
         self._call(ctx, 'DELETE', f'/allocations/{consumer(port_id, server, host)}')
 
     def release_server(self, ctx: RequestContext, server: str, project: str, node: str) -> None:
-        """Release all resources of a server's ports on a host. Without resources it sends one request.
+        """Release all resources of a server's ports on a host. One request suffices if there are none.
 
         :param project: project of the server
         :param node: name of the host's provider

@@ -13,15 +13,15 @@ from nova.network.neutron import requests
 Document = dict[str, Any]
 
 SEGMENT = 'segment'                  # alias of Neutron's extension
-COMPUTE = 'compute:'                 # prefix of the device_owner of server ports
+COMPUTE = 'compute:'                 # prefix of device_owner for server ports
 
 
 class ReachableHosts(NamedTuple):
     """Hosts that ports can be bound to.
 
-    nodes     names of nodes with the requested resources; None: the ports request no resources
-    bound     name of the host to which all ports with requested resources are bound, if any
-    segments  for each port or network with segments: hosts of any possible segment
+    nodes     names of nodes with free requested resources; None: the ports request no resources
+    bound     host to which all ports with requested resources are already bound, if any
+    segments  for each port or network with segments, the hosts connected to one of these segments
     """
 
     nodes: frozenset[str] | None
@@ -36,7 +36,7 @@ class HostFinder:
         self._neutron, self._placement = client.Neutron(conf), placement.Placement(conf)
 
     def find(self, server: str, requested: list[Document]) -> ReachableHosts | None:
-        """Return the usable hosts; None: all hosts.
+        """Return the usable hosts, or None if all hosts are usable.
 
         :param requested: networks of the RequestSpec; the server's current ports are added
         """
@@ -57,7 +57,7 @@ class HostFinder:
 
     def _segments(self, ctx: nova_context.RequestContext, ports: list[Port],
                   networks: set[str]) -> list[set[str]]:
-        """Return the possible segments for each routed network and each port in one.
+        """Return the possible segments of each routed network and of each port in a routed network.
 
         A port can use the segments of its addresses. A port without addresses (``ip_allocation`` deferred) can use all
         segments of its network.

@@ -10,9 +10,9 @@ from nova.network.neutron.documents import Port
 
 Query = list[tuple[str, str]]
 Allocation = dict[str, dict[str, int]]          # {'resources': {class: amount}}
-Providers = str | dict[str, str]      # id of the provider that serves a port, or {group: id}
+Providers = str | dict[str, str]      # id of the resource provider that serves a port, or {group: id}
 
-ONE = 'port'                          # id of the only group of a request without ids
+ONE = 'port'                          # group id for a request that consists of one group without an id
 
 
 def groups(port: Port) -> list[documents.RequestGroup]:
@@ -47,7 +47,7 @@ def query(ports: Iterable[Port], root: str | None = None) -> Query:
 
 
 def allocation(port: Port, mappings: dict[str, list[str]]) -> Providers:
-    """Return the binding profile value of the serving providers: an id, or {group: provider}.
+    """Return the binding profile value that names the serving providers: an id, or {group: id}.
 
     :param mappings: {suffix: [provider]} of an allocation candidate
     """
@@ -56,9 +56,9 @@ def allocation(port: Port, mappings: dict[str, list[str]]) -> Providers:
 
 
 def allocation_value(port: Port, allocations: dict[str, Allocation]) -> Providers | None:
-    """Return the value of ``allocation`` for existing allocations {provider: allocation}.
+    """Return the binding profile value for existing allocations {provider: allocation}, or None if a group has none.
 
-    The groups of a port have different resource classes, which identify the groups.
+    Groups are matched by resource class: each group of a port has other classes.
     """
     mappings = {}
     for group in groups(port):

@@ -14,11 +14,11 @@ Document = dict[str, Any]
 
 # Binding profile keys of a server's port. Users can neither read nor write the profile.
 MADE = 'nova_made'                # the port was created for the server and is deleted with it
-KEY = 'nova_key'                  # key by which the attaching request finds the port again
+KEY = 'nova_key'                  # key by which a repeated attach request finds the port
 REQUEST = 'nova_request'          # id of the attaching request
 POSITION = 'nova_position'        # index among the server's ports
 TAG = 'nova_tag'                  # tag of the device in the guest
-ALLOCATION = 'allocation'         # Neutron's key: providers of the requested resources
+ALLOCATION = 'allocation'         # resource providers of the requested resources; a key of Neutron
 OURS = (MADE, KEY, REQUEST, POSITION, TAG, ALLOCATION, *devices.KEYS)
 UNBOUND = ('', 'unbound', 'binding_failed')
 
@@ -52,7 +52,7 @@ def vif(port: Port, network: Network, subnets: list[Subnet], floating: Mapping[s
     kind = bound.get('vif_type') or 'unbound'
     bridge = details.get('bridge_name') or ''
     if kind == 'bridge' and not bridge:
-        bridge = ('brq' + network['id'])[:14]        # name that the Linux bridge agent chooses
+        bridge = ('brq' + network['id'])[:14]        # bridge name that the Linux bridge agent uses
     slot = (binding['profile'] if binding and binding.get('profile') else profile(port)).get(devices.SLOT)
     found: network_info.Vif = {
         'id': port['id'], 'address': port['mac_address'], 'type': kind,
@@ -102,7 +102,7 @@ def placement_required(port: Port) -> exception.NetworkRequestInvalid:
 def check_usable(port: Port, guaranteed: bool) -> None:
     """Check that compute hosts can plug a port.
 
-    :param guaranteed: whether there is a Placement service
+    :param guaranteed: whether the deployment has a Placement service
     :raises NetworkRequestInvalid: unsupported vnic_type, or a resource request without Placement
     """
     kind = devices.vnic_type(port)

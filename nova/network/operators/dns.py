@@ -24,15 +24,15 @@ from nova.network import ipam
 from nova.network import quotas
 from nova.network.host.state import search_domain
 
-MAX_DOMAIN_LENGTH = 189  # characters of a domain; a label of 63 and a dot before it make a name of 253
+MAX_DOMAIN_LENGTH = 189  # maximum characters of a domain: with a label of 63 and a dot, a name has 253
 _LABEL = re.compile(r'[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?')
-TYPES = {'A': 4, 'AAAA': 6}      # record type -> IP version
+TYPES = {'A': 4, 'AAAA': 6}      # {record type: IP version}
 
 
 def domain_name(text: str, conf: ConfigOpts) -> str:
     """Check a domain and return it in lower case.
 
-    :raises InvalidInput: not a domain, or the domain of server names
+    :raises InvalidInput: the text is not a domain, or is the domain of server names
     """
     name = text.lower()
     if len(name) > MAX_DOMAIN_LENGTH or parse_address(name) is not None or not all(
@@ -105,7 +105,7 @@ def put_domain(conf: ConfigOpts, api_db: Database, context: RequestContext, text
 
     def put(conn: Connection) -> DnsDomainsRow:
         if not public:
-            project_quotas.lock(conn, owner)             # before any read: serializes the project's requests
+            project_quotas.lock(conn, owner)             # serializes the project's requests; must precede all reads
         known = [row for row in db.domains(conn, None, name, True) if row['project_id'] == owner]
         if known:
             if for_project and any(row['project_id'] != for_project for row in db.entries(conn, known[0]['id'])):

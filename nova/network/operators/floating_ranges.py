@@ -16,9 +16,8 @@ POOL = 'public'                  # default pool
 
 
 def create(conf: ConfigOpts, api_db: Database, ip_range: str, pool: str, interface: str | None) -> str | None:
-    """Create a range of floating addresses: a subnet of the external network with the pool's name.
-
-    A missing network is created. The first address of the range is the gateway.
+    """Create a range of floating addresses: a subnet of the external network that has the pool's name. If this network
+    is missing, create it. The first address of the range is the gateway.
 
     :param interface: one of [network] physical_networks; None: the interface of the pool, or the host's routing table
     :returns: the interface

@@ -11,7 +11,7 @@ from nova.network.rest import calls
 from nova.network.rest import networks as rest_networks
 from nova.network.rest.request import Deps
 
-# unsupported parameters, and the reason
+# {unsupported parameter: reason}
 REFUSED = {
     **dict.fromkeys(('bridge', 'bridge_interface'), 'this service chooses the names of bridges, and [network] '
                     'physical_networks sets their interfaces'),
@@ -78,7 +78,7 @@ def make(conn: Connection, deps: Deps, context: RequestContext, network: JsonObj
     for subnet in subnets:
         calls.create(conn, deps, context, rest_networks.SUBNETS, {
             'network_id': ident, 'name': network['name'], **owner, **subnet})
-    log.about(ident)                 # the audit record names the network, not its subnets
+    log.about(ident)                 # target of the audit record: the network, not its subnets
     if for_all:
         operators.give(conn, ident, None)
     return ident

@@ -17,12 +17,12 @@ from nova.db.tables import network as t
 from nova.network import ipam
 from nova.network import quotas
 
-RESERVED = 'reserved'            # port_id of reserved addresses
+RESERVED = 'reserved'            # value of port_id that marks reserved addresses
 MAX_FREE_ADDRESSES = 16384                # maximum number of listed free addresses
 
 
 def host_subnet(conn: Connection, address: str) -> tuple[Any, int]:
-    """Return (subnet of a flat network, number) of an address.
+    """Return (subnet of a flat network with this address, the address's number; see ipam.number_of).
 
     :raises InvalidInput: invalid address
     :raises NotFound: no such subnet
@@ -77,9 +77,9 @@ def show_fixed(api_db: Database, address: str) -> FixedAddress:
 
 
 def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
-    """Return the allocated floating addresses in os-floating-ips-bulk's format, and MAX_FREE_ADDRESSES free ones.
+    """Return the allocated and up to MAX_FREE_ADDRESSES free floating addresses in os-floating-ips-bulk's format.
 
-    :param host: only addresses of servers on this host, without free ones
+    :param host: only addresses of servers on this host, and no free addresses
     """
     with api_db.reader() as conn:
         rows = networks.page(conn, t.floating_ips, t.floating_ips.c.id.is_not(None),
@@ -89,7 +89,7 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
         found = _free_floating(conn) if host is None else []
     for row in rows:
         port, network = held.get(row['port_id'] or ''), nets.get(row['floating_network_id'])
-        if network is None:              # deleted concurrently, with its addresses
+        if network is None:              # the network and its addresses were deleted concurrently
             continue
         if host is None or port is not None and port['host'] == host:
             found.append(_shown_floating(
@@ -150,7 +150,7 @@ def assign_network(api_db: Database, ident: str, project: str | None) -> None:
             release(conn, ident)
             return
         _locked(conn, ident)
-        if _holders(conn, ident) - {project, ''}:            # '': ports of this service
+        if _holders(conn, ident) - {project, ''}:            # '' owns ports of this service
             raise exception.NetworkInUse(network_id=ident)
         give(conn, ident, project)
     api_db.run(change)
@@ -186,7 +186,7 @@ def release(conn: Connection, ident: str) -> None:
 
 
 def _locked(conn: Connection, ident: str) -> dict[str, Any]:
-    """Lock a network: no port can be added until the transaction ends (see networks.usable).
+    """Lock a network and its subnets, so that no port is added until the transaction ends.
 
     :raises NetworkNotFound:
     """
@@ -218,7 +218,7 @@ def add_network_to_project(conf: ConfigOpts, api_db: Database, context: nova_con
 
 
 def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, Any]:
-    """Return the first unowned and unused network, locked. Networks taken by concurrent requests are skipped.
+    """Lock and return the first unowned network without ports, except networks that concurrent requests have locked.
 
     :raises Conflict:
     """
@@ -237,7 +237,7 @@ def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, A
 
 
 def _taken(conn: Connection, context: nova_context.RequestContext, ident: str, project: str) -> dict[str, Any]:
-    """Return a network, locked, if it may be assigned to the project; see add_network_to_project."""
+    """Lock and return a network that may be assigned to the project. For errors see add_network_to_project."""
     if networks.seen(conn, t.networks, networks.visible(context), ident) is None:
         raise exception.NetworkNotFound(network_id=ident)
     row = _locked(conn, ident)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
     from nova.network.rest.values import AddressGroupValues
 
-MAX_GROUPS = 1000               # maximum of a project; the Networking API has no quota for them
-MAX_ADDRESSES = 256             # maximum of a group: hosts have a rule for each range
+MAX_GROUPS = 1000               # maximum groups of a project, because the Networking API has no quota for them
+MAX_ADDRESSES = 256             # maximum ranges of a group, because hosts have a rule for each range
 _ADDRESSES = s.items(s.NETWORK, MAX_ADDRESSES)
 _CHECKED = s.TypeValidator(_ADDRESSES)
 
@@ -70,7 +70,7 @@ def remove(conn: Connection, deps: Deps, context: RequestContext, row: AddressGr
 
 def chosen(conn: Connection, context: RequestContext, ident: str) -> str:
     """Lock an address group for a new rule and return its id; raises AddressGroupNotFound (not visible)."""
-    row = db_networks.lock(conn, t.address_groups, ident)            # before the check of RBAC policies
+    row = db_networks.lock(conn, t.address_groups, ident)            # locked before the check of RBAC policies
     if row is None or db_networks.seen(conn, t.address_groups, db.visible(context), ident) is None:
         raise faults.AddressGroupNotFound(address_group_id=ident)
     return row['id']

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
     from nova.network.rest.values import AddressScopeValues
 
-MAX_SCOPES = 1000               # maximum of a project; the Networking API has no quota for them
+MAX_SCOPES = 1000               # maximum scopes of a project, because the Networking API has no quota for them
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, values: AddressScopeValues) -> str:

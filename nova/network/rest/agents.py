@@ -42,7 +42,7 @@ def _agent(req: NetworkRequest, row: NetworkHostsRow) -> View:
 
 
 def index(req: NetworkRequest) -> JsonDocument:
-    """List the hosts as agents. If the rule get_agent denies access, the list is empty."""
+    """List the hosts as agents; callers to whom the rule get_agent denies access get an empty list."""
     if not permissions.allows(req.context, 'get_agent', permissions.target({})):
         return {'agents': []}
     wanted: dict[str, set[str]] = {}

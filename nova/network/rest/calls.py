@@ -24,7 +24,7 @@ MAX_ID = 255                # maximum length of an id in a lookup
 
 
 def get_visible(conn: Connection, context: RequestContext, resource: Resource[R], ident: str) -> R:
-    """Return a row that is visible to the caller; other rows are treated as missing.
+    """Return the row with an id if it is visible to the caller.
 
     :raises NotFound:
     """
@@ -89,7 +89,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, resource: Reso
 
 
 def _has_parent(conn: Connection, context: RequestContext, resource: Resource[Any], values: JsonObject) -> bool:
-    """Return whether the caller may use the network or group of a new resource; else ``create`` raises NotFound."""
+    """Return whether the caller may add a new resource to its network or security group."""
     if 'security_group_id' in values:
         group = db.get(conn, t.security_groups, str(values['security_group_id'])[:MAX_ID])
         return group is not None and is_owner(context, group)
@@ -98,7 +98,7 @@ def _has_parent(conn: Connection, context: RequestContext, resource: Resource[An
 
 
 def _of_group(conn: Connection, values: JsonObject) -> dict[str, str | None]:
-    """Return the owner of the security group of a new rule."""
+    """Return {attribute in policy rules: owner of a new rule's security group}, or {} for other resources."""
     group = db.get(conn, t.security_groups, str(values['security_group_id'])[:MAX_ID]) if (
         'security_group_id' in values) else None
     return {'security_group:project_id': group['project_id']} if group is not None else {}

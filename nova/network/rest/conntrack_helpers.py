@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import RouterConntrackHelpersRow, RoutersRow
     from nova.network.rest.values import ConntrackHelperValues
 
-MAX_HELPERS = 20                # maximum of one router
+MAX_HELPERS = 20                # maximum helpers of a router
 
 
 class Helper(TypedDict):
-    """A helper in a document."""
+    """A conntrack helper in a document of the API."""
 
     id: str
     helper: str

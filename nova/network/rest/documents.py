@@ -79,7 +79,7 @@ EXTENSIONS = (
     ('standard-attr-revisions', 'Resource revision numbers'), ('standard-attr-timestamp',
                                                                'Resource timestamps'),
 )
-# collections that exist because clients read them, and are always empty -> reason for rejecting a POST
+# {collection that is always empty and exists only because clients read it: reason for rejecting a POST}
 EMPTY = {
     'segments': 'A network has exactly one segment, described by its provider attributes.',
     'network-segment-ranges': 'Segmentation ids of overlay networks are 1 to 65535, allocated on demand.',
@@ -94,7 +94,7 @@ GET_QUOTA = 'get_quota'
 # {first segment of a path: rule of the GET operations}
 RULES = {'availability_zones': 'get_availability_zone', 'service-providers': 'get_service_provider',
          'network-ip-availabilities': 'get_network_ip_availability'}
-# {first segment of a path: rules that the GET handlers check}
+# {first segment of a path: rules that the GET handlers, not the routes, check}
 CHECKED = {'quotas': (GET_QUOTA,)}
 
 # first segments of paths that callers may read with a token without a project
@@ -202,7 +202,7 @@ def list_providers(req: NetworkRequest) -> JsonDocument:
 
 
 def list_quotas(req: NetworkRequest) -> JsonDocument:
-    permissions.authorize(req.context, GET_QUOTA, permissions.target({}))         # quotas of all projects
+    permissions.authorize(req.context, GET_QUOTA, permissions.target({}))  # the list has the quotas of all projects
     with req.deps.api_db.reader() as conn:
         return {'quotas': [{**quotas.limits(req.deps.conf, own), 'project_id': project, 'tenant_id': project}
                            for project, own in db_limits.every(conn).items()]}
@@ -291,7 +291,7 @@ _INDEX = Document({'version': _VERSION, 'resources': s.array(s.shape(name=s.TEXT
 
 
 class _Quotas(Document):
-    """The quotas of a project; or the caller's project, for the paths quotas/tenant and quotas/project."""
+    """The quotas of a project or, for the paths quotas/tenant and quotas/project, the id of the caller's project."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -309,7 +309,7 @@ def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
     :param resources: {path: Resource} that the index lists
     """
     def index(req: NetworkRequest) -> JsonDocument:
-        # also a version document, for clients with /v2.0 in the endpoint URL
+        # has the version, too, for clients with /v2.0 in the endpoint URL
         return {'version': version(req.root_url),
                 'resources': [{'name': resource.name, 'collection': resource.plural,
                                'links': [{'rel': 'self', 'href': f'{req.root_url}/v2.0/{path}'}]}

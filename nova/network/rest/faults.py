@@ -4,7 +4,7 @@ from nova.web import faults
 from nova.web.request import Response
 
 KEY = 'NeutronError'
-# exception class -> type in the Networking API
+# {exception class: error type in the Networking API}
 TYPES = {
     'BadRequest': 'HTTPBadRequest',
     'NotFound': 'HTTPNotFound',
@@ -151,7 +151,7 @@ class RevisionNumberConstraintFailed(exception.NovaException, code=412, template
 class OverQuota(exception.Conflict, template="Quota exceeded for resources: ['%(resource)s']."): ...
 
 
-_BY_CODE = {500: 'HTTPInternalServerError', 503: 'ServiceUnavailable'}     # types of errors that are not NovaExceptions
+_BY_CODE = {500: 'HTTPInternalServerError', 503: 'ServiceUnavailable'}     # error types for other exceptions
 
 
 def answer(error: Exception, request_id: str | None) -> Response:
