@@ -99,7 +99,7 @@ class Request:
         """Return the UUIDs of IDs in a request, see ``ids.Ids.uuids``.
 
         Guests and images may show an ID before the API has stored it. Such an ID is searched in the list of visible
-        resources. If several resources have the same digits, the ID means the oldest one.
+        resources. If IDs of several resources have the same digits, the oldest resource is meant.
         """
         try:
             return self.ids.uuids(prefix, given)
@@ -146,7 +146,7 @@ class Request:
             document = self.call(service, 'GET', path, query={**(query or {}), **place}, headers=headers)
             rows = document[key]
             found += rows
-            links = document.get(f'{key}_links') or []          # the network service also links the previous page
+            links = document.get(f'{key}_links') or []          # links of the network service: next, previous
             more = 'next' in document or any(link['rel'] == 'next' for link in links)
             whole = not rows or len(rows) < PAGE and not more
             if whole or enough(rows[-1]):

@@ -51,7 +51,7 @@ COMMON = frozenset({'Action', 'Version', 'AWSAccessKeyId', 'SignatureVersion', '
 def service() -> ServiceModel:
     """Return the service model of EC2, a botocore.model.ServiceModel.
 
-    The first request loads it in about 0.1 s, so that clouds without EC2 clients save the memory.
+    The first request loads the model in about 0.1 s. Clouds without EC2 clients save the memory.
     """
     from botocore import loaders
     from botocore import model

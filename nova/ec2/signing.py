@@ -76,8 +76,8 @@ def signed_of(environ: WSGIEnvironment, body: bytes, pairs: Pairs) -> SignedRequ
 def _covered(headers: dict[str, str], params: dict[str, str], names: str, in_url: bool) -> dict[str, str]:
     """Return the headers that Keystone needs to check a signature of version 4, with capitalized names.
 
-    Keystone reads only X-Amz-Date, so a missing X-Amz-Date is set from Date. It need not be a signed header, because it
-    is the date in the string to sign.
+    Keystone reads only X-Amz-Date, so a missing X-Amz-Date is set from Date. Date need not be a signed header, because
+    the string to sign contains it.
 
     :raises Ec2Error: see ``aws_signatures.covered``
     """

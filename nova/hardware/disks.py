@@ -47,7 +47,7 @@ def limits_refusal(limits: Mapping[str, int]) -> str | None:
 
 
 def refusal(source: str, destination: str, kind: str | None, bus: str | None, form: str | None) -> str | None:
-    """Return a message if such a device is not supported, or None.
+    """Return a message if block devices with these attributes are not supported, or None.
 
     :param source: 'blank', 'image', 'snapshot' or 'volume'
     :param destination: 'local' or 'volume'
@@ -75,7 +75,7 @@ def refusal(source: str, destination: str, kind: str | None, bus: str | None, fo
 
 
 def check_data(image: Mapping[str, object]) -> None:
-    """Check that a guest or a volume can get the data of an image.
+    """Check that an image has data for the disk of a guest or for a volume.
 
     :raises ImageInactive: no data was uploaded
     :raises ImageUnacceptable: the uploaded data is empty, and the image does not refer to volumes

@@ -152,7 +152,7 @@ def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[
 
 
 def _match(fitting: Sequence[set[int]], numbers: Sequence[int]) -> list[int] | None:
-    """Return a different host cell for each guest cell, or None; earlier ones in ``numbers`` are preferred.
+    """Return a separate host cell for each guest cell, or None. Cells that are earlier in ``numbers`` are preferred.
 
     :param fitting: [host cells that a guest cell fits in] in the order of the guest's cells
     """

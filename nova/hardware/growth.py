@@ -38,7 +38,7 @@ def of_specs(specs: Mapping[str, str] | None) -> tuple[int, int]:
 
 
 def check(flavor: Flavor, properties: Mapping[str, str] | None, topology: numa.GuestTopology | None) -> None:
-    """Check that guests of this flavor and image can use the maximum.
+    """Check that guests of this flavor and image can grow up to the flavor's maximum.
 
     :param topology: the requested topology
     :raises InvalidInput: the maximum is not usable

@@ -182,7 +182,7 @@ def _refusal(reason: str) -> exception.InvalidInput:
 
 Settings = Mapping[str, str]             # {name of an option: value}, the result of ``settings``
 
-MAX_SERIAL_PORTS = 4                    # as a PC has
+MAX_SERIAL_PORTS = 4                    # a PC has at most four serial ports
 PERIODS = range(1000, 1000001)           # microseconds, bounds of libvirt
 MIN_QUOTA_US = 1000                       # microseconds, lower bound of libvirt; -1: unlimited
 SHARES = range(2, 262145)                # bounds of the Linux kernel

@@ -18,7 +18,7 @@ THREAD_POLICIES = ('prefer', 'isolate', 'require')
 EMULATOR_POLICIES = ('isolate', 'share')
 PCI_POLICIES = ('required', 'preferred', 'legacy', 'socket')
 TRUE = ('1', 'true', 'yes', 'on', 't', 'y')
-MAX_NODES = 64                     # guest nodes; QEMU allows at most 128
+MAX_NODES = 64                     # maximum guest nodes; QEMU allows 128
 DEDICATED = 'resources:PCPU'
 _KEYS = ('hw:cpu_', 'hw_cpu_', 'hw:numa_', 'hw_numa_', 'hw:mem_', 'hw_mem_', 'hw:emulator_', 'hw_emulator_', DEDICATED)
 _PER_NODE = re.compile(r'hw[:_]numa_(cpus|mem)\.(.*)', re.DOTALL)
@@ -126,7 +126,7 @@ def _cpu_policy(requested: Requested, flavor: Flavor) -> str:
 
 
 def _page_size(requested: Requested) -> int | str | None:
-    """Return 'small', 'large', 'any', KiB or None. An image may choose only if the flavor has large or any."""
+    """Return 'small', 'large', 'any', KiB or None. The image may choose a size only if the flavor has large or any."""
     found = []
     for value in (requested.flavor('mem_page_size'), requested.image('mem_page_size')):
         try:
@@ -202,7 +202,7 @@ def _masked(name: str, text: str, vcpus: int) -> frozenset[int]:
 
 
 def _cells(requested: Requested, vcpus: int, memory_mb: int, needed: bool) -> list[tuple[frozenset[int], int]] | None:
-    """Return [(vCPUs, MiB)] of the nodes, or None if none is requested or needed."""
+    """Return [(vCPUs, MiB)] of the guest's nodes, or None if a guest needs no nodes."""
     text = requested.flavor_first('numa_nodes')
     keys = requested.node_keys()
     if text is None:

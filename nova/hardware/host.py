@@ -64,7 +64,7 @@ def with_pages(host: numa.HostTopology, usable: Collection[int]) -> numa.HostTop
 
 
 def mounted_pages(mounts: str, meminfo: str) -> frozenset[int]:
-    """Return the sizes in KiB of large pages that a hypervisor can use: page sizes of mounted hugetlbfs file systems.
+    """Return the sizes in KiB of large pages that a hypervisor can use, from mounted hugetlbfs file systems.
 
     :param mounts, meminfo: texts of /proc/mounts and /proc/meminfo; the latter has the default size
     """

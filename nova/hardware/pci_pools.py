@@ -9,7 +9,7 @@ from nova.objects import pci
 
 Kind = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]       # vendor, product, node, tags
 
-MAX_TRIES = 10000                  # limit of the search; the first choices nearly always succeed
+MAX_TRIES = 10000                  # maximum tries of a search, which nearly always succeeds with the first choices
 
 
 def pools(devices: Sequence[pci.Device]) -> list[pci.Pool]:
@@ -75,7 +75,7 @@ def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host:
     """
     if not supports(pools(devices), requests, host, cells):
         return None
-    # requests with the fewest candidates first
+    # assign devices first to requests with the fewest candidates
     units = sorted((index for index, request in enumerate(requests) for _ in range(request.count)),
                    key=lambda index: sum(_admits(device, requests[index], host, cells) for device in devices))
     used = {device.parent_addr for device in devices if device.status == pci.CLAIMED}

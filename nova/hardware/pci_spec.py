@@ -68,7 +68,7 @@ def device_specs(values: Iterable[str]) -> list[DeviceSpec]:
 
 
 def configured(read: Callable[[Iterable[str]], Made], values: Iterable[str]) -> Made:
-    """Return the result of ``read`` (device_specs or aliases) for an option's values.
+    """Parse an option's values with ``read`` (device_specs or aliases).
 
     :raises InvalidInput: the values are malformed
     """
@@ -79,7 +79,7 @@ def configured(read: Callable[[Iterable[str]], Made], values: Iterable[str]) -> 
 
 
 def admitted(specs: Sequence[DeviceSpec], devices: Iterable[pci.Device]) -> list[pci.Device]:
-    """Return the guest devices, each with the tags of the first matching spec.
+    """Select the devices that guests may get, each with the tags of the first matching spec.
 
     Mediated devices are always included, because a host reports only those that are for guests. Domains beyond ffff,
     used by some storage controllers, cannot be assigned to guests.

@@ -107,7 +107,7 @@ class _Settings(TypedDict, total=False):
 
 
 class _Middleware:
-    """Base of the middlewares: requests without a valid token get 401, unless they are public.
+    """Base class of the middlewares: non-public requests without a valid token get 401.
 
     :param app: next application
     :param public: callable(environ) -> True for public requests such as version documents
@@ -262,7 +262,7 @@ class EmbeddedAuth(_Middleware):
 
 
 class KeystoneContext(_Middleware):
-    """Caller according to keystonemiddleware's auth_token, which must precede it with delay_auth_decision set."""
+    """Reads the caller from keystonemiddleware's auth_token, which must precede it and have delay_auth_decision set."""
 
     def context_of(self, environ: WSGIEnvironment) -> context.RequestContext:
         if environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
@@ -289,7 +289,7 @@ class KeystoneContext(_Middleware):
         return caller
 
     def _challenge(self, environ: WSGIEnvironment) -> list[tuple[str, str]]:
-        """empty, because auth_token adds www_authenticate_uri to a 401"""
+        """Return no headers, because auth_token adds www_authenticate_uri to a 401."""
         return []
 
 
@@ -333,15 +333,14 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
 
         def __init__(self, app: WSGIApplication, settings: Mapping[str, str | cfg.ConfigOpts]) -> None:
             self._behind, app = app, self._note
-            super().__init__(app, dict(settings))        # the constructor removes entries
+            super().__init__(app, dict(settings))        # a copy: the constructor removes entries
             shared = bool(hooks.option(self, 'memcached_servers'))
             seconds = token_cache.seconds_for(int(hooks.option(self, 'token_cache_time')), shared)
             self._cache: token_cache.TokenCache[JsonObject, WSGIEnvironment] | None = None
             if seconds > 0:
                 self._cache = token_cache.TokenCache(seconds)
             if self._cache and not shared:
-                # without auth_token's memory cache, which doubles the lifetime, is unbounded, and is scanned in each
-                # request
+                # no memory cache of auth_token: it doubles the lifetime, is unbounded, and is scanned in each request
                 super().__init__(app, {**settings, 'token_cache_time': '-1'})
 
         def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -426,7 +425,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
 def keystone_factory(global_conf: dict[str, str], **local: str) -> Factory:
     settings = _settings(global_conf, local)
     conf = paste_registry.lookup(global_conf['conf'])
-    if 'keystone_authtoken' in conf:                # authtoken_factory has registered the options
+    if 'keystone_authtoken' in conf:                # authtoken_factory registers these options
         settings.setdefault('auth_uri', conf.keystone_authtoken.www_authenticate_uri)
     return lambda app: KeystoneContext(app, **settings)
 

@@ -81,14 +81,14 @@ class Receipt:
 
 
 class Named(TypedDict):
-    """A role, or the reference to a resource."""
+    """Id and name of a role, project, domain or other resource."""
 
     id: str
     name: str
 
 
 class AccessRule(TypedDict):
-    """A request that an application credential allows."""
+    """The requests that an access rule of an application credential allows."""
 
     id: str
     service: str

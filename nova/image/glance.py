@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nova.objects.image import ImageValues
 
 PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
-SERVICE_TYPE = 'image'            # service type in the catalog, unless [glance] sets another type
+SERVICE_TYPE = 'image'            # default service type in the catalog
 ERRORS = {400: exception.BadRequest, 409: exception.Conflict, 410: exception.Gone, 413: exception.TooLarge,
           415: exception.UnsupportedMediaType}
 TIMES = ('created_at', 'updated_at')

@@ -1,7 +1,7 @@
 """Allocate and release ports of servers. One transaction handles many servers of one project.
 
-The subnets are locked until the transaction ends, so addresses do not collide. If two messages concern one server, the
-transaction of the second sees the ports that the first created, even in another service.
+The subnets are locked until the transaction ends, so addresses do not collide. If two messages concern the same server,
+the second transaction sees the ports of the first, even in another service.
 """
 from collections.abc import Callable
 import dataclasses

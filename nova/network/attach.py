@@ -44,7 +44,7 @@ class Attachments:
     def _attach(self, conn: Connection, instance: Instance, request: PortRequest, attached_by: str,
                 host: str) -> Vif:
         project_id, port_id = instance.project_id, request['port_id']
-        assert port_id is not None               # callers choose the id of a new port
+        assert port_id is not None               # for a new port, the caller has chosen the id
         port = ports.lock_many(conn, [port_id]).get(port_id)
         if port is not None and port['device_id'] == instance.uuid and port['attached_by'] == attached_by:
             return self._vif_of(conn, port)
@@ -125,12 +125,12 @@ def new_port(project_id: str, network: db_rows.NetworksRow, binding: host_networ
 
 def has_port_security(network: db_rows.NetworksRow) -> bool:
     """Return whether new server ports in a network have port security."""
-    # flat networks always have it, because projects share them
+    # always on in flat networks, because projects share them
     return bool(network['port_security_enabled'] or network['network_type'] == networks.FLAT)
 
 
 def _of_version_4(found: _WithSubnets) -> _WithSubnets:
-    """Return the network with the subnets for one more address: the IPv4 subnets, or all subnets if there are none."""
+    """Return the network with its subnets for one more address: its IPv4 subnets or, without these, all subnets."""
     network, subnets = found
     return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
 

@@ -62,7 +62,7 @@ RIGHTS = {
     'report_host': (host_is_caller,),
     'host_state': (host_is_caller,),                   # returns only rows of the caller
     'report_leases': (host_is_caller,),                # updates only addresses of ports on the caller
-    'refresh_ports': (admission.allow,),   # harmless: hosts only read the database again
+    'refresh_ports': (admission.allow,),   # harmless: services only read the database again
 }
 
 

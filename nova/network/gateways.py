@@ -99,8 +99,8 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
 
     :param reschedule: whether to place routers
     :param allowed: hosts that may have routers; empty: all hosts. A host must also report that it forwards packets
-    :param guaranteed: resources that the host guarantees to ports :returns: (the revision after the commit, number of
-        hosts: 0 if ``reschedule`` is False)
+    :param guaranteed: resources that the host guarantees to ports
+    :returns: (revision of the network state after the commit, number of hosts or 0 if ``reschedule`` is False)
     """
     trusted = gateway and (not allowed or host in allowed) and not message_keys.is_revoked(conn, host)
     hosts.seen(conn, host, address, trusted, version, guaranteed)

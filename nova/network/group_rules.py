@@ -35,7 +35,7 @@ ICMP = ('icmp', 'icmpv6')
 ALIASES = {'ipv6-icmp': 'icmpv6', 'ipv6-encap': '41', 'ipv6-route': '43', 'ipv6-frag': '44', 'ipv6-nonxt': '59',
            'ipv6-opts': '60'}
 ANY = ('any', '0')
-NOT_GIVEN = ('', '-1')                  # mean any protocol in the compute API and EC2
+NOT_GIVEN = ('', '-1')                  # values for any protocol in the compute API and EC2
 _NAMES = {number: name for name, number in PROTOCOLS.items()}
 _OF_IPV6 = ('icmpv6', '41', '43', '44', '59', '60')          # protocols that exist only in IPv6
 EVERYWHERE = ('0.0.0.0/0', '::/0')
@@ -85,7 +85,7 @@ def protocol_aliases(value: str) -> list[str]:
 
 
 def key(rule: Mapping[str, Any]) -> Key:
-    """Return a key that is equal for rules of one group that match the same packets."""
+    """Return a key of a rule. Rules of a group have equal keys if they match the same packets."""
     prefix = normalized(rule['remote_ip_prefix'])
     return (rule['direction'], rule['ethertype'], canonical_protocol(rule['protocol'], rule['ethertype']),
             rule['port_range_min'], rule['port_range_max'], None if prefix in EVERYWHERE else prefix,
@@ -135,7 +135,7 @@ def check_rule(rule: dict[str, Any]) -> dict[str, Any]:
         if f'IPv{prefix.version}' != ethertype:
             raise exception.InvalidInput(
                 reason=f"Conflicting value ethertype {ethertype} for CIDR {rule['remote_ip_prefix']}")
-        rule['remote_ip_prefix'] = str(prefix)          # not normalized: 10.2.3.124/24 stays unchanged
+        rule['remote_ip_prefix'] = str(prefix)          # stored as given: 10.2.3.124/24 stays unchanged
     _check_ports(rule, protocol)
     return rule
 

@@ -1,6 +1,6 @@
 """IP address management: choose addresses for ports.
 
-If two transactions choose the same address, one of them violates the unique key and is retried (see
+If two transactions choose the same address, the second violates the unique key and is retried (see
 ``retry_on_duplicate``). A released address stays in quarantine, so that no guest conflicts with a DHCP lease or ARP
 entry of its former owner. If no other address is free, the address that was released first is used.
 """

@@ -67,7 +67,7 @@ def _declared(given: operations.Given) -> dict[str, str]:
 
 
 def root_of(image: dict[str, Any]) -> str:
-    """Return the name of an image's root device. RegisterImage may have named another one, such as ``/dev/sda1``."""
+    """Return the name of an image's root device. RegisterImage can set another name, such as ``/dev/sda1``."""
     for mapping in _mappings(image):
         if mapping.get('boot_index') == 0 and mapping.get('device_name'):
             return str(mapping['device_name'])[:255]

@@ -104,7 +104,7 @@ def _snapshot(req: operations.Request, ebs: dict[str, Any]) -> str:
 
 
 def _own_root(image: dict[str, Any], name: str) -> Device | None:
-    """Return the root device in an image's mappings, or None if it is missing or the owner made them malformed."""
+    """Return the root device in an image's mappings; None if the device is missing or the mappings are malformed."""
     try:
         listed = json_text.parse(image.get(disks.MAPPING) or '[]')
         return next((dict(each) for each in listed

@@ -143,7 +143,7 @@ def _finish(req: operations.Request, servers: Sequence[str], outside: str | None
     except (errors.Ec2Error, errors.ServiceRefused) as error:
         _delete(req, servers, outside is not None)
         shown = errors.of_service(error) if isinstance(error, errors.ServiceRefused) else error
-        # no 5xx: clients would repeat the request with its ClientToken, which stands for the deleted servers
+        # not a 5xx, after which clients repeat a request: its ClientToken refers to the deleted servers
         raise shown if shown.status < 500 else errors.Ec2Error(
             'IncorrectInstanceState', f'The instances are terminated: {shown.message}') from None
 
@@ -178,7 +178,7 @@ def _of_subnet(req: operations.Request, given: operations.Given) -> dict[str, st
 
 def _made(req: operations.Request, requested: operations.Given, given: operations.Given, body: dict[str, Any],
           finish: Callable[[list[str]], None]) -> tuple[str, list[Server] | None]:
-    """Create servers; return (UUID of one server or reservation ID of several, new servers or None).
+    """Create servers; return (UUID of one server or reservation ID of several, new servers or None for an old token).
 
     :param finish: function(UUIDs of new servers) that completes the request
 
@@ -190,14 +190,14 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
         headers['Idempotency-Key'] = f'ec2:{requested["ClientToken"]}'
     if req.caller.dry:
         _image(req, given)
-    req.caller.writes('compute', 'POST', '/servers', body)          # a dry run checks the rules and ends here
+    req.caller.writes('compute', 'POST', '/servers', body)          # in a dry run, checks the policy rules and raises
 
     def make() -> str:
         try:
             answer = req.call('compute', 'POST', '/servers', body, headers=headers)
         except errors.ServiceRefused as refused:
             if refused.status in (400, 404):
-                _image(req, given)       # report an invalid image as such
+                _image(req, given)       # raises an error about the image if it is invalid
             raise
         shown = answer['servers'] if 'servers' in answer else [answer['server']] if 'server' in answer else []
         servers.extend(server for server in shown if 'status' in server)
@@ -227,7 +227,7 @@ def _network(req: operations.Request, given: operations.Structure) -> dict[str, 
             raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
                                   f'{given["NetworkInterfaceId"]} is in use.')
         if not req.caller.dry and network_interfaces.INDEX in tags.attributes(req, 'eni', port['id']):
-            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # of an earlier attachment
+            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # from its former instance
         return {'port': port['id']}
     network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)

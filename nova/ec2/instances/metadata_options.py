@@ -44,7 +44,7 @@ def items(req: operations.Request, options: Mapping[str, str | int]) -> dict[str
 
 
 def shown(metadata: Mapping[str, str]) -> JsonDocument:
-    """Return the options of an instance. Requirements of its image or of the deployment are not shown."""
+    """Return the options of an instance. Requirements that the image or the deployment sets are not shown."""
     hops = metadata.get(tokens.HOPS)
     return {'State': 'applied', **_ONLY,
             'HttpTokens': tokens.REQUIRED if metadata.get(tokens.PROPERTY) == tokens.REQUIRED else 'optional',

@@ -22,7 +22,7 @@ class ServerGroup(TypedDict):
 
 
 def _all(req: operations.Request) -> list[ServerGroup]:
-    """Return the project's groups with a supported policy; if several have one name, the oldest."""
+    """Return the project's groups with a supported policy; of groups with the same name, only the oldest."""
     found: dict[str, ServerGroup] = {}
     query: dict[str, Any] = {'limit': operations.PAGE, 'offset': 0}
     while True:

@@ -41,7 +41,7 @@ def act(req: operations.Request, server: Server, action: str, body: calls.Docume
     """Begin an action of the compute API.
 
     :param wait: wait for the end of the action, at most ``waits.WAIT_S`` seconds
-    :raises Ec2Error: the server's state does not allow it
+    :raises Ec2Error: the server's state does not allow the action
     """
     headers = {'Prefer': f'wait={waits.WAIT_S}'} if wait else {}
     with errors.OnStatus(409, lambda refused: errors.Ec2Error('IncorrectInstanceState', refused.message)):
@@ -50,7 +50,7 @@ def act(req: operations.Request, server: Server, action: str, body: calls.Docume
 
 
 def confirm_resize(req: operations.Request, server: Server) -> None:
-    """Confirm a resize and poll for the result: without a task state, the Prefer header would not wait for it."""
+    """Confirm a resize and poll for its end: the Prefer header cannot wait for an action without a task state."""
     act(req, server, 'confirmResize')
     waits.wait(req, server['id'], lambda found: bool(found['OS-EXT-STS:vm_state'] != 'resized'))
 

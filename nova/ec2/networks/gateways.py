@@ -1,4 +1,4 @@
-"""EC2 operations on internet gateways: an attached one is the external gateway of the VPC's router."""
+"""EC2 operations on internet gateways: attaching one sets the external gateway of the VPC's router."""
 
 from nova.db.ec2 import vpcs as db
 from nova.ec2 import errors

@@ -63,7 +63,7 @@ def shown(server: Server, facts: list[list[Any]]) -> JsonDocument:
 
 
 def _in_order(server: Server, ports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the ports in the order of the server's interfaces; those without an address are last."""
+    """Return the ports in the order of the server's interfaces; ports without an address are last."""
     macs = [address['OS-EXT-IPS-MAC:mac_addr'] for network in server['addresses'].values() for address in network]
     places = {mac: place for place, mac in reversed(list(enumerate(macs)))}
     return sorted(ports, key=lambda port: places.get(port['mac_address'], len(macs)))

@@ -10,8 +10,8 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.json_types import JsonObject
 
-DESCRIPTION = 'Assigned by RunInstances of the EC2 API'           # description of such a floating IP
-ITEM = tags.HIDDEN + 'public-address'             # metadata item of a server that may have such an address
+DESCRIPTION = 'Assigned by RunInstances of the EC2 API'           # description of the floating IP
+ITEM = tags.HIDDEN + 'public-address'  # metadata item of a server that may have a public address of RunInstances
 
 
 def external_network(req: operations.Request) -> str:

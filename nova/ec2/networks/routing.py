@@ -1,6 +1,6 @@
 """Route tables of EC2, applied to subnets of the network service.
 
-Guests receive the routes through DHCP. A subnet gets a gateway if its table has a default route to the internet
+Guests receive the routes through DHCP. A subnet gets a gateway if its route table has a default route to the internet
 gateway. Otherwise its guests get host routes. A guest can ignore these routes, so security groups must restrict the
 traffic.
 """

@@ -12,7 +12,7 @@ from nova.db.identity import directory as queries
 from nova.db.tables.rows import IdentityAccessRulesRow
 from nova.identity import tokens
 
-MAX_ACCESS_RULES = 500                   # access rules of a user
+MAX_ACCESS_RULES = 500                   # maximum access rules of a user
 FIELDS: Final = ('service', 'method', 'path')
 
 

@@ -104,7 +104,7 @@ def matches(endpoint: Filtered, filters: Mapping[str, str | bool]) -> bool:
 
 
 def filtered(conn: engine.Connection, catalog: catalogs.Catalog, project_id: str) -> catalogs.Catalog:
-    """Return the endpoints of a catalog that are associated with a project; all of them if none is."""
+    """Return the endpoints of a catalog that are associated with a project; without associations, all endpoints."""
     held = queries.project_endpoints(conn, project_id=project_id)
     if not held:
         return catalog

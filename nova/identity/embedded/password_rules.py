@@ -7,7 +7,7 @@ from nova import exception
 from nova import utils
 from nova.db.tables.rows import IdentityUsersRow
 
-IGNORE_EXPIRY = 'ignore_password_expiry'     # option of a user
+IGNORE_EXPIRY = 'ignore_password_expiry'     # option of users: their passwords do not expire
 
 
 class PasswordRules:

@@ -26,7 +26,7 @@ OTHERS = 1024                # number of shared counters, used beyond MAX_KEYS
 MAX_KEYS = 10000            # maximum names with a counter, all addresses together
 MAX_NAMES = 100  # maximum names with a counter for an address: in a window, users behind one NAT mistype fewer
 MAX_WAIT_S = 60
-KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # after the user's last login from an address
+KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # seconds since the last login from the address
 SWEEP_S = 1                 # minimum interval between two scans for expired failures
 
 
@@ -161,8 +161,7 @@ class LoginDelays:
                 if now < self._swept_attacks_at + SWEEP_S:
                     return False
                 self._swept_attacks_at = now
-                # discard users with failures from a single address: no distributed attack, and possibly an invented
-                # name
+                # discard users with failures from one address: no distributed attack, and maybe an invented name
                 self._attacks = {name: times for name, times in self._attacks.items() if len(times) >= min(
                     2, self._free) and now - times[next(reversed(times))] < self._window}
             if len(self._attacks) >= MAX_KEYS:

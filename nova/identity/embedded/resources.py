@@ -129,7 +129,7 @@ class Resources(Generic[RowT]):
 
 
 class Managed(Resources[RowT]):
-    """Resources with their own methods in the directory.
+    """Resources for which the directory has special methods.
 
     :param create, update, delete: these methods
     """
@@ -315,7 +315,7 @@ class RegisteredLimits(OfService[IdentityRegisteredLimitsRow]):
 
 
 class Limit(IdentityLimitsRow):
-    """A limit with the identity of its registered limit."""
+    """A limit with the columns that identify its registered limit."""
 
     service_id: str
     region_id: str

@@ -39,7 +39,7 @@ class SignedRequests:
         # {(credential, user, project): (token, reused until)}
         self._last: collections.OrderedDict[
             tuple[str, str, str | None], tuple[str, datetime.datetime]] = collections.OrderedDict()
-        # {access key: (row, secret, ``Credentials.changes`` at that time, cached until)}
+        # {access key: (row, secret, ``Credentials.changes`` at the read, cached until)}
         self._read: collections.OrderedDict[str, tuple[pairs.Credential, str, int, float]] = collections.OrderedDict()
         self._lock = threading.Lock()
 

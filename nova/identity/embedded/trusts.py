@@ -1,4 +1,4 @@
-"""Trusts: a user, the trustor, delegates roles on a project to another, the trustee."""
+"""Trusts: a user, the trustor, delegates roles on a project to another user, the trustee."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import IdentityTrustsRow
     from nova.identity.embedded.directory import Directory
 
-MAX_TRUSTS = 200                   # trusts of a trustor
+MAX_TRUSTS = 200                   # maximum trusts of a trustor
 
 
 class Trusts:

@@ -333,7 +333,7 @@ class Roles(Crud):
         return {'domain_id': None} | super().match(req)       # no domain-specific roles without a filter
 
     def _authorized(self, req: Request, verb: str, role_id: str) -> IdentityRolesRow:
-        """Return a role after checking the rule of an operation on it.
+        """Check the rule of an operation on a role, and return the role.
 
         :raises IdentityNotFound: the role does not exist
         """

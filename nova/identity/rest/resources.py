@@ -346,7 +346,7 @@ _TEXTS: Schema = {'type': 'object', 'maxProperties': 2000, 'additionalProperties
 _SIGNED = obj(['access', 'signature', 'host', 'verb', 'path'], access=s.name(128), signature=s.name(256), host=s.TEXT,
               verb={'type': 'string', 'maxLength': 16}, path=s.TEXT, params=_TEXTS, headers=_TEXTS,
               body_hash={'type': 'string', 'maxLength': 64})
-# base64 of the string to sign, which contains a path of up to 1024 bytes, a query and headers
+# ``token`` is the string to sign in base64, with a path of up to 1024 bytes, a query and headers
 SIGNED_TEXT = obj(['access', 'token', 'signature'], access=s.name(128), token={'type': 'string', 'maxLength': 65536},
                   signature=s.name(256))
 SIGNED_REQUEST: Schema = {**obj(credentials=_SIGNED, ec2Credentials=_SIGNED),
@@ -406,7 +406,7 @@ TRUST = Kind('trust', 'trusts', t.identity_trusts, (
           accepts=_END),
     Field('remaining_uses', {'type': ['integer', 'null']}, 'remaining_uses', 'Tokens that can be issued.', _LIST,
           write='create', accepts=maybe({**s.NUMBER, 'minimum': 1})),
-    # Trusts cannot be passed on, so this is refused.
+    # Redelegation is not supported: trustees cannot create trusts of their trust.
     Field('allow_redelegation', s.FLAG, None, 'Must be false.', '', write='create', accepts={'enum': [False, None]}),
     Field('redelegation_count', {'const': 0}, Constant(0), 'Always 0.', _LIST, write='create',
           accepts={'enum': [0, None]}),

@@ -58,8 +58,8 @@ class Digests:
     def checked(self, image: StoredImage, source: BinaryIO) -> Iterator[None]:
         """Context manager that hashes an open file during the block, unless it was hashed within the last day.
 
-        :raises ImageUnacceptable: at the end of the block: the data differs from the uploaded data; or this machine
-            cannot compute the checksum
+        :raises ImageUnacceptable: at the end of the block, if the data differs from the upload; or this machine cannot
+            compute the checksum
         """
         state = state_of(source)
         expected = None if self.is_fresh(image['data_id'], state) else hashing.expected(image)

@@ -131,7 +131,7 @@ class Store:
             return image, None
         try:
             return image, self.files.open(image['data_id'])
-        except FileNotFoundError:                # deleted after the row was read
+        except FileNotFoundError:                # the image was deleted meanwhile
             raise exception.ImageNotFound(image_id=image_id) from None
 
     # ---- writing -------------------------------------------------------------

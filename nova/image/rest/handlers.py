@@ -39,7 +39,7 @@ if typing.TYPE_CHECKING:
     from nova.image.rest.request import ImageRequest
 
 MAX_BODY = 1024 * 1024           # maximum bytes of a JSON document
-# maximum bytes of a refused upload that are read, so that the client receives the response
+# maximum bytes that are read of a refused upload, so that the client receives the response
 DRAIN = 64 * 1024 * 1024
 OCTETS = 'application/octet-stream'
 SIZE_HEADER = 'HTTP_X_OPENSTACK_IMAGE_SIZE'

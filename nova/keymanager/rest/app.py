@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TYPES = ('key-manager',)                 # service type in the catalog
 PATH = '/key-manager'
-DOCUMENT = 'openapi.json'                # path below the mount point
+DOCUMENT = 'openapi.json'                # path of the OpenAPI document below the mount point
 _PART = re.compile(r'\{\w+\}')
 _DOCUMENT_QUERY = params.Query(params.Param('microversion', {'type': 'string'}, since=0), closed=0)
 

@@ -146,8 +146,8 @@ class Overlay:
     remotes    [[MAC, address of the port's host]] of ports on other hosts
     migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source host until the guest
                runs on the target
-    vlan       VLAN id; None: the overlay is a VXLAN with id ``number`` physical_bridge  the operator's bridge that
-    carries the tagged VLAN; None: this host has no access to the physical network
+    vlan       VLAN id; None: the overlay is a VXLAN with id ``number``
+    physical_bridge  the operator's bridge that carries the tagged VLAN; None: the host is not on the physical network
     domain     dns_domain of the network; '': [metadata] dhcp_domain
     """
 

@@ -1,9 +1,9 @@
 """Bridge filters of distributed routers: frames for a router stay on the sender's host.
 
-A distributed router has the same MAC and addresses on each host. It routes to the known guest addresses of its
-networks. Packets for other addresses go through the sender's network to the gateway host, with the destination MAC
-``gateway_mac``. The gateway host replaces ``gateway_mac`` by the router's MAC. Frames for the router's MAC, and ARP or
-ND for its addresses, never leave a host.
+A distributed router has the same MAC and addresses on each host. Each instance routes to the guest addresses that the
+network service knows. Packets for other addresses go through the sender's network to the gateway host, with the
+destination MAC ``gateway_mac``. The gateway host replaces ``gateway_mac`` by the router's MAC. Frames for the router's
+MAC, and ARP or ND for its addresses, never leave a host.
 """
 import ipaddress
 import re
@@ -80,7 +80,7 @@ def _distributed_interfaces(router: host_state.Router) -> list[host_state.Router
 def _drop_neighbour_queries(interface: host_state.RouterInterface, where: str) -> list[str]:
     """Drop ARP requests and neighbour solicitations for the interface's addresses.
 
-    Guests send such queries; the kernel also sends them when it assigns an address.
+    Guests send these queries, and the kernel does so when it assigns an address.
     """
     own = [address.partition('/')[0] for address in interface.addresses]
     found = []

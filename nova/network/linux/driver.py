@@ -99,7 +99,7 @@ class LinuxDriver:
         state, self._state = load(), None
         self._repaired.clear()
         served = [network for network in state.networks if network.subnets]
-        # filters first, so that a guest's device is never unfiltered
+        # load filters first, so that a guest's device is never unfiltered
         self._filter(state)
         self.limits.apply(state.ports, self._tables, self.guarantees.apply(state))
         for network in served:

@@ -1,10 +1,10 @@
 """Flow offload: forward packets of accepted connections past the bridge, in a separate nft table (ADR 0019).
 
-Other packets pass the bridge, br_netfilter, conntrack and two chains of rules. A packet that passed all of them, and
-leaves by a guest's device or a tunnel, has the generation of the rules as its mark. Its connection is then added to a
-set of the outgoing device for OFFLOAD_TIMEOUT_S. Until this entry expires, packets of the connection are forwarded
-directly from the sender's device to the receiver's. TCP packets that open or close a connection are never forwarded
-this way. Protocols other than TCP, UDP and ping are not offloaded, because rules can match fields unknown to conntrack.
+Other packets pass the bridge, br_netfilter, conntrack and two chains of rules. If the packet leaves by a guest's device
+or a tunnel, the rules have marked it with their generation (a hash). Its connection is then added to a set of the
+outgoing device for OFFLOAD_TIMEOUT_S. Until this entry expires, packets of the connection are forwarded directly from
+the sender's device to the receiver's. TCP packets that open or close a connection are never forwarded this way.
+Protocols other than TCP, UDP and ping are not offloaded, because rules can match fields unknown to conntrack.
 
 The transaction of a filter change also removes this table, which is loaded again afterwards. So no packet
 bypasses new rules: a packet in flight carries the mark of the old rules, and adds no connection.
@@ -100,7 +100,7 @@ def _network(overlay: host_state.Overlay, ports: list[host_state.Port], moving: 
 
 
 def _receiver(device: str) -> list[str]:
-    """Return the chains that forward to a device and learn its connections."""
+    """Return the chains that forward packets to a device and learn its connections."""
     sets, short, learn = [], [], []
     for protocols, kind, data, differs in _PROTOCOLS:
         for (family, end, whole), protocol in zip(_FAMILIES.values(), protocols, strict=True):

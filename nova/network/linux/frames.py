@@ -1,4 +1,4 @@
-"""Bridge table: statements that limit the frames a guest sends and receives.
+"""Statements of the bridge table that limit the frames which a guest sends and receives.
 
 A guest may send only with its own MAC and addresses, and answer (ARP, neighbour advertisements) only for its own
 addresses. It must not act as DHCP server or send router advertisements. Its only link-local address is derived from its
@@ -88,7 +88,7 @@ def from_guest(port: host_state.Port, number: int = 0) -> list[str]:
     if port.incoming:
         rules.append(f'ether saddr {port.mac} ether type {RARP} @nh,48,16 {switchover.REQUEST} accept')
     rules += [f'ether saddr != {anonymous_set(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
-    for mac, addresses in known.items():                # fast path: most packets match none of the rules below
+    for mac, addresses in known.items():                # fast path: accept most packets before the rules below
         if four := only_addresses(of_version(addresses, 4)):
             rules += [f'{"ether saddr " + mac + " " if len(known) > 1 else ""}ether type ip {kind} '
                       f'ip saddr {anonymous_set(four)} accept'

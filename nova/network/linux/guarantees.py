@@ -114,7 +114,7 @@ class Guarantees:
             return
         if present and known == wanted:
             return
-        if present and not known:            # of an earlier process of this service
+        if present and not known:            # classes of an earlier process of this service
             self._run('tc', 'qdisc', 'del', 'dev', device, 'root')
             present = False
         if not present:

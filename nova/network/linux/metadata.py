@@ -37,7 +37,7 @@ class MetadataRelay:
         self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
-        """Set the destination and signing key of requests; without both, stop the relay.
+        """Set the destination and signing key of requests. If one of them is missing, stop the relay.
 
         Return True if a new process was started, which has no sockets yet.
 

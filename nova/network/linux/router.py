@@ -58,7 +58,7 @@ class RouterPlumbing:
         self._limit(limited(router), tables)
         for interface in interfaces:
             self.space.link(frames.router_name(interface), interface.bridge, interface.mac, interface.mtu)
-            if self.space.addresses(frames.router_name(interface), interface.addresses):       # for arp_notify
+            if self.space.addresses(frames.router_name(interface), interface.addresses):  # arp_notify sees this
                 self.space.run('ip', 'link', 'set', 'dev', frames.router_name(interface), 'address', interface.mac)
         self._neighbours(interfaces)
         routes = {route['destination']: route['nexthop'] for route in router.routes} if router.up and not part else {}

@@ -466,7 +466,7 @@ def _protocol(row: group_rules.Rule, six: str) -> list[str]:
     if protocol is None:
         return []
     if protocol == 'icmp' and six:
-        protocol = 'icmpv6'                     # clients use icmp in rules for IPv6
+        protocol = 'icmpv6'                     # clients also write icmp for ICMPv6
     number = group_rules.PROTOCOLS.get(protocol, protocol)
     match = f'meta l4proto {number}' if six else f'ip protocol {number}'
     if low is None:

@@ -55,7 +55,7 @@ TYPES: dict[str, type[exception.NovaException]] = {
 class Neutron:
     """Thread-safe client.
 
-    User requests carry the user's token and the service token; requests of ``system()`` only the service's.
+    User requests carry the user's token and the service token; requests of ``system()`` carry only the service token.
 
     :param conf: uses [neutron] (see nova.runtime.rest_client)
     """
@@ -142,7 +142,7 @@ class Neutron:
     def call(self, ctx: RequestContext, method: str, path: str, missing: exception.NovaException,
              headers: dict[str, str] | None = None, params: Mapping[str, Filter] | None = None,
              json: JsonDocument | None = None) -> Document:
-        """Send a request and return the document of the answer, or {} if it has none; raise ``missing`` for 404.
+        """Send a request and return the document of the answer, or {} if it is empty; raise ``missing`` for 404.
 
         :raises Unavailable: the service does not answer in time, or returns a server error
         """

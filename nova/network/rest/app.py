@@ -55,7 +55,7 @@ ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES, *agents.R
           *(row for resource in RESOURCES.values() for row in operations.routes(resource)))
 
 
-DOCUMENT = 'openapi.json'            # path below the mount point
+DOCUMENT = 'openapi.json'            # path of the OpenAPI document below the mount point
 
 
 def is_public(environ: WSGIEnvironment) -> bool:
