@@ -20,7 +20,7 @@ from nova.runtime import queues
 
 PAGE = 1000                       # items in a page of a paginated list
 MAX_SINGLE_READS = 8              # up to this number, resources are read one by one; more are read as a list
-# {prefix: (service, list)} of resources whose IDs guests or images may show before the API has stored them. For
+# {prefix: (service, list)} of resources with IDs that guests or images may show before the API has stored them. For
 # instances see nova.db.ec2.ids
 SHOWN_BEFORE = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'snap': ('volume', 'snapshots'),
                 'subnet': ('network', 'subnets')}

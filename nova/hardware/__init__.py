@@ -1,6 +1,6 @@
 """Pure computations of host and guest hardware.
 
-They cover requests of a flavor and an image (``guest_request``, ``cpu_topology``), resources of a host for guests
-(``host``), placement of a guest on host cells and CPUs (``fit``, ``pinning``), resource usage of guests (``usage``),
-and PCI devices (``pci_spec``, ``pci_pools``). The data classes are in nova/objects/numa.py and nova/objects/pci.py.
+``guest_request`` and ``cpu_topology`` compute what a flavor and an image request, and ``host`` the resources for
+guests. ``fit`` and ``pinning`` place a guest on host cells and CPUs, ``usage`` accounts for it. ``pci_spec`` and
+``pci_pools`` handle PCI devices. The data classes are in nova/objects/numa.py and nova/objects/pci.py.
 """

@@ -101,7 +101,7 @@ def new_key() -> bytes:
 
 
 def holder(ctx: context.RequestContext, text: str | None, token: bool = True) -> context.RequestContext:
-    """Return a context whose only access right is the grant: it has no project, roles or administrator rights.
+    """Return a context that has no access right but the grant: no project, roles or administrator rights.
 
     :param ctx: context of the request
     :param token: whether to include the user's token, for an image service that checks it

@@ -226,7 +226,7 @@ class KeyStore:
 
 
 def check_names(kind: str, refs: Sequence[tuple[str, str]]) -> None:
-    """Check the names of a new container's secrets against its type. Every type may have no secrets.
+    """Check the names of a new container's secrets against its type. A container of any type may be empty.
 
     :raises BadRequest: names or secrets are repeated, or the names do not fit the type
     """

@@ -23,7 +23,7 @@ class Attachment(TypedDict, total=False):
 
 
 class Volume(TypedDict, total=False):
-    """A volume of the Block Storage API, with the fields that the EC2 API reads."""
+    """Fields of a volume in the Block Storage API that the EC2 API reads."""
 
     id: str
     status: str

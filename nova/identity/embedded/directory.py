@@ -411,7 +411,7 @@ def _delete_leaf(conn: engine.Connection, project_id: str) -> bool:
 
 def _insert_credential(rules: Sequence[Mapping[str, str]], conn: engine.Connection, noun: str,
                        row: IdentityApplicationCredentialsRow) -> None:
-    if not queries.lock(conn, 'user', row['user_id']):          # lock, so that concurrent requests obey the limit
+    if not queries.lock(conn, 'user', row['user_id']):  # lock the user, so that concurrent requests obey the limit
         raise exception.IdentityNotFound(noun='user', id=row['user_id'])
     if queries.count(conn, noun, user_id=row['user_id']) >= MAX_CREDENTIALS:
         raise exception.Forbidden(f'A user can have {MAX_CREDENTIALS} application credentials.')

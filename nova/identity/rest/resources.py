@@ -71,7 +71,7 @@ def _or_null(name: str) -> Getter:
 
 
 def _time(moment: datetime.datetime | None) -> str | None:
-    """Format a time of a token or receipt: microseconds and a Z. Times of users and credentials have no zone."""
+    """Format a time of a token or receipt, with microseconds and a Z. Times of users and credentials have no zone."""
     return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')
 
 

@@ -1,4 +1,4 @@
-"""Network agent of one host: applies the state that the network services send, because it has no database access.
+"""Network agent of one host. It has no database access and applies the state that the network services send.
 
 If no service answers, bridges, filters, DHCP and routers keep running, and the agent retries.
 """

@@ -21,7 +21,7 @@ R = TypeVar('R', db_rows.PortsRow, db_rows.SubnetsRow)
 class OverlayState:
     """Overlays of a host, and the guests in these.
 
-    neighbours  {bridge: [[address, MAC]]} of guests, without addresses that several ports of the network may use
+    neighbours  {bridge: [[address, MAC]]} of guests, except addresses that several ports of the network may use
     """
 
     overlays: list[host_state.Overlay]

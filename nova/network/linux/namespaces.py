@@ -12,7 +12,7 @@ import signal
 
 from nova.network.linux import runner
 
-# a file for each namespace: pid of the process that keeps the namespace, inode of the namespace
+# directory with a file for each namespace: pid of the process that keeps the namespace, inode of the namespace
 HOLDERS = pathlib.Path('/run/nova-namespaces')
 # Devices must ignore router advertisements: they would add an address derived from the MAC, which may equal the address
 # that this service assigns. A kernel without IPv6 has no such setting.

@@ -1,7 +1,7 @@
 """Overlay networks: a bridge without an address, and a VXLAN or VLAN device that carries its frames.
 
 The FDB of a VXLAN device maps each MAC to a host. The entries come from the network service; the device does not learn
-from frames or use multicast. Broadcasts are sent once to each host with a port of the network. A VLAN device tags the
+from frames or use multicast. A broadcast is sent once to each host with a port of the network. A VLAN device tags the
 frames on an operator's bridge; physical switches learn the MACs.
 """
 from collections.abc import Callable

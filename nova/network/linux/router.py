@@ -119,7 +119,7 @@ def script(router: host_state.Router) -> str:
     """Return the nft script of a router's NAT. Loading it replaces the table atomically; connections continue."""
     lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
     between = _between_scopes(router)
-    # no NAT on a host with a DVR_LOCAL instance, whose connections may have replies through another host
+    # no NAT on a host with a DVR_LOCAL instance, because replies may pass another host
     for name, hook, kind, rules in [
             ('sources', 'prerouting priority -150', 'filter', _sources(router)),
             *([('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),

@@ -368,7 +368,7 @@ def _isolation(served: list[host_state.Network], overlays: list[str]) -> list[st
 def _owners(ports: list[host_state.Port]) -> Owners:
     """Return [(chain name, ports that share the chain, (bridge, address) pairs of these ports)].
 
-    There is one entry for each port, and one for each additional address, which several ports may use.
+    Each port has an entry, and so has each additional address, which several ports may use.
     """
     found: Owners = []
     shared: dict[tuple[str, str], list[host_state.Port]] = {}

@@ -11,7 +11,7 @@ from nova.network.linux import frames
 from nova.network.linux import process
 from nova.network.linux import runner
 
-MAX_GUESTS = 200        # maximum number of guests whose conntrack entries are copied
+MAX_GUESTS = 200        # maximum number of guests with copied conntrack entries
 
 
 class SwitchoverProcess:
