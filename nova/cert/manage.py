@@ -1,6 +1,7 @@
 """nova-manage cert: the authority of nova-cert and its certificates, on the host with its files."""
 from __future__ import annotations
 
+import re
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
@@ -63,11 +64,10 @@ def revoke(conf: cfg.ConfigOpts, project: str | None = None, user: str | None = 
 
 
 def _number(serial: str) -> int:
-    try:
-        return int(serial, 16)
-    except ValueError:
-        raise exception.InvalidInput(reason=f'{serial!r} is not a serial number: it must have 40 hexadecimal '
-                                            'digits.') from None
+    if not re.fullmatch('[0-9a-fA-F]{1,40}', serial):
+        raise exception.InvalidInput(reason=f'{serial!r} is not a serial number: it must have 40 hexadecimal digits '
+                                            'or fewer.')
+    return int(serial, 16)
 
 
 def rotate(conf: cfg.ConfigOpts, project: str | None = None, forget: bool = False) -> None:

@@ -147,7 +147,7 @@ def checked_ciphertext(text: str) -> bytes:
             return bytes.fromhex(text)
         except ValueError:
             pass
-    raise exception.InvalidInput(reason=f'the encrypted text must be hexadecimal, {MAX_ENCRYPTED} bytes at most.')
+    raise exception.InvalidInput(reason=f'the text must be hexadecimal, {MAX_ENCRYPTED} bytes at most.')
 
 
 def pem(*certificates_: x509.Certificate | x509.CertificateRevocationList) -> str:

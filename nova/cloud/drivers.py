@@ -16,11 +16,15 @@ DRIVERS = {'libvirt': ('libvirt', 'linux'), 'fake': ('fake', 'fake')}
 def choose(conf: cfg.ConfigOpts, wanted: str | None = None) -> str | None:
     """Set the drivers in ``conf``.
 
-    :param wanted: 'libvirt', 'fake', 'auto'; None is auto unless the configuration names a compute_driver
+    :param wanted: 'libvirt', 'fake', 'auto'; None is compute_driver if a file sets it, else auto
     :returns: a sentence for the user if libvirt is not usable, else None
-    :raises InvalidInput: the deployment was created with another driver
+    :raises InvalidInput: the deployment was created with another driver, or compute_driver is for a single host
     """
     recorded, reason = read(conf), None
+    if wanted is None and conf.get_location('compute_driver').location.is_user_controlled:
+        wanted = conf.compute_driver
+        if wanted not in DRIVERS:
+            raise exception.InvalidInput(f'An all-in-one has the compute_driver {" or ".join(DRIVERS)}, not {wanted}.')
     if wanted in (None, 'auto'):
         wanted = recorded
         if wanted is None:

@@ -95,7 +95,7 @@ def record(kind: Callable[..., T], /, **fields: Validator[Any]) -> Validator[T]:
     """Accept an object with exactly these fields, and return ``kind(**fields)``."""
     def validate(given: Json) -> T:
         if not isinstance(given, dict) or given.keys() != fields.keys():
-            raise ValueError(f'an object has other fields than {", ".join(fields)}')
+            raise ValueError(f'an object must have exactly the fields {", ".join(fields)}')
         return kind(**{name: fields[name](value) for name, value in given.items()})
     return validate
 

@@ -64,9 +64,11 @@ class ManilaShares(api.Shares):
                                          f'{share_id}: the rule is in state {str(rule["state"])[:40]}.')
             time.sleep(POLL_S)
             rule = self._rule(ctx, share_id, kind, name)
+        if rule is None:
+            raise exception.Conflict(f'The rule that allows {address} to access share {share_id} was deleted.')
         if kind != CEPHX:
             return None
-        if rule is None or not rule.get('access_key'):
+        if not rule.get('access_key'):
             raise exception.Conflict(f'The Shared File Systems service returned no Ceph key for share {share_id}.')
         return {'user': name, 'key': str(rule['access_key'])}
 
@@ -78,8 +80,8 @@ class ManilaShares(api.Shares):
         if rule is not None:
             body = {'deny_access': {'access_id': rule['id'], 'unrestrict': True}}
             code = self._request(ctx, 'POST', share_id, '/action', json=body).status_code
-            if code >= 400 and code not in _NOT_FOUND:
-                raise self._refusal(ctx, share_id, code)
+            if code >= 400 and code != 404:
+                raise self._service.refusal(ctx, code)
 
     def _rule(self, ctx: RequestContext, share_id: str, kind: str, name: str) -> dict[str, Any] | None:
         """Return the access rule of an address or user, {'id', 'state', 'access_key'}, or None."""

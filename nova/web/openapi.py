@@ -279,8 +279,9 @@ class Describer:
         elif bodies:
             answer['content'] = {JSON: {'schema': {
                 'anyOf': [{'title': row.action, **schema} for row, schema in bodies]}}}
-            answer['description'] = f'{phrase(code)}; no body for: ' + ', '.join(
-                row.action or '' for row in rows if self.schema(row, code, version) is None)
+            without = [row.action or '' for row in rows if self.schema(row, code, version) is None]
+            if without:
+                answer['description'] = f'{phrase(code)}; no body for: {", ".join(without)}'
         return answer
 
     def answer_types(self, row: Route, schema: json_types.Schema) -> dict[str, json_types.Schema]:

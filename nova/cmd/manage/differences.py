@@ -57,7 +57,7 @@ def show_differences(conf: cfg.ConfigOpts, server: list[str] | None, settle: boo
         return 0
     if not settle:
         print('Nothing was changed. Run the command with --settle to update the records.')
-    else:
+    elif any(done for _each, _outcome, done in outcomes):
         print('The hosts apply the changes to the network interfaces within a minute.')
     return 0 if all(done for _each, _outcome, done in outcomes) else NOT_SETTLED
 

@@ -88,8 +88,8 @@ def evaluate(hosts: host_view.Hosts, query: list[Json]) -> np.ndarray:
         if name == 'not':
             return ~masks[0]
         return np.all(masks, axis=0) if name == 'and' else np.any(masks, axis=0)
-    if name == 'in' and len(arguments) > 1:
-        return np.any([_compared(hosts, operator.eq, arguments[0], each) for each in _flat(arguments[1:])], axis=0)
+    if name == 'in' and (values := _flat(arguments[1:])):
+        return np.any([_compared(hosts, operator.eq, arguments[0], each) for each in values], axis=0)
     if isinstance(name, str) and name in _COMPARISONS and len(arguments) > 1:
         return np.all([_compared(hosts, _COMPARISONS[name], arguments[0], each) for each in arguments[1:]], axis=0)
     raise Malformed(f'{str(name)[:32]!r} with {len(arguments)} operands is not an operation. Operations: not, or, and, '

@@ -166,6 +166,8 @@ def test_an_operator_rotates_and_revokes(cloud, capsys):
     code, shown = run(cloud, capsys, 'revoke', '--serial', f'{serial:040x}')
     assert not code and shown.startswith('1 revoked')
     assert run(cloud, capsys, 'revoke', '--serial', f'{serial:040x}')[0] == 1
+    for invalid in ('-1', '0x5', '1_0', '0' * 41):
+        assert 'is not a serial number' in run(cloud, capsys, 'revoke', f'--serial={invalid}')[1]
     code, shown = run(cloud, capsys, 'list', '--project', user.project_id)
     assert 'revoked' in next(line for line in shown.splitlines() if f'{serial:040x}' in line)
     crl = run(cloud, capsys, 'crl', user.project_id)[1].partition('-----END X509 CRL-----\n')

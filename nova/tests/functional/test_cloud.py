@@ -101,6 +101,20 @@ def test_another_driver_is_refused(tmp_path):
     assert (conf.compute_driver, conf.network.driver) == ('fake', 'fake')
 
 
+def test_configured_driver_is_used(tmp_path):
+    from nova import conf as nova_conf
+    from nova.cloud import drivers
+    file = tmp_path / 'nova.conf'
+    for name, fits in (('fake', True), ('ironic', False)):
+        file.write_text(f'[DEFAULT]\ncompute_driver = {name}\n')
+        conf = nova_conf.new(files=[str(file)], state_path=str(tmp_path / 'state'))
+        if fits:
+            assert drivers.choose(conf) is None and conf.network.driver == 'fake'
+        else:
+            with pytest.raises(exception.InvalidInput, match='libvirt or fake, not ironic'):
+                drivers.choose(conf)
+
+
 def test_cloud_runs_several_hosts(tmp_path):
     with cloud.running(tmp_path / 'state', hosts=['host1', 'host2', 'host3']) as made:
         names = {row['hypervisor_hostname'] for row in made.admin().get('/os-hypervisors').json()['hypervisors']}

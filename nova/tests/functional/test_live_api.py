@@ -491,6 +491,7 @@ def test_host_maintenance_is_started_and_stopped(cloud, uuid):
     for _twice in range(2):
         assert client.put(path, {'maintenance_mode': 'enable'}).json == {
             'host': 'host1', 'maintenance_mode': 'on_maintenance'}
+    assert client.put(path, {'maintenance_mode': 'enable', 'status': 'disable'}).json['status'] == 'disabled'
     assert service()['status'] == 'disabled' and 'Maintenance' in service()['disabled_reason']
     shown = admin(cloud).get(f'/os-aggregates/{number}/os-host-maintenance/host1').json['os-host-maintenance']
     assert shown['status'] == 'draining' and [each['id'] for each in shown['servers']] == [uuid]

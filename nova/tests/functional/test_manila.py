@@ -22,7 +22,7 @@ class Service(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(('127.0.0.1', 0), Handler)
-        self.rules, self.outcome, self.seen, self.key = {}, 'active', [], 'QUJD' * 10
+        self.rules, self.outcome, self.seen, self.key, self.denied = {}, 'active', [], 'QUJD' * 10, None
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -52,6 +52,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
         share_id = self.path.split('/')[3]
         self.server.seen.append((self.headers['X-OpenStack-Manila-API-Version'], body))
+        if 'deny_access' in body and self.server.denied:
+            return self.answer(self.server.denied, {})
         if 'deny_access' in body:
             rule = self.server.rules.pop(body['deny_access']['access_id'], None)
             return self.answer(202 if rule and body['deny_access'].get('unrestrict') else 404, {})
@@ -143,6 +145,22 @@ def test_a_rule_that_is_not_carried_out_is_told(client, ctx, service, monkeypatc
     monkeypatch.setattr(manila, 'RULE_S', 0)
     with pytest.raises(exception.Conflict, match='in state queued_to_apply'):
         client.allow(ctx, MINE, '192.0.2.7', 'NFS')
+
+
+def test_rule_that_is_deleted_meanwhile_gives_no_access(client, ctx, monkeypatch):
+    found = [{'state': 'applying'}, None]
+    monkeypatch.setattr(client, '_rule', lambda *_words: found.pop(0))
+    with pytest.raises(exception.Conflict, match='was deleted'):
+        client.allow(ctx, MINE, '192.0.2.7', 'NFS')
+
+
+def test_rule_that_may_not_be_deleted_is_no_revoked_rule(client, ctx, service):
+    client.allow(ctx, MINE, '192.0.2.7', 'NFS')
+    service.denied = 403
+    with pytest.raises(exception.Forbidden):
+        client.deny(ctx, MINE, '192.0.2.7', 'NFS')
+    service.denied = 404
+    client.deny(ctx, MINE, '192.0.2.7', 'NFS')
 
 
 def test_a_service_that_is_away_is_told(client, ctx, service):
