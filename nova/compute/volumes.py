@@ -142,12 +142,11 @@ class Volumes:
                                                        connector=self.connector(), device_name=device['device_name'])
                 new: VolumeDevice = {**device, 'volume_id': new_volume_id, 'attachment_id': new_attachment_id,
                        'connection_info': info}
-                driver = host.driver_with(virt.Volumes)
-                driver.swap_volume(ctx, current.instance, device, new)
+                host.driver_with(virt.Volumes).swap_volume(ctx, current.instance, device, new)
             current.keep()
             stays = host.volumes.volume_swapped(ctx, connection_info=info, **which)
             if stays != new_volume_id:
-                driver.rename_volume(ctx, current.instance, new_volume_id, stays)
+                host.driver_with(virt.Volumes).rename_volume(ctx, current.instance, new_volume_id, stays)
 
 
 class _Copies:

@@ -285,3 +285,25 @@ def test_a_detachment_that_was_done_before_a_crash_is_recorded_as_done(cloud):
     newest = user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions'][0]
     assert (newest['action'], newest['message']) == ('detach_volume', None)
     assert volumes.show(user, volume_id)['status'] == 'available'
+
+
+def test_a_swap_that_was_recorded_before_a_crash_renames_the_volume_of_the_guest(cloud, monkeypatch):
+    user, server_id, made = prepare(cloud)
+    half, old, new = Half(cloud), made[3], made[5]
+    monkeypatch.setattr(half.conductor().services.volumes, 'complete_migration', lambda ctx, volume_id, *_: volume_id)
+    half.swap(server_id, old, new)
+    half.overdue()
+    with monkeypatch.context() as crash:                       # the host ends after the record, before the new name
+        crash.setattr(Volumes, 'rename_volume', lambda *_: None)
+        assert half.conductor().reconciler.reconcile() == 1
+        wait_for(lambda: half.open_actions() == [])
+    assert volumes.guest_volumes(cloud, server_id).keys() == {made[2], new, made[4]}
+    with half.db.reader() as conn:
+        recorded = next(row for row in block_devices.by_instance(conn, server_id) if row['volume_id'] == old)
+    half.open(server_id, 'swap_volume', bdm_uuid=recorded['uuid'], new_volume_id=new,
+              new_attachment_id=recorded['attachment_id'])
+    half.overdue()
+    assert half.conductor().reconciler.reconcile() == 1
+    wait_for(lambda: half.open_actions() == [])
+    assert volumes.guest_volumes(cloud, server_id).keys() == {made[2], old, made[4]}
+    assert user.get(f'/servers/{server_id}/os-instance-actions').json()['instanceActions'][0]['message'] is None
