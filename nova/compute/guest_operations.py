@@ -49,10 +49,7 @@ class GuestOperations:
 
     def _crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         dump = self._host.driver_with(virt.CrashDump).trigger_crash_dump
-        try:
-            with background_actions.action(self._host, ctx, instance, _CRASH_DUMP):
-                dump(instance)
-        except exception.InstanceChanged:                # closed by nova-api of the previous release
+        with background_actions.action(self._host, ctx, instance, _CRASH_DUMP):
             dump(instance)
 
     def abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
@@ -82,6 +79,8 @@ class GuestOperations:
         host = self._host
         try:
             function(ctx, instance)
+        except (exception.InstanceChanged, exception.InstanceNotFound):
+            raise                        # superseded, which is no failure
         except exception.NovaException as error:
             LOG.warning('The %s of server %s failed: %s', what, instance.uuid, error.message)
             host.conductor.update_instance(

@@ -454,6 +454,18 @@ def test_crash_dumps_of_a_server_do_not_queue_up(cloud):
 
 
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_repeated_message_of_a_closed_crash_dump_does_not_interrupt_the_guest_again(cloud):
+    uuid = cloud.boot()
+    compute = cloud.computes['host1']
+    cloud.act(uuid, 'trigger_crash_dump')
+    cloud.settle()
+    compute.methods.trigger_crash_dump(cloud.ctx, objects.Instance.from_row(cloud.row(uuid)))
+    cloud.settle()
+    assert compute.driver.machine.guests[uuid]['dumps'] == 1 and not cloud.row(uuid)['fault']
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
 def test_a_crash_dump_that_was_interrupted_is_not_done_again(cloud):
     uuid = cloud.boot()
     cloud.bus.lost = lambda topic, method, server: method == 'trigger_crash_dump'
