@@ -139,8 +139,9 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
     for cell, future in pending:
         try:
             result = function(cell) if future is None else future.result(max(0, deadline - time.monotonic()))
-        except futures.TimeoutError:
-            if future is None or timeout is None:        # without a timeout, the function itself raised it
+        except futures.TimeoutError as error:
+            # the function itself may raise it
+            if future is None or timeout is None or (future.done() and future.exception() is error):
                 raise
             LOG.warning('Cell %s did not answer within %s s.', cell.name, timeout)
             future.cancel()

@@ -239,6 +239,31 @@ def test_a_timeout_inside_of_what_is_asked_of_the_only_cell_is_its_own(deploymen
         deployment.process('any').scatter(ask)
 
 
+def test_timeout_raised_by_the_function_does_not_mark_one_of_several_cells_as_down(deployment):
+    deployment.add('cell0', cells.CELL0_UUID)
+    deployment.add('one')
+    known = deployment.process('cell0')
+
+    def ask(cell):
+        if cell.name == 'one':
+            raise TimeoutError('the store does not answer')
+    with pytest.raises(TimeoutError, match='the store does not answer'):
+        known.scatter(ask)
+    assert known.scatter(_name)[1] == []
+    known.close()
+
+
+def test_cell_that_does_not_answer_in_time_is_down(deployment, caplog):
+    deployment.add('cell0', cells.CELL0_UUID)
+    deployment.add('one')
+    known, go = deployment.process('cell0'), threading.Event()
+    found, down = known.ask(known.all(), lambda cell: cell.name == 'cell0' or go.wait(20), 0.2)
+    go.set()
+    assert [cell.name for cell, _ in found] == ['cell0'] and [cell.name for cell in down] == ['one']
+    assert 'Cell one did not answer within 0.2 s.' in caplog.text
+    known.close()
+
+
 def test_a_host_that_is_forgotten_while_it_is_mapped_is_mapped(deployment, monkeypatch):
     """Its mapping was there when it was to be written, and gone when it was read: the host had none then."""
     read, gone = rows.cell_of_host, [True]
