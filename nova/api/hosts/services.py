@@ -103,18 +103,16 @@ def delete(req: api_request.Request, id: str) -> None:
     then approve the host before it can rejoin.
     """
     cell, row = _find(req, id)
-    is_compute, down_time = row['topic'] == 'compute', req.services.conf.service_down_time
-    with cell.db.reader() as conn:
-        _refuse(conn, row, down_time)
-        revokes = is_compute or not services.others_of_host(conn, row['host'], row['id'])
-    if revokes:            # before the row is deleted, so that an interrupted request can be repeated
-        req.services.api_db.run(message_keys.revoke, row['host'])
+    is_compute = row['topic'] == 'compute'
 
     def run(conn: engine.Connection) -> None:
-        _refuse(conn, row, down_time)
+        _refuse(conn, row, req.services.conf.service_down_time)
         services.delete(conn, row['id'])
         if is_compute:
             maintenance.forget(conn, row['host'])
+        if is_compute or not services.others_of_host(conn, row['host'], row['id']):
+            # before the deletion is committed, so that an interrupted request can be repeated
+            req.services.api_db.run(message_keys.revoke, row['host'])
     cell.db.run(run)
     if is_compute:
         req.services.api_db.run(_forget_host, row['host'])

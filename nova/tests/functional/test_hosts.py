@@ -141,6 +141,20 @@ def test_a_running_service_is_not_deleted(hosts, host, forced_down):
     assert host in {row['host'] for row in hosts.admin().get('/os-services').json['services']}
 
 
+def test_host_keeps_its_key_if_its_service_comes_up_during_the_deletion(hosts, monkeypatch):
+    _add_key(hosts, 'host2')
+    write = hosts.cell_db.run
+
+    def run(*args):
+        with hosts.cell_db.writer() as conn:                   # a report comes before the transaction of the request
+            conn.execute(sa.update(tables_cell.services).values(last_seen_at=utils.utcnow()))
+        return write(*args)
+    monkeypatch.setattr(hosts.cell_db, 'run', run)
+    answer = hosts.admin(version='2.53').delete(f'/os-services/{hosts.services_by_host["host2"]}')
+    assert answer.status == 409 and 'Stop it' in answer.fault[2], answer.body
+    assert _has_key(hosts, 'host2')
+
+
 def test_the_key_of_a_host_is_revoked_with_its_compute(hosts):
     for host in ('host2', 'host3'):
         _add_key(hosts, host)
