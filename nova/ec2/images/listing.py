@@ -28,7 +28,9 @@ def architecture_of(image: dict[str, Any]) -> str | None:
 def systems(req: operations.Request, uuids: Collection[str]) -> dict[str, tuple[str | None, str | None]]:
     """Return {UUID: (architecture, type of the operating system)} of images that are visible to the caller.
 
-    Both are None in a cloud without an image service. The properties are cached: they seldom change.
+    Both are None for images that the image service does not show, and in a cloud without an image service. Other
+    properties are cached for all callers: they seldom change. The caller's rights decide what is shown, so an image
+    that is not shown is not cached.
     """
     known = req.ids.systems
     missing = [uuid for uuid in uuids if uuid not in known]
@@ -37,18 +39,17 @@ def systems(req: operations.Request, uuids: Collection[str]) -> dict[str, tuple[
             rows = {row['id']: row for row in req.pages('image', '/images', 'images')} if len(
                 missing) > operations.MAX_SINGLE_READS else {uuid: _read(req, uuid) for uuid in missing}
         except errors.NoService:
-            return {uuid: known.get(uuid, (None, None)) for uuid in uuids}
-        added = {uuid: (architecture_of(rows.get(uuid) or {}), (rows.get(uuid) or {}).get('os_type'))
-                 for uuid in missing}
-        known = {**(known if len(known) < ids.MAX_CACHED else {}), **added}
-        req.ids.systems = known
-    return {uuid: known[uuid] for uuid in uuids}
+            rows = {}
+        added = {uuid: (architecture_of(row), row.get('os_type')) for uuid in missing if (row := rows.get(uuid))}
+        req.ids.systems = {**(known if len(known) < ids.MAX_CACHED else {}), **added}
+        known = {**known, **added}
+    return {uuid: known.get(uuid, (None, None)) for uuid in uuids}
 
 
 def _read(req: operations.Request, uuid: str) -> dict[str, Any]:
     try:
         return dict(req.call('image', 'GET', f'/images/{uuid}'))
-    except errors.ServiceRefused:                # the image was deleted or is no longer shared
+    except errors.ServiceRefused:                # the image was deleted or is not shared, or the service is busy
         return {}
 
 

@@ -23,6 +23,7 @@ from nova.ec2 import protocol
 from nova.ec2 import tags
 from nova.ec2 import waits
 from nova.ec2 import xml_cache
+from nova.ec2.images import listing
 from nova.ec2.instances import block_devices
 from nova.ec2.instances import metadata_options
 from nova.ec2.networks import interfaces
@@ -285,3 +286,38 @@ def test_a_new_volume_reads_no_list_and_a_repetition_what_is_newer_than_it(block
     volumes.create_volume(req, given)
     assert [path for _method, path in storage.asked if 'detail' in path] == ['/volumes/detail'] * 2
     assert ('POST', '/volumes') not in storage.asked
+
+
+class Images(Services):
+    """Images that only the project ``owner`` sees."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.failures = []                                     # status codes of the next answers
+
+    def send(self, user, _service, _method, path, _headers, _body):
+        if self.failures or user.project_id != 'owner':
+            return self.failures.pop(0) if self.failures else 404, b'{}'
+        return 200, orjson.dumps({'id': path.rpartition('/')[2], 'architecture': 'aarch64', 'os_type': 'linux'})
+
+
+def test_image_that_one_caller_does_not_see_has_an_architecture_for_another(api_db):
+    images, cache = Images(), ids.Ids(api_db)
+
+    def systems(project):
+        user = calls.User('token', 'user', project, ('member',))
+        return listing.systems(operations.Request(
+            calls.Caller(images, user, {}), cache, api_db, 'r', 'u', 'req'), ['image'])
+    assert systems('stranger') == {'image': (None, None)}
+    images.failures = [503]
+    assert systems('owner') == {'image': (None, None)}
+    assert systems('owner') == {'image': ('arm64', 'linux')}
+
+
+def test_full_cache_of_image_properties_is_replaced(api_db):
+    cache = ids.Ids(api_db)
+    cache.systems = {str(number): ('x86_64', None) for number in range(ids.MAX_CACHED)}
+    req = operations.Request(calls.Caller(Images(), calls.User('token', 'user', 'owner', ('member',)), {}), cache,
+                             api_db, 'r', 'u', 'req')
+    assert listing.systems(req, ['1', 'new']) == {'1': ('x86_64', None), 'new': ('arm64', 'linux')}
+    assert cache.systems == {'new': ('arm64', 'linux')}
