@@ -42,18 +42,18 @@ def main(arguments: typing.Sequence[str] | None = None) -> int:
         if protocol == exports.CEPHFS:
             share_servers.start(exports.serve(location, user, directory + KEY, directory), directory, MOUNT_S)
         else:
-            _mount(exports.mount(location, directory))
+            _run(exports.mount(location, directory), 'The share cannot be mounted')
         os.execv(program, [program, *given])
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
         print(f'nova-virtiofsd: {error}', file=sys.stderr)
     return 1
 
 
-def _mount(command: typing.Sequence[str]) -> None:
+def _run(command: typing.Sequence[str], failure: str) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           timeout=MOUNT_S, check=False)
     if done.returncode:
-        raise ValueError('The share cannot be mounted: ' + done.stdout[-500:].decode(errors='replace').strip())
+        raise ValueError(f'{failure}: ' + done.stdout[-500:].decode(errors='replace').strip())
 
 
 def source(arguments: typing.Sequence[str]) -> str:
@@ -107,7 +107,7 @@ def _leave_mounts() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS):
         raise OSError(ctypes.get_errno(), 'no mount namespace of its own')
-    subprocess.run(['mount', '--make-rslave', '/'], check=False, stdin=subprocess.DEVNULL)
+    _run(['mount', '--make-rslave', '/'], 'The mounts of this process cannot be separated from those of the host')
 
 
 if __name__ == '__main__':

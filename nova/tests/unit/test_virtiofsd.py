@@ -182,6 +182,25 @@ def test_a_share_of_cephfs_without_its_user_is_refused_with_the_reason(directory
     assert capsys.readouterr().err == 'nova-virtiofsd: The CephFS share has no Ceph user.\n'
 
 
+def test_share_is_not_mounted_if_the_host_would_see_the_mount(directory, tmp_path, monkeypatch, capsys):
+    (directory.parent / (directory.name + '.json')).write_text(json.dumps(
+        {'protocol': 'NFS', 'export_location': 'host:/a'}))
+    programs = tmp_path / 'programs'
+    programs.mkdir()
+    (programs / 'mount').write_text(
+        f'#!/bin/sh\n[ "$1" != --make-rslave ] || {{ echo "not a mount point"; exit 32; }}\n: >{tmp_path}/mounted\n')
+    (programs / 'mount').chmod(0o755)
+    monkeypatch.setenv('PATH', str(programs), prepend=os.pathsep)
+    monkeypatch.setattr(virtiofsd, 'server', lambda: '/bin/true')
+    monkeypatch.setattr(virtiofsd, 'ctypes', types.SimpleNamespace(
+        CDLL=lambda *_, **__: types.SimpleNamespace(unshare=lambda _flags: 0)))
+    monkeypatch.setattr(os, 'execv', lambda *_: None)
+    assert virtiofsd.main(['--shared-dir', str(directory)]) == 1
+    assert capsys.readouterr().err == ('nova-virtiofsd: The mounts of this process cannot be separated from those of '
+                                       'the host: not a mount point\n')
+    assert not (tmp_path / 'mounted').exists()
+
+
 @pytest.mark.parametrize('crashed', [False, True])
 def test_directory_of_an_attached_share_can_be_passed_by_virtiofsd(tmp_path, monkeypatch, crashed):
     """A crash between the creation of the directory and the change of its mode left it closed."""
