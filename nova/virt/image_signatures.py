@@ -153,9 +153,16 @@ def _loaded(content: bytes) -> x509.Certificate:
 
 
 def _issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
-    """Return whether the issuer is a certificate authority and has signed the certificate."""
+    """Return whether the issuer is a certificate authority that may sign certificates and has signed this one.
+
+    RFC 5280, 4.2.1.3: an issuer with the extension KeyUsage must have keyCertSign. A path length never excludes a
+    certificate that the issuer has signed directly.
+    """
     try:
-        if not issuer.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
+        extensions = issuer.extensions
+        if not extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
+            return False
+        if not all(each.value.key_cert_sign for each in extensions if isinstance(each.value, x509.KeyUsage)):
             return False
         certificate.verify_directly_issued_by(issuer)
     except (x509.ExtensionNotFound, ValueError, TypeError, exceptions.InvalidSignature):

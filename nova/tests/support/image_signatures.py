@@ -17,13 +17,16 @@ NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
 
 
-def certificate(directory, ident, key, issuer=None, issuer_key=None, authority=False, until=NOW + DAY):
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, ident)])
+def certificate(directory, ident, key, issuer=None, issuer_key=None, authority=False, until=NOW + DAY, usage=None,
+                subject=None):
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject or ident)])
     made = (x509.CertificateBuilder().subject_name(name).issuer_name(issuer.subject if issuer else name)
             .public_key(key.public_key()).serial_number(x509.random_serial_number())
             .not_valid_before(NOW - 2 * DAY).not_valid_after(until)
-            .add_extension(x509.BasicConstraints(authority, None), critical=True)
-            .sign(issuer_key or key, hashes.SHA256()))
+            .add_extension(x509.BasicConstraints(authority, 0 if authority else None), critical=True))
+    if usage is not None:
+        made = made.add_extension(usage, critical=True)
+    made = made.sign(issuer_key or key, hashes.SHA256())
     (directory / f'{ident}.pem').write_bytes(made.public_bytes(serialization.Encoding.PEM))
     return made
 

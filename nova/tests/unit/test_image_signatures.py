@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 import pytest
 
 from nova import exception
+from nova.runtime import certificates
 from nova.tests.support.image_signatures import DATA
 from nova.tests.support.image_signatures import DAY
 from nova.tests.support.image_signatures import NOW
@@ -30,7 +31,10 @@ def keys(tmp_path_factory):
     for name in ('rsa', 'dsa', 'ec'):
         certificate(directory, name, getattr(made, name), issuer, made.authority)
     certificate(directory, 'stranger', made.stranger)
-    certificate(directory, 'no-authority', made.authority)
+    certificate(directory, 'no-authority', made.authority, subject='authority')
+    for name, usage in (('certificate-authority', certificates.usage(key_cert_sign=True)),
+                        ('crl-authority', certificates.usage(crl_sign=True, digital_signature=True))):
+        certificate(directory, name, made.authority, authority=True, usage=usage, subject='authority')
     certificate(directory, 'old', made.ec, until=NOW - DAY)
     return made
 
@@ -79,7 +83,7 @@ def test_without_a_signature_nothing_is_verified(verify):
     verify({'id': 'x', 'properties': {}})
 
 
-@pytest.mark.parametrize('trusted', [['ec'], ['authority'], ['stranger', 'authority'],
+@pytest.mark.parametrize('trusted', [['ec'], ['authority'], ['certificate-authority'], ['stranger', 'authority'],
                                      ['missing', 'old', '../ec', 'authority']])
 def test_signature_of_a_trusted_certificate_is_accepted(keys, verify, trusted):
     verify(image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=trusted))
@@ -102,6 +106,8 @@ FORGED = {
                                 'no trusted certificate'),
     'issued by no authority': (lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=['no-authority']),
                                'no trusted certificate'),
+    'issued by an authority of revocation lists': (
+        lambda keys: image(keys.ec, 'ec', 'ECC_SECP384R1', trusted=['crl-authority']), 'no trusted certificate'),
     'unsigned, and trust is asked for': (lambda keys: {'id': 'x', 'properties': {}, 'trusted_certs': ['ec']},
                                          'not signed'),
 }
