@@ -343,7 +343,7 @@ class VolumeJobs:
         for volume in all_volumes:
             self._recover_volume(volume)
         for row in all_snapshots:
-            if row['status'] == CREATING:            # no job or host reports the end of this copy
+            if row['status'] == CREATING:            # its file is deleted; a late report has no effect
                 self.snapshot_ended(row['id'], ERROR)
             elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
                 LOG.error('The file of snapshot %s is missing.', row['id'])
