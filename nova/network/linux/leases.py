@@ -4,6 +4,7 @@ dnsmasq does not call nova-dhcpbridge to renew a lease. The files of nova-dhcpbr
 changed. A full scan, once a minute, reads the expiry of renewed leases from dnsmasq's lease files.
 """
 from collections.abc import Iterable
+import contextlib
 import pathlib
 import time
 
@@ -27,7 +28,7 @@ def _from_version_1(values: JsonObject) -> JsonObject:
 FORMAT = versioned_records.RecordFormat[Lease](
     name='record of a lease', version=dhcpbridge.VERSION, readable_by=dhcpbridge.VERSION,
     upgrades={1: _from_version_1}, fields=FIELDS, required=FIELDS)
-MAX = 65536                      # maximum number of files that are read
+MAX = 65536                      # maximum number of files that one call reads; the next call reads the following ones
 
 
 class Leases:
@@ -38,7 +39,8 @@ class Leases:
 
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
-        self._seen = 0
+        self._seen = 0                   # mtime of the directory when the last complete pass over its files began
+        self._begun, self._after = 0, ''  # mtime at the begin of an incomplete pass, and the last name that it read
         self._unreadable = versioned_records.UnreadableRecords()
 
     def prepare(self, arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -67,8 +69,11 @@ class Leases:
             return []
         if changed == self._seen:
             return []
+        if not self._after:
+            self._begun = changed
+        paths = sorted(path for path in self.directory.glob('[!.]*') if path.name > self._after)
         found, now = [], time.time()
-        for path in sorted(self.directory.glob('[!.]*'))[:MAX]:
+        for path in paths[:MAX]:
             try:
                 given = FORMAT.read_as(path, _lease)
             except exception.RecordUnreadable as error:
@@ -78,10 +83,28 @@ class Leases:
                 continue
             found.append(given)
             if given['expires_at'] <= now:                        # an ended lease is reported once
-                path.unlink(missing_ok=True)
+                self._remove(path, given)
         self._unreadable.discard_missing()
-        self._seen = changed
+        if len(paths) > MAX:
+            self._after = paths[MAX - 1].name
+        else:
+            self._after, self._seen = '', self._begun
         return found
+
+    def _remove(self, path: pathlib.Path, ended: Lease) -> None:
+        """Remove the file of an ended lease, unless nova-dhcpbridge has replaced it since it was read."""
+        removed = self.directory / '.removed'
+        try:
+            path.replace(removed)
+            replaced = FORMAT.read_as(removed, _lease) != ended
+        except FileNotFoundError:
+            return
+        except exception.RecordUnreadable:
+            replaced = True
+        if replaced:
+            with contextlib.suppress(FileExistsError):            # replaced again
+                path.hardlink_to(removed)
+        removed.unlink()
 
 
 def _lease(values: Lease) -> Lease:

@@ -56,6 +56,37 @@ def test_files_of_leases_from_before_the_first_release_are_read(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['one']
 
 
+def test_lease_files_beyond_the_limit_of_one_call_are_read_by_the_next_calls(tmp_path, monkeypatch):
+    monkeypatch.setattr(leases, 'MAX', 2)
+    addresses_of = [f'10.0.0.{number}' for number in range(1, 6)]
+    for address in addresses_of:
+        dhcpbridge.write(tmp_path, MAC, address, 2100000000)
+    known = leases.Leases(tmp_path)
+    reads = [[each['address'] for each in known.read([])] for _ in range(4)]
+    assert reads == [addresses_of[:2], addresses_of[2:4], addresses_of[4:], []]
+    dhcpbridge.write(tmp_path, MAC, '10.0.0.1', 2100000001)
+    assert known.read([])[0] == {'mac': MAC, 'address': '10.0.0.1', 'expires_at': 2100000001}
+    dhcpbridge.write(tmp_path, MAC, '10.0.0.1', 2100000002)       # after the pass over its name has begun
+    assert [len(known.read([])) for _ in range(2)] == [2, 1]
+    assert known.read([])[0]['expires_at'] == 2100000002
+
+
+def test_file_of_a_lease_that_began_again_after_it_was_read_is_kept(tmp_path, monkeypatch):
+    dhcpbridge.write(tmp_path, MAC, '10.0.0.5', 1)
+    known, read = leases.Leases(tmp_path), leases.FORMAT.read_as
+
+    def renewed(path, make):
+        found = read(path, make)
+        if found and found['expires_at'] == 1:
+            monkeypatch.undo()
+            dhcpbridge.write(tmp_path, MAC, '10.0.0.5', 2100000000)
+        return found
+    monkeypatch.setattr(type(leases.FORMAT), 'read_as', lambda self, path, make: renewed(path, make))
+    assert [each['expires_at'] for each in known.read([])] == [1]
+    assert [each['expires_at'] for each in known.read([])] == [2100000000]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def main(directory, arguments, environ):
     with pytest.MonkeyPatch.context() as patch:
         for name in ('DNSMASQ_LEASE_EXPIRES', 'DNSMASQ_LEASE_LENGTH', 'DNSMASQ_MAC'):
