@@ -13,6 +13,7 @@ from nova.objects.block_device import AttachedVolume
 from nova.utils import dump_json
 
 MAX_RECORD = 256 * 1024                  # maximum length of a server's record in characters
+_TYPES = {'instance_uuid': str, 'generation': int, 'power_state': int, 'server': dict, 'volumes': dict}
 
 
 class GuestDifferences(typing.TypedDict):
@@ -66,12 +67,16 @@ def _report(guest: dict[str, typing.Any]) -> guest_reports.Report:
     if not isinstance(guest, dict) or guest.get('kind') not in differences.KINDS:
         raise exception.InvalidInput(reason='a report of guests has an unknown form')
     server, volumes = guest.get('server') or {}, guest.get('volumes') or {}
+    values = {**guest, 'server': server, 'volumes': volumes}
+    wrong = [name for name, kind in _TYPES.items() if type(values.get(name)) is not kind]
+    if wrong:
+        raise exception.InvalidInput(reason=f'a report of guests lacks {", ".join(wrong)}, or has other types')
     if len(dump_json(volumes)) > MAX_RECORD:         # without its volumes, the report would remove them from the row
         raise exception.InvalidInput(reason='a report of guests has too many volumes')
     if len(dump_json(server)) > MAX_RECORD:
         server = {}
-    return {'instance_uuid': str(guest['instance_uuid'])[:36], 'kind': guest['kind'], 'server': server,
-            'volumes': volumes, 'generation': int(guest['generation']), 'power_state': int(guest['power_state'])}
+    return {'instance_uuid': guest['instance_uuid'][:36], 'kind': guest['kind'], 'server': server,
+            'volumes': volumes, 'generation': guest['generation'], 'power_state': guest['power_state']}
 
 
 def _of_volumes(conn: Connection, host: str,

@@ -185,3 +185,16 @@ def test_a_host_takes_no_server_of_another(cloud):
         'resolved': [], 'open': True}
     assert cloud.row(uuid)['host'] == 'host1'
     assert [each.uuid for each in command.read(cloud.cells)] == [uuid]
+
+
+def test_malformed_report_of_a_guest_is_refused(cloud):
+    report = {'instance_uuid': on(cloud, 'host1'), 'kind': differences.ABSENT, 'generation': 1,
+              'power_state': states.RUNNING, 'server': {}, 'volumes': {}}
+    malformed = [(name, {**report, name: 'x'}) for name in ('generation', 'power_state', 'server', 'volumes')]
+    malformed += [(name, {**report, name: None}) for name in ('instance_uuid', 'generation', 'power_state')]
+    malformed += [(name, {each: report[each] for each in report if each != name})
+                  for name in ('instance_uuid', 'generation', 'power_state')]
+    for name, guest in malformed:
+        with pytest.raises(core.exception.InvalidInput, match=f'lacks {name}, or'):
+            cloud.conductor.methods.report_guests(cloud.ctx, 'host1', [guest], None, [])
+    assert cloud.conductor.methods.report_guests(cloud.ctx, 'host1', [report], None, [])['open']
