@@ -59,13 +59,15 @@ def _claim(conn: sa.Connection, host: str, node: str, row: InstancesRow, request
 def release(conn: sa.Connection, uuid: str, port_id: str) -> None:
     """Release the device of a port on the server's host and on the destination of a move.
 
-    This has no effect if the port had no device, or if the device was released before.
+    This has no effect if the port had no device, if the device was released before, or if the server was deleted.
     """
     row = instances.get_many(conn, [uuid]).get(uuid)
     if row is None or port_id not in pci.of_ports(row['flavor']):
         return
     instances.lock(conn, uuid)               # the server is locked before any node, as in claims and deletions
-    row = instances.get(conn, uuid)
+    row = instances.get_many(conn, [uuid]).get(uuid)
+    if row is None:                          # deleted meanwhile, and its devices are released
+        return
     instances.set_where(conn, uuid, {'flavor': _without(row['flavor'], port_id)})
     for move in server_migrations.open_of(conn, uuid):
         server_migrations.update(conn, move['id'], {

@@ -243,6 +243,20 @@ def test_a_port_that_goes_locks_the_server_before_any_node(cloud):
     assert written == ['instances', 'pci_devices', 'compute_nodes'] and taken(cloud) == {}
 
 
+def test_release_of_a_device_has_no_effect_if_the_server_is_deleted_before_it_is_locked(cloud, monkeypatch):
+    server, port = boot(cloud), port_of(cloud)
+    assert attach(cloud, server, port).status_code == 200
+    monkeypatch.setattr(instances, 'lock', lambda conn, uuid: conn.execute(       # as if the lock had to wait
+        sa.delete(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid)))
+    with pytest.raises(_Undo), cloud.cell_db.writer() as conn:
+        port_devices.release(conn, server, port)
+        raise _Undo
+
+
+class _Undo(Exception):
+    """Rolls a transaction back."""
+
+
 def test_a_request_detaches_a_port_that_is_gone_and_whose_device_the_guest_did_not_let_go(cloud):
     """The event is acted upon once; the network service knows nothing of the port any more, and so did no request."""
     server, port = boot(cloud), port_of(cloud)
