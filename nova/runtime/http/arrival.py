@@ -5,10 +5,10 @@ strictly, and waits for more bytes only in an upload.
 """
 import re
 
+from nova.runtime.http import framing
 from nova.runtime.http import limits as http_limits
 
 HEAD, BODY, WHOLE, LARGE, ENDLESS = 'head', 'body', 'whole', 'large', 'endless'
-CHUNK_LINE = 4096                   # maximum bytes of a line between chunks; equals framing.MAX_LINE
 _SIZE = re.compile(rb'[0-9A-Fa-f]{1,15}')
 
 
@@ -75,7 +75,8 @@ class Arrival:
     def _chunks_ended(self) -> bool:
         """Return whether the last chunk or a malformed chunk has arrived."""
         while (end := self.data.find(b'\r\n', self._next)) >= 0:
-            size = bytes(self.data[self._next:min(end, self._next + CHUNK_LINE)]).partition(b';')[0].strip(b' \t')
+            line = bytes(self.data[self._next:min(end, self._next + framing.MAX_LINE)])
+            size = line.partition(b';')[0].strip(b' \t')
             if not _SIZE.fullmatch(size):
                 return True
             if not int(size, 16):
@@ -83,4 +84,4 @@ class Arrival:
             self._next = end + 2 + int(size, 16) + 2
             if self._next > len(self.data):
                 return False
-        return len(self.data) - self._next > CHUNK_LINE
+        return len(self.data) - self._next > framing.MAX_LINE
