@@ -423,6 +423,15 @@ class GuestNotFound(VirtError, template='The hypervisor has no guest for instanc
     """The hypervisor has no guest of this instance."""
 
 
+class GuestRemains(NovaException, code=409, template=(
+        'The operation failed, and the hypervisor did not remove its guest. The guest may still run, so it keeps its '
+        'volumes and ports. Delete the server when the hypervisor answers again.')):
+    """The rollback of a task could not remove the guest, so the server stays on this host.
+
+    ``details`` has the error of the removal, for administrators.
+    """
+
+
 class NetworkPlumbingError(NovaException, template='The host network could not be set up: %(reason)s'):
     """This host failed to set up a bridge, DHCP server or filter."""
 

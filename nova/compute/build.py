@@ -123,7 +123,7 @@ class Builder:
         if spec.is_adoption:
             self._adopt(server, spec, task)
             return
-        task.undo(host.driver.destroy, ctx, server, network_info)
+        task.undo_guest(host.driver.destroy, ctx, server, network_info)
         devices = self._volumes.connect(ctx, server, spec)
         host.driver.spawn(task.ctx, server, spawn_request(host, task, server, spec, network_info, devices))
         self._volumes.complete(ctx, server, devices)

@@ -114,7 +114,7 @@ class Shelve:
                 host.driver.power_on(ctx, server, networks)
                 device_addresses.record(host, ctx, server)
             elif server.vm_state == states.SHELVED_OFFLOADED:
-                task.undo(host.driver.destroy, ctx, server, networks)
+                task.undo_guest(host.driver.destroy, ctx, server, networks)
                 self._spawn_shelved(task, spec, image_id, networks)
             power_state = host.driver.power_state(server)
             if task.after is not None and server.vm_state != task.after:

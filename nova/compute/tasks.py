@@ -95,6 +95,7 @@ class Task(Undo):
     superseded True once the server was found deleted or changed by another task
     leaves     True: after the task the server has no guest on this host
     keeps_for_return   True: the guest has left, its files stay for a return, and the block updates the guest record
+    remains    error of a rollback that could not remove the guest, or None
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, frame: actions.Frame,
@@ -112,7 +113,27 @@ class Task(Undo):
             self.values['vm_state'] = self.after
         self.ended = self.superseded = False
         self.leaves = self.keeps_for_return = False
+        self.remains: exception.GuestRemains | None = None
         self._finish: typing.Callable[[], typing.Any] = self._write_end
+
+    def undo_guest(self, remove: typing.Callable[_Params, object], *args: _Params.args,
+                   **kwargs: _Params.kwargs) -> None:
+        """Add the function that removes the guest. If the guest remains, the earlier functions are not called: the
+        guest may use its volumes and ports."""
+        self.undo(self._remove_guest, functools.partial(remove, *args, **kwargs))
+
+    def _remove_guest(self, remove: typing.Callable[[], object]) -> None:
+        try:
+            remove()
+        except Exception as error:
+            try:
+                remains = self._host.driver.guest_state(self.instance.uuid) is not None
+            except Exception:
+                remains = True
+            if remains:                          # otherwise only files are left
+                self._undo.clear()
+                self.remains = exception.GuestRemains(details=f'{type(error).__name__}: {error}')
+            raise
 
     def ends(self, **values: object) -> None:
         """Add columns to set on success."""
@@ -249,7 +270,10 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             run.result = 'error'
             if not current.unwind():
                 current.keep()
-            if give_up is not None:
+            if current.remains is not None:
+                current.remains.__cause__, current.on_failure = error, states.ERROR
+                current.failed(current.remains)
+            elif give_up is not None:
                 give_up(current, error)
             else:
                 current.failed(error)

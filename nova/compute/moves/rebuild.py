@@ -105,8 +105,8 @@ class Evacuation:
             task.undo(volumes.disconnect, ctx, server)
             devices = volumes.connect(ctx, server, spec)
             shared = self._disks_are_here(server, migration.source_compute, request['on_shared_storage'])
+            task.undo_guest(host.driver.destroy, ctx, server, vifs, keep_disks=shared)
             host.driver.destroy(ctx, server, vifs, keep_disks=shared)
-            task.undo(host.driver.destroy, ctx, server, vifs, keep_disks=shared)
             if shared:
                 host.driver.power_on_here(ctx, server, vifs, devices)
             else:

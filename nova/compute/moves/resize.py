@@ -87,7 +87,7 @@ class Resize:
         with self._step(ctx, instance, migration, actions.FINISH) as task:
             server, resize = task.instance, host.driver_with(virt.Resize)
             task.undo(self._volumes.disconnect, ctx, server)
-            task.undo(resize.drop_migrated, ctx, server, server.network_info)
+            task.undo_guest(resize.drop_migrated, ctx, server, server.network_info)
             networks = host.set_up_networks(ctx, server)
             devices = self._volumes.connect(ctx, server, spec)
             request = build.spawn_request(host, task, server, spec, networks, devices)

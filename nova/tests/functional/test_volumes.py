@@ -1,4 +1,5 @@
 """Volumes of servers on a whole cloud: attached, detached, swapped, booted from, kept and deleted."""
+import functools
 import json
 import threading
 
@@ -481,6 +482,36 @@ def test_another_host_builds_with_the_same_volumes(cloud, user, image_id):
             held, = status(user, each['volumeId'], 'in-use')['attachments']
             assert held['host_name'] == max(HOSTS)
         gone(user, server_id)
+
+
+def test_a_failed_build_whose_guest_remains_keeps_its_volumes(cloud, user, image_id):
+    """They were connected to the next host too, while the first guest still wrote to them."""
+    data = volume(user)
+
+    def fails(server, driver):
+        driver.failures['destroy'] = 1.0
+        raise RuntimeError('canary')
+    for driver in drivers(cloud).values():
+        driver.power_state = functools.partial(fails, driver=driver)
+    try:
+        server_id = user.post('/servers', {'server': {
+            'name': 'vm', 'flavorRef': '42', 'networks': 'none', 'block_device_mapping_v2': [
+                _boot_device(source_type='image', uuid=image_id, delete_on_termination=True),
+                {'source_type': 'volume', 'uuid': data, 'boot_index': -1, 'destination_type': 'volume'}]}},
+            ).json()['server']['id']
+        fault = user.wait_for(server_id, 'ERROR')['fault']
+    finally:
+        for driver in drivers(cloud).values():
+            driver.failures.clear()
+            del driver.power_state
+    assert fault['code'] == 409 and 'did not remove its guest' in fault['message']
+    held, = status(user, data, 'in-use')['attachments']
+    assert held['server_id'] == server_id and drivers(cloud)[held['host_name']].guests()[server_id]
+    assert data in guest_volumes(cloud, server_id)
+    user.delete(f'/servers/{server_id}')
+    wait_for(lambda: user.get(f'/servers/{server_id}').status_code == 404)
+    status(user, data, 'available')
+    assert guest_volumes(cloud, server_id) is None
 
 
 def test_volumes_follow_a_shelved_server(cloud, user, image_id):
