@@ -397,6 +397,9 @@ class RecordUnreadable(NovaException, template='The %(name)s %(source)s cannot b
     """A record on the disk of a service is damaged, or its format is from an incompatible release."""
 
 
+class VolumeConnected(NovaException, template='Its host has connected volume %(volume_id)s: the guest may use it.'): ...
+
+
 class HypervisorUnreachable(VirtError):
     """The hypervisor does not respond. If this is the first error of an operation, the operation has changed
     nothing.

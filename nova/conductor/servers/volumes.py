@@ -45,8 +45,8 @@ class Volumes:
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
         # background action -> its rollback
         self._take_back: dict[str, collections.abc.Callable[..., None]] = {
-            'attach_volume': self.volume_detached, 'detach_volume': self.volume_detach_failed,
-            'swap_volume': self.volume_swap_failed}
+            'attach_volume': self._give_up_attachment, 'detach_volume': self.volume_detach_failed,
+            'swap_volume': self._give_up_swap}
 
     # ---- all volumes of a server: builds and moves
 
@@ -205,13 +205,38 @@ class Volumes:
         self._storage.delete(system, volume_id)
 
     def give_up_volume(self, ctx: Context, action: Row) -> None:
-        """Roll back an attach, a detach or a swap that its host never finished."""
+        """Roll back an attach, a detach or a swap that its host never finished.
+
+        :raises VolumeConnected: the host has connected the new volume, so the guest may use it
+        """
         take_back = self._take_back.get(action['action'])
         if take_back is not None:
             try:
                 take_back(ctx, action['instance_uuid'], **(action['arguments'] or {}))
             except (exception.InstanceChanged, exception.InstanceNotFound) as error:
                 LOG.info('No rollback needed for %s: %s', action['action'], error.message)
+
+    def _give_up_attachment(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> None:
+        def forget(conn: Connection) -> Row:
+            device = block_devices.lock(conn, bdm_uuid)
+            if device is None or device['instance_uuid'] != instance_uuid:
+                raise exception.InstanceChanged(instance_id=instance_uuid)
+            if device['connection_info'] is not None:
+                raise exception.VolumeConnected(volume_id=device['volume_id'])
+            block_devices.delete(conn, bdm_uuid)
+            block_devices.show_volumes(conn, instance_uuid)
+            return device
+        made = self._cell_db.run(forget)['attachment_id']      # a host that connects it now finds no device
+        if made:
+            self._doubtful.append((bdm_uuid, 'attachment_id', {made}))
+            self.settle_volumes()
+
+    def _give_up_swap(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
+                      new_attachment_id: str) -> None:
+        with contextlib.suppress(exception.VolumeNotFound):
+            if self._storage.get(_system(ctx), new_volume_id)['status'] in ('attaching', 'in-use'):
+                raise exception.VolumeConnected(volume_id=new_volume_id)
+        self.volume_swap_failed(ctx, instance_uuid, bdm_uuid, new_volume_id, new_attachment_id)
 
     def release_attachments(self, ctx: Context, instance_uuid: str) -> None:
         """Release all remaining attachments of a server, also those that no row of a device names."""

@@ -228,7 +228,13 @@ class Reconciler:
 
     def _give_up(self, action: Row, row: Row) -> None:
         self._settle_port(action, row)
-        self._volumes.give_up_volume(context.on_behalf_of(action), action)
+        try:
+            self._volumes.give_up_volume(context.on_behalf_of(action), action)
+        except exception.VolumeConnected as error:
+            LOG.info('Task %s of server %s stays open: %s', action['action'], row['uuid'], error)
+            if self._services.host_is_up(row['host']):
+                self._repeat(action, row)
+            return
         self._tasks.end_background(context.on_behalf_of(action), row['uuid'], 'conductor_reconcile', row['host'], {},
                                error='The host did not finish the operation.')
 

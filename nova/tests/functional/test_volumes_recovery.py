@@ -1,4 +1,5 @@
 """Attaches, detaches and swaps whose messages or workers were lost: done again, or taken back."""
+import threading
 import uuid
 
 import pytest
@@ -191,6 +192,40 @@ def test_overdue_attachments_are_rolled_back(cloud):
     assert volumes.guest_volumes(cloud, server_id).keys() == kept
     for volume_id in made:
         assert volumes.show(user, volume_id)['status'] == ('in-use' if volume_id in kept else 'available')
+
+
+@pytest.mark.parametrize('name', ['attach_volume', 'swap_volume'])
+def test_a_volume_that_the_host_has_connected_is_not_given_up(cloud, monkeypatch, name):
+    """A copy longer than task_timeout ended on a volume that was deleted meanwhile."""
+    user = cloud.client(version='2.60')
+    server_id, old, new = volumes.boot(user, user.upload_image()), volumes.volume(user), volumes.volume(user)
+    half, slow, entered, done = Half(cloud), getattr(Volumes, name), threading.Event(), threading.Event()
+    for volume_id in (old, new):
+        volumes.status(user, volume_id, 'available')
+    if name == 'swap_volume':
+        assert volumes.attach(user, server_id, old).status_code == 200
+        wait_for(lambda: half.open_actions() == [])
+
+    def held(*args):
+        entered.set()
+        done.wait(60)
+        slow(*args)
+    monkeypatch.setattr(Volumes, name, held)
+    if name == 'swap_volume':
+        assert cloud.admin().put(f'/servers/{server_id}/os-volume_attachments/{old}', {
+            'volumeAttachment': {'volumeId': new}}).status_code == 202
+    else:
+        assert volumes.attach(user, server_id, new).status_code == 200
+    assert entered.wait(30)
+    half.overdue(started_at=sa.func.datetime('now', '-30 days'))
+    assert half.conductor().reconciler.reconcile() == 1 and half.open_actions() == [name]
+    assert volumes.show(user, new)['status'] in ('attaching', 'in-use')
+    done.set()
+    wait_for(lambda: half.open_actions() == [])
+    assert volumes.guest_volumes(cloud, server_id).keys() == {new}
+    assert {each['volumeId'] for each in volumes.attachments(user, server_id)} == {new}
+    volumes.status(user, new, 'in-use')
+    volumes.status(user, old, 'available')
 
 
 def test_a_deleted_server_gives_back_what_was_under_way(cloud):
