@@ -135,8 +135,6 @@ class Builds:
         if not self._has_other_host(ctx, spec, row):
             LOG.info('Server %s waits for its host %s, which is down.', uuid, host)
             return
-        # noted before the release: then the old host cannot take the ports back (network/allocation.py)
-        self._api_db.run(_note_failure, uuid, host, node)
         fault = faults.fault(exception.HostUnavailable(host=host),
                              'The host went down while the server was being built.')
         if not self._cell_db.run(self._release_host, ctx, uuid, host, node, fault, (row['task_state'],),
@@ -144,6 +142,8 @@ class Builds:
             LOG.info('Server %s is not being built on %s any more, or %s is back.', uuid, host, host)
             return
         LOG.info('Host %s is down; another host builds server %s.', host, uuid)
+        # noted before the ports are unbound: then the old host cannot take them back (network/allocation.py)
+        self._api_db.run(_note_failure, uuid, host, node)
         self._services.network.unbind_ports(ctx, instance_uuid=uuid, host=host)
         self._place_and_send(ctx, [uuid], tried=fault)
 

@@ -1,5 +1,6 @@
 """A compute that is cut off while it builds: another one builds the server, and nothing is left on the first."""
 import threading
+import types
 
 import pytest
 import sqlalchemy as sa
@@ -202,12 +203,30 @@ def test_a_host_that_is_back_in_time_ends_it(cloud, moment):
     cloud.check()
 
 
+def test_ports_that_the_first_host_gets_at_its_release_are_the_next_ones(cloud):
+    """The host asks for them between the release of the server and the record of its failure."""
+    uuid, held = cut_off(cloud, *MOMENTS['ports asked for'])
+
+    def run(function, *args):
+        held.let_go()
+        wait_for(lambda: cloud.ports(uuid) or not cloud.computes['host1'].queue.busy(uuid), seconds=BOUND_S)
+        return cloud.api_db.run(function, *args)
+    cloud.conductor.builds._api_db = types.SimpleNamespace(run=run)
+    cloud.pass_time()
+    assert cloud.conductor.reconciler.reconcile() == 1
+    wait_for(lambda: active_on(cloud, uuid, 'host2'), seconds=BOUND_S)
+    cloud.settle()
+    assert active_on(cloud, uuid, 'host2') and [host for host, _ in cloud.ports(uuid)] == ['host2']
+    cloud.check()
+
+
 def test_a_host_that_comes_back_meanwhile_keeps_it(cloud):
     """The reconciler has read that it is down, and a heartbeat comes before it writes."""
     uuid, held = cut_off(cloud, *MOMENTS['ports given'])
     row = cloud.row(uuid)
     cloud.force_down('host1', down=False)
     cloud.conductor.builds.replace_build(cloud.ctx, row)
+    assert cloud.conductor.methods.get_request_spec(None, uuid).retry_hosts == []       # its host has not failed
     held.let_go()
     cloud.settle()
     assert active_on(cloud, uuid, 'host1') and [host for host, _ in cloud.ports(uuid)] == ['host1']
