@@ -102,9 +102,10 @@ def _check_value(whose: str, row: rows.Option, key: str, value: str) -> None:
 def settings(specs: Specs, properties: Specs) -> dict[str, str]:
     """Return {name: value} of the options that drivers implement (rows.GUEST). Booleans become 'true' or 'false'.
 
-    :raises InvalidInput: a value is malformed, or flavor and image contradict each other
+    :raises InvalidInput: a value is malformed, or flavor and image contradict each other or themselves
     """
     found: dict[str, str] = {}
+    sources: dict[str, tuple[str, str]] = {}     # {name: (source, key)}
     for whose, row, key, value in _given(specs, properties):
         if row.by != rows.GUEST or not value:
             continue
@@ -112,8 +113,12 @@ def settings(specs: Specs, properties: Specs) -> dict[str, str]:
         if row.values == rows.BOOLEAN:
             value = TRUE if re.fullmatch(rows.TRUE, value) else FALSE
         before = found.setdefault(row.name, value)
+        source, first = sources.setdefault(row.name, (whose, key))
         if before == value:
             continue
+        if source == whose:
+            raise _refusal(f'{whose} {key} is {value[:80]!r}, but {whose} {first} is {before[:80]!r}. Remove one of '
+                           'them.')
         if row.name == 'serial_port_count':                 # the flavor limits the image's value
             flavor, image = int(before), int(value)
             if image > flavor:

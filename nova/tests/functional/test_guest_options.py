@@ -47,6 +47,9 @@ CONTRADICTIONS = {
     'a wrong value': ({'hw:tpm_version': '3.0'}, {}, 'is not a valid value of'),
     'an unknown key': ({'hw:tmp_version': '2.0'}, {}, 'hw:tmp_version is unknown'),
     'flavor and image': ({'hw:tpm_version': '2.0'}, {'hw_tpm_version': '1.2'}, 'but the flavor has'),
+    'two spellings in the flavor': (
+        {'hide_hypervisor_id': 'yes', 'hw:hide_hypervisor_id': 'no'}, {}, "the extra spec hw:hide_hypervisor_id is "
+        "'false', but the extra spec hide_hypervisor_id is 'true'. Remove one of them."),
     'secure boot without UEFI': ({'os:secure_boot': 'required'}, {}, 'needs UEFI'),
     'secure boot on pc': ({'os:secure_boot': 'required'}, {'hw_firmware_type': 'uefi', 'hw_machine_type': 'pc'}, 'q35'),
     'video memory': ({}, {'hw_video_ram': '64'}, 'ram_max_mb'),
