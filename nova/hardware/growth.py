@@ -7,6 +7,7 @@ import re
 
 from nova import exception
 from nova.hardware import guest_option_rows as rows
+from nova.hardware import guest_options
 from nova.objects import numa
 from nova.objects import pci
 from nova.objects.flavor import Flavor
@@ -80,9 +81,12 @@ def _kept(flavor: Flavor) -> dict[str, str]:
 
 
 def limits(flavor: Flavor) -> dict[str, str]:
-    """Return a flavor's limits of local disks as {name of the setting in guest_options.settings: value}."""
-    return {name.replace(':', '_'): str(value) for name, value in (flavor.get('extra_specs') or {}).items()
-            if name.startswith(LIMITS)}
+    """Return the guest_options.settings of the limits of local disks in a flavor.
+
+    :raises InvalidInput: a value is malformed
+    """
+    return guest_options.settings({name: value for name, value in (flavor.get('extra_specs') or {}).items()
+                                   if name.startswith(LIMITS)}, None)
 
 
 def _encrypted(flavor: Flavor, properties: Mapping[str, str] | None) -> bool:

@@ -44,6 +44,14 @@ def test_resize_of_a_running_server_allows_growth_within_bounds(name):
     assert growth.while_running(flavor(**old), flavor(**new)) is wanted
 
 
+def test_limits_are_parsed_as_for_a_new_guest():
+    given = {**MOST, 'quota:disk_read_iops_sec': ' 10 ', 'quota:disk_write_iops_sec': '', 'quota:disk_other': '1'}
+    assert growth.limits(flavor(specs=given)) == {'quota_disk_read_iops_sec': '10'}
+    assert growth.limits(flavor(specs=None)) == {}
+    with pytest.raises(exception.InvalidInput, match="'1e3' is not a valid value of the extra spec quota:disk_read_io"):
+        growth.limits(flavor(specs={'quota:disk_read_iops_sec': '1e3'}))
+
+
 REFUSED = {
     'It must be from 2, the vCPUs of the flavor': ({'hw:max_vcpus': '1'}, {}),
     'to 255': ({'hw:max_vcpus': '256'}, {}),
