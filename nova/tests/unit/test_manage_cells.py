@@ -381,7 +381,7 @@ def test_servers_are_mapped_from_the_oldest_on(deployment):
     assert (row['cell_uuid'], row['vcpus'], row['memory_mb'], row['category'], row['queued_for_delete']) == (
         one, 3, 7, 'vpn', False)
     lost, = deployment.servers('one', 1, vm_state='soft-delete')
-    deployment.cell(0, 'map_instances', '--cell_uuid', one, '--reset')
+    deployment.cell(0, 'map_instances', '--cell_uuid', one)
     assert deployment.mapped()[lost]['queued_for_delete'] is True and len(deployment.mapped()) == 121
 
 
@@ -390,6 +390,7 @@ def test_map_instances_refuses_bad_arguments_and_hides_secrets(deployment):
     for count in ('0', '-1', 'x'):
         deployment.cell(127, 'map_instances', '--cell_uuid', one, f'--max-count={count}')
     deployment.cell(1, 'map_instances', '--cell_uuid', NOWHERE)
+    deployment.cell(2, 'map_instances', '--cell_uuid', one, '--reset')       # there is no saved position
     with deployment.api_db.writer() as conn:
         conn.execute(sa.update(tables_api.cells).values(database_url='mysql+pymysql://u:canary@127.0.0.1:1/x'))
     assert 'canary' not in deployment.cell(255, 'map_instances', '--cell_uuid', one)

@@ -105,7 +105,7 @@ def delete_host(conf: cfg.ConfigOpts, cell_uuid: str, host: str) -> int:
 
 # ---- servers -----------------------------------------------------------------
 
-def map_instances(conf: cfg.ConfigOpts, cell_uuid: str, max_count: str | None, reset: bool) -> int:
+def map_instances(conf: cfg.ConfigOpts, cell_uuid: str, max_count: str | None) -> int:
     """Map the servers of a cell's database, the oldest first. Exit code 1: more are left, or unknown cell."""
     from nova.db.cells import rows as cell_rows
     left = command_line.count(max_count)
@@ -163,8 +163,7 @@ OPTIONS = {
     list_hosts: {'--cell_uuid': _ANY_CELL},
     delete_host: {'--cell_uuid': CELL, '--host': {'required': True, 'metavar': 'NAME', 'help': 'name of the host'}},
     map_instances: {'--cell_uuid': CELL, '--max-count': {'metavar': 'N', 'help': 'maximum number of servers to map '
-                                                                                 '(default: all)'},
-                    '--reset': flag('start with the oldest server. Every run does so and skips mapped servers')},
+                                                                                 '(default: all)'}},
     verify_instance: {'--uuid': {'required': True, 'metavar': 'UUID', 'help': 'uuid of the server'},
                       '--quiet': flag('print nothing')},
 }
