@@ -160,7 +160,8 @@ class Store:
 
         :param etag: function that returns the ETag of the object, called after the pieces were read
         """
-        with self._room(project, bucket, key, size):
+        _check_key(key)
+        with self._room(project, lambda conn: db.get(conn, self._bucket(conn, project, bucket), key), size):
             name = self._contents.write(pieces, size)
             return self._named(name, lambda conn: self._replace(
                 conn, project, self._bucket(conn, project, bucket), key, name, size, etag(), headers))
@@ -231,14 +232,21 @@ class Store:
         return row
 
     @contextlib.contextmanager
-    def _room(self, project: str, bucket: str, key: str, size: int) -> Iterator[None]:
+    def _room(self, project: str, find: Callable[[engine.Connection], ResultRow | None], size: int) -> Iterator[None]:
         """Reserve quota for an upload before its content is read.
+
+        :param find: function that returns the row that the upload replaces, or None
+        :raises S3Error: the quota is exceeded; also the errors of ``find``
 
         Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project. The exception
         allows concurrent uploads to one key, which finally store only one object.
         """
         with self._lock:
-            self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))
+            with self._db.reader() as conn:
+                before = find(conn)
+                size_now, objects = db.used(conn, project)
+            self._refuse((size_now + max(0, self._coming[project] - AHEAD), objects),
+                         size - (before.size if before else 0), 0)
             self._coming[project] += size
         try:
             yield
@@ -260,16 +268,6 @@ class Store:
             with self._lock:
                 self._completing.discard(upload)
 
-    def _check(self, project: str, bucket: str, key: str, size: int, coming: int = 0) -> None:
-        """Check key and quota before the content is read."""
-        if not 0 < len(key.encode(errors='replace')) <= MAX_KEY or _CONTROL.search(key):
-            raise errors.S3Error('KeyTooLongError' if len(key) > MAX_KEY else 'InvalidArgument',
-                                 f'A key must have 1 to {MAX_KEY} bytes and no control characters.')
-        with self._db.reader() as conn:
-            before = db.get(conn, self._bucket(conn, project, bucket), key)
-            size_now, objects = db.used(conn, project)
-            self._refuse((size_now + coming, objects), size - (before.size if before and size else 0), 0)
-
     def _refuse(self, used: tuple[int, int], size: int, objects: int) -> None:
         if size > 0 and used[0] + size > self._limits.size:
             raise errors.S3Error('QuotaExceeded', f'The upload exceeds the quota of {self._limits.size} bytes.', 403)
@@ -285,7 +283,7 @@ class Store:
 
     def begin_upload(self, project: str, bucket: str, key: str, headers: dict[str, str]) -> str:
         """Start an upload and return its ID."""
-        self._check(project, bucket, key, 0)
+        _check_key(key)
         ident = uuid.uuid4().hex
 
         def write(conn: engine.Connection) -> None:
@@ -299,16 +297,16 @@ class Store:
     def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[framing.Piece],
                  size: int, etag: Callable[[], str]) -> ResultRow:
         """Write a part and return its row."""
-        with self._db.reader() as conn:
+        def find(conn: engine.Connection) -> ResultRow | None:
             self._begun(conn, project, bucket, key, upload)
+            return db.part(conn, upload, number)
 
         def write(conn: engine.Connection) -> _Written:
-            self._begun(conn, project, bucket, key, upload)
-            before = db.part(conn, upload, number)
+            before = find(conn)
             self._use(conn, project, size - (before.size if before else 0), 0)
             row = db.replace_part(conn, upload, number, file=name, size=size, etag=etag())
             return row, [before.file] if before else []
-        with self._room(project, bucket, key, size):
+        with self._room(project, find, size):
             name = self._contents.write(pieces, size)
             return self._named(name, write)
 
@@ -379,6 +377,12 @@ class Store:
         ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
         for row in db.uploads_before(conn, ended):
             self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))
+
+
+def _check_key(key: str) -> None:
+    if not 0 < len(key.encode(errors='replace')) <= MAX_KEY or _CONTROL.search(key):
+        raise errors.S3Error('KeyTooLongError' if len(key) > MAX_KEY else 'InvalidArgument',
+                             f'A key must have 1 to {MAX_KEY} bytes and no control characters.')
 
 
 def _chosen_parts(have: Sequence[ResultRow], wanted: Sequence[tuple[int, str]]) -> list[ResultRow]:

@@ -377,6 +377,25 @@ def test_quotas_count_what_is_there(store, tmp_path):
     assert len(files(tmp_path)) == 3
 
 
+def test_the_quota_counts_a_part_beside_the_object_and_in_place_of_itself(store):
+    """It took the place of the object, and was read although there was no room, and had none in its own place."""
+    put(store, 'a', b'x' * 60)
+    upload, read = store.begin_upload('p', 'bucket', 'a', {}), []
+
+    def part(size):
+        def pieces():
+            read.append(size)
+            yield b'x' * size
+        return store.put_part('p', 'bucket', 'a', upload, 1, pieces(), size, lambda: '0' * 32)
+    with pytest.raises(errors.S3Error, match='bytes'):
+        part(41)
+    for size in (30, 40):
+        assert part(size).size == size
+    with pytest.raises(errors.S3Error, match='bytes'):
+        part(41)
+    assert read == [30, 40]
+
+
 def test_interrupted_upload_keeps_the_previous_object(store, tmp_path):
     row = put(store, 'a', b'before')
 
