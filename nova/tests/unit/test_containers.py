@@ -121,10 +121,18 @@ def test_reason_of_an_unpacking_process_that_ends_early_is_reported(place, tmp_p
 @as_root
 @pytest.mark.parametrize('member, said', [
     (('x/../../y', b'1', {}), 'leads out'), (('x', b'1', {'uid': 4000}), 'Invalid argument|could not change owner'),
-    (('x', b'1' * 200000, {}), 'larger than the root disk of the flavor')])
+    (('x', b'1' * 200000, {}), 'unpack the file system: its content is larger than the root disk of the flavor')])
 def test_invalid_archive_member_aborts_unpacking(place, member, said):
     with pytest.raises(exception.VirtError, match=said):
         unpack.unpack(str(place / UUID), [archive(place / 'image', member)], 100000, MAP, MAP)
+
+
+def test_too_many_files_are_the_reason_when_they_are(place):
+    """It said that the content was larger than the root disk."""
+    (place / 'target').mkdir()
+    with (open(archive(place / 'image', ('a', b'1', {}), ('b', b'1', {})), 'rb') as file,
+          pytest.raises(unpack.Refused, match='it has more than 1000000 files')):
+        unpack.extract(file.fileno(), str(place / 'target'), [100000, 1])
 
 
 @pytest.mark.parametrize('kind', (tarfile.DIRTYPE, tarfile.SYMTYPE))

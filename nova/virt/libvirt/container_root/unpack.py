@@ -111,6 +111,10 @@ def _error(reason: str) -> exception.VirtError:
 
 # ---- in the isolated process ---------------------------------------------------------
 
+class Refused(ValueError):
+    """An archive is valid, but must not be unpacked. The message is the reason."""
+
+
 def main() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(NAMESPACES):
@@ -134,6 +138,9 @@ def main() -> int:
         left = [task['size'], MAX_FILES]
         for descriptor in task['archives']:
             extract(descriptor, '/', left)
+    except Refused as error:
+        print(error)
+        return 1
     except (tarfile.TarError, EOFError, ValueError) as error:
         print(f'it is not a valid tar archive ({type(error).__name__}: {error})')
         return 1
@@ -153,19 +160,22 @@ def extract(descriptor: int, target: str, left: list[int]) -> None:
     """Unpack one archive below a directory.
 
     :param left: [bytes, files] that may still be unpacked; the function decreases both
-    :raises ValueError: there is no space for the files; also raises TarError and OSError
+    :raises Refused: there is no space for the files, or a path or a size is invalid
+    :raises ValueError, TarError, OSError: it is not a valid archive, or a file cannot be written
     """
     with open(descriptor, 'rb', closefd=False) as file, tarfile.open(fileobj=file, mode='r|*', errorlevel=2) as archive:
         for member in archive:
             parts = [part for part in member.name.split('/') if part not in ('', '.')]
             if '..' in parts:
-                raise ValueError('a path in it leads out of the directory')
+                raise Refused('a path in it leads out of the directory')
             if member.size < 0:
-                raise ValueError('a size is below zero')
+                raise Refused('a size is below zero')
             left[0] -= member.size
             left[1] -= 1
-            if min(left) < 0:
-                raise ValueError('its content is larger than the root disk of the flavor')
+            if left[0] < 0:
+                raise Refused('its content is larger than the root disk of the flavor')
+            if left[1] < 0:
+                raise Refused(f'it has more than {MAX_FILES} files')
             if not parts or member.isdev() or parts[0] in LEFT_OUT and len(parts) > 1:
                 continue
             member.name = '/'.join(parts)
