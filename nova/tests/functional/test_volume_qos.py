@@ -1,12 +1,16 @@
 """QoS specs and quotas of volume types, attachments by actions, and files that become volumes, over HTTP."""
+import functools
+import threading
 import uuid
 
 import pytest
 
+from nova.tests import races
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.support.volume_types import ask
 from nova.tests.support.volume_types import make
 from nova.tests.support.volume_types import until
+from nova.volume.store import managed
 
 
 @pytest.fixture(scope='module')
@@ -183,6 +187,28 @@ def test_volume_leaves_and_returns_with_its_data(cloud, admin):
     assert [shown[name] for name in ('status', 'size', 'name', 'bootable', 'metadata', 'volume_type')] == [
         'available', 1, 'v', 'true', {'a': 'b'}, '__DEFAULT__']
     assert ask(admin, 'GET', '/os-volume-manage/detail')['manageable-volumes'] == []
+
+
+def test_a_file_is_managed_once(cloud, admin, monkeypatch):
+    """The second of two requests at the same moment got 500."""
+    made, listed, list_files = volume(admin), threading.Barrier(2), managed.Managed.unmanaged
+    ask(admin, 'POST', f'/volumes/{made}/action', {'os-unmanage': {}}, 202)
+
+    def unmanaged(self):
+        found = list_files(self)
+        listed.wait(60)
+        return found
+    monkeypatch.setattr(managed.Managed, 'unmanaged', unmanaged)
+    body = {'volume': {'host': 'nova@embedded#default', 'ref': {'source-name': f'volume-{made}'}}}
+    answers = races.at_once(*(functools.partial(each.post, '/volume/v3/os-volume-manage', body)
+                              for each in (admin, cloud.admin())))
+    assert sorted(answer.status_code for answer in answers) == [202, 409], [answer.text for answer in answers]
+    refused, = (answer.json() for answer in answers if answer.status_code == 409)
+    assert 'another request has managed or moved it' in refused['conflictingRequest']['message']
+    monkeypatch.undo()
+    back, = (answer.json()['volume']['id'] for answer in answers if answer.status_code == 202)
+    assert ask(admin, 'GET', f'/volumes/{back}')['volume']['status'] == 'available'
+    assert ask(admin, 'GET', '/os-volume-manage')['manageable-volumes'] == []
 
 
 def test_volume_with_a_snapshot_is_not_unmanaged(admin):

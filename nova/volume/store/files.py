@@ -340,9 +340,12 @@ class VolumeFiles:
         directory = os.path.join(self.directory, UNMANAGED)
         if not os.path.isdir(directory):
             return {}
+        found = {}
         with os.scandir(directory) as entries:
-            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
-        return {name: facts.st_size for name, facts in found if disks.FILE_NAME.match(name)
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):             # another request has moved it
+                    found[entry.name] = entry.stat(follow_symlinks=False)
+        return {name: facts.st_size for name, facts in found.items() if disks.FILE_NAME.match(name)
                 and stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1 and facts.st_size}
 
     def adopt(self, name: str, volume_id: str, size: int) -> None:

@@ -57,6 +57,7 @@ class Managed:
         :raises VolumeTypeNotFound:
         :raises BadRequest: volumes of the type are encrypted, or the backend does not support the type
         :raises QuotaExceeded:
+        :raises Conflict: another request has just managed the file
         """
         found = {file.name: file for file in self.unmanaged()}.get(name) if disks.FILE_NAME.match(name) else None
         if found is None:
@@ -84,6 +85,9 @@ class Managed:
             return self._db.run(write)
         except CommitUnanswered:         # the row may exist and need the file
             raise
+        except FileNotFoundError as error:
+            raise exception.Conflict(f'The file {name!r} is no longer in the directory of unmanaged volumes: another '
+                                     'request has managed or moved it.') from error
         except BaseException:
             with contextlib.suppress(FileNotFoundError):           # the transaction failed before it moved the file
                 self._files.release(ident, name)
