@@ -90,12 +90,14 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: JsonDocument | None, m
     file = pathlib.Path(host_identity.state_path(conf)) / 'clouds.yaml'
     try:
         cloud = yaml.safe_load(file.read_text())['clouds']['nova-admin']
+        authority, root = cloud.get('cacert'), cloud['auth']['auth_url'].rpartition('/identity')[0]
+        session = sessions.Session(v3.Password(**cloud['auth']), verify=authority or True)
     except OSError as error:
         raise exception.NovaException(f'{file} cannot be read ({error.strerror}): name the directory of nova-all with '
                                       '--state-path, or the broker of the fleet with --config-file.')
-    authority = cloud.get('cacert')
-    session = sessions.Session(v3.Password(**cloud['auth']), verify=authority or True)
-    root = cloud['auth']['auth_url'].rpartition('/identity')[0]
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise exception.NovaException(f'{file} has no usable entry nova-admin ({type(error).__name__}): write it with '
+                                      'auth_url, username, password and project_name below auth.') from error
     try:
         answer = session.request(f'{root}/compute/v2.1{path}' + (query and f'?{query}'), method, raise_exc=False,
                                  headers={'OpenStack-API-Version': f'compute {microversion}'}, json=body)

@@ -101,6 +101,25 @@ def test_servers_are_listed_and_moved(cloud, nova_manage, beside_nova_all):
     cloud.boss.wait_for(made['id'], 'DELETED')
 
 
+def test_an_unusable_entry_of_clouds_yaml_is_one_sentence(cloud, beside_nova_all):
+    """It was a traceback."""
+    made = cloud.boss.boot(cloud.image, networks='none')['id']
+    cloud.boss.wait_for(made)
+    path = cloud.clouds_yaml
+    kept = path.read_text()
+    try:
+        for text in ('', 'clouds: {}', 'clouds: {nova-admin: {region_name: x}}', 'clouds: {nova-admin: 1}', '[', '- 1',
+                     'clouds: {nova-admin: {auth: {auth_url: 1}}}',
+                     'clouds: {nova-admin: {auth: {auth_url: http://x/identity, canary: 1}}}'):
+            path.write_text(text)
+            code, out, err = beside_nova_all('live-migration', made, 'host2')
+            assert (code, out, err.count('\n')) == (1, '', 1) and f'{path} has no usable entry nova-admin' in err
+    finally:
+        path.write_text(kept)
+    cloud.boss.delete(f'/servers/{made}')
+    cloud.boss.wait_for(made, 'DELETED')
+
+
 def test_a_service_is_disabled_and_enabled(cloud, nova_manage):
     def status():
         return {row['host']: row['status'] for row in cloud.boss.get('/os-services').json()['services']
