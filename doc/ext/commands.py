@@ -87,9 +87,11 @@ POLICY_CODES = (('0', 'The caller is allowed, or the rules are listed.'), ('1', 
                 ('2', 'Wrong command line, configuration or policy file.'))
 MANAGE_CODES = (('0', 'Success.'), ('1', 'The command failed; it prints the reason.'), ('2', 'Wrong command line.'))
 ROOTWRAP_CODES = tuple((str(code), text) for code, text in (
-    (0, 'The step succeeded.'), (rootwrap.FAILED, 'The step failed.'),
+    (0, 'The step succeeded.'), (rootwrap.FAILED, 'The step failed.'), (rootwrap.BAD_OPTION, 'Unknown option.'),
     (rootwrap.UNKNOWN, 'The command maps to no step.'), (rootwrap.BAD_CONFIG, 'The configuration is wrong.'),
     (rootwrap.NO_COMMAND, 'The command is missing.'), (rootwrap.REFUSED, 'No filter allows the command.')))
+VIRTIOFSD_CODES = (('1', 'The share cannot be mounted; the program prints the reason.'),
+                   ('2', 'The arguments name no directory of a share.'))
 FILES = ('/etc/nova/nova.conf', '/etc/nova/nova.conf.d/', '/etc/nova/api-paste.ini', '/etc/nova/policy.yaml')
 
 MAN_PAGES = [(f'cli/{name}', name, about, 'the Nova developers', 1)
@@ -124,6 +126,7 @@ def _exit_codes():
             rows += [(f'nova-manage {category} {action}'.strip(), str(code), text)
                      for code, text in manage.EXIT_CODES.get(function, {}).items()]
     rows += [('nova-rootwrap', *row) for row in ROOTWRAP_CODES]
+    rows += [('nova-virtiofsd', *row) for row in VIRTIOFSD_CODES]
     return [*rst.heading('Exit codes'), 'Commands that are not listed have the codes of their program.', '',
             *rst.table(('Command', 'Code', 'Meaning'), rows)]
 
@@ -211,7 +214,7 @@ def _virtiofsd():
                    'processes of the host do not see it. nova-compute writes the parameters of the mount to a file '
                    'next to the directory that the arguments name. Administrators do not call this program.'),
             *rst.heading('Exit status', '-'),
-            'That of virtiofsd. 1: the share cannot be mounted; the program prints the reason.',
+            *_definitions((*VIRTIOFSD_CODES, ('other', 'That of virtiofsd.'))),
             *_see('nova-compute')]
 
 

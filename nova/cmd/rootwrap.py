@@ -5,7 +5,7 @@ Unknown commands are refused, see nova/virt/libvirt/privileged/rootwrap.py. nova
 runs the privileged part as a process.
 
 Exit codes are those of rootwrap: 0; 1: the operation failed; 96: unknown command; 97: the configuration is wrong; 98:
-no command; 99: refused.
+no command; 99: refused. As with all programs, 2: unknown option.
 """
 import base64
 import configparser
@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from nova import exception
 from nova import version
 
-FAILED, UNKNOWN, BAD_CONFIG, NO_COMMAND, REFUSED = 1, 96, 97, 98, 99
+FAILED, BAD_OPTION, UNKNOWN, BAD_CONFIG, NO_COMMAND, REFUSED = 1, 2, 96, 97, 98, 99
+USAGE = 'usage: nova-rootwrap CONFIG COMMAND [WORD...]'
 KIND = 'CommandFilter'
 CONSOLE = 'guest.console'
 MAKES = {'qemu_img.create': 'path', 'qemu_img.convert': 'target'}   # operation -> argument with the path of a new file
@@ -31,8 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given == ['--version']:
         print(f'nova-rootwrap {version.VERSION}')
         return 0
+    if given and given[0].startswith('-'):
+        return _end(BAD_OPTION, f'unrecognized arguments: {given[0]}; {USAGE}')
     if len(given) < 2:
-        return _end(NO_COMMAND, 'usage: nova-rootwrap CONFIG COMMAND [WORD...]')
+        return _end(NO_COMMAND, USAGE)
     try:
         names, files = allowed(given[0]), _read(given[0])['DEFAULT'].get('config_file')
     except (OSError, ValueError, configparser.Error) as error:

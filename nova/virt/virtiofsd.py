@@ -26,6 +26,10 @@ KEY = '.key'                             # suffix of the file with the key of a 
 DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # QEMU's descriptions of vhost-user programs
 
 
+class WrongArguments(ValueError):
+    """The command line names no directory of a share."""
+
+
 def main(arguments: typing.Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given == ['--version']:
@@ -46,6 +50,7 @@ def main(arguments: typing.Sequence[str] | None = None) -> int:
         os.execv(program, [program, *given])
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
         print(f'nova-virtiofsd: {error}', file=sys.stderr)
+        return 2 if isinstance(error, WrongArguments) else 1
     return 1
 
 
@@ -59,14 +64,16 @@ def _run(command: typing.Sequence[str], failure: str) -> None:
 def source(arguments: typing.Sequence[str]) -> str:
     """Return the directory that libvirt's arguments name.
 
-    :raises ValueError: the directory is missing or does not belong to a share
+    :raises WrongArguments: they name no directory of a share
+    :raises ValueError: the directory is missing
     """
     pairs = [*zip(arguments, arguments[1:]), *(argument.partition('=')[::2] for argument in arguments)]
     options = ','.join(value for word, value in pairs if word == '-o')
     found = [option.partition('=')[2] for option in options.split(',') if option.startswith('source=')]
     found += [value for word, value in pairs if word == '--shared-dir' and value]
     if len(found) != 1 or not os.path.isabs(found[0]) or not exports.is_name(os.path.basename(found[0])):
-        raise ValueError('The arguments name no directory of a share (-o source=DIRECTORY, --shared-dir DIRECTORY).')
+        raise WrongArguments('The arguments name no directory of a share (-o source=DIRECTORY, --shared-dir '
+                             'DIRECTORY).')
     if os.path.islink(found[0]) or not os.path.isdir(found[0]):
         raise ValueError('The directory of the share is not there.')
     return found[0]

@@ -11,6 +11,7 @@ import pathlib
 import re
 import sys
 import time
+import typing
 
 from nova import version
 
@@ -22,8 +23,15 @@ EPILOG = ('More input comes from the environment: DNSMASQ_LEASE_EXPIRES or DNSMA
           'dnsmasq may add new ones.')
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence."""
+
+    def error(self, message: str) -> typing.NoReturn:
+        self.exit(2, f'{self.prog}: {message}; see {self.prog} --help\n')
+
+
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser('nova-dhcpbridge', epilog=EPILOG, description=(
+    parser = Parser('nova-dhcpbridge', epilog=EPILOG, description=(
         'Handles lease updates from DHCP servers. dnsmasq calls it as dhcp-script; it is not a daemon.'))
     parser.add_argument('--version', action='version', version=f'%(prog)s {version.VERSION}')
     parser.add_argument('action', help='add: a lease began. old: it exists or changed. del: it ended.')

@@ -103,6 +103,9 @@ def test_the_command_says_what_is_wrong(tmp_path):
     assert called(tmp_path, 'add', '../../x', '10.0.0.5').returncode == 0
     assert 'not set' in called('', 'add', MAC, '10.0.0.5').stderr and list(tmp_path.iterdir()) == []
     assert 'dhcp-script' in called(tmp_path, '--help').stdout
+    wrong = called(tmp_path, '--unknown', 'add')
+    assert (wrong.returncode, wrong.stderr) == (
+        2, 'nova-dhcpbridge: unrecognized arguments: --unknown; see nova-dhcpbridge --help\n')
 
 
 def test_a_renewed_lease_is_dnsmasqs_own(tmp_path):

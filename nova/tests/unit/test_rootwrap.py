@@ -112,8 +112,15 @@ def test_filters_close_commands_and_are_roots_alone(place, capsys):
     assert command.main([str(conf), 'cat', DISK]) == command.BAD_CONFIG
     filters.chmod(0o666)
     assert command.main([str(conf), 'cat', DISK]) == command.BAD_CONFIG
-    assert command.main([str(conf)]) == command.NO_COMMAND
+    assert command.main([str(conf)]) == command.main([]) == command.NO_COMMAND
     assert 'must not be writable by others' in capsys.readouterr().err
+
+
+def test_an_unknown_option_is_a_wrong_command_line(capsys):
+    """It was a missing command, 98."""
+    assert command.main(['--unknown', 'cat']) == 2
+    assert capsys.readouterr().err == (
+        'nova-rootwrap: unrecognized arguments: --unknown; usage: nova-rootwrap CONFIG COMMAND [WORD...]\n')
 
 
 def test_a_console_is_what_the_guest_printed(capsysbinary):

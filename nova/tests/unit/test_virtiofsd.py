@@ -69,12 +69,12 @@ def test_libvirt_gets_the_capabilities_of_the_program(tmp_path):
 
 
 @pytest.mark.parametrize('arguments', [
-    [], ['-o', 'source=relative'], ['-o', 'source=/etc'], ['-o', 'cache=auto'], ['--shared-dir'],
+    [], ['--unknown'], ['-o', 'source=relative'], ['-o', 'source=/etc'], ['-o', 'cache=auto'], ['--shared-dir'],
     ['--shared-dir', '/etc'], ['--shared-dir', '/share-1', '-o', 'source=/share-2']])
 def test_only_directories_of_shares_are_served(arguments, capsys):
     with pytest.raises(ValueError):
         virtiofsd.source(arguments)
-    assert virtiofsd.main(arguments) == 1 and 'share' in capsys.readouterr().err
+    assert virtiofsd.main(arguments) == 2 and 'share' in capsys.readouterr().err
 
 
 def test_a_link_is_no_directory_of_a_share(directory):
