@@ -113,7 +113,7 @@ class Authorities:
                                             'with RSA and PKCS #1 v1.5.')
 
     def has_signed(self, project_id: str, digest: str, signature: str) -> bool:
-        """Verify a signature (RSA, PKCS #1 v1.5, SHA-1) with the unrevoked certificates of a project's users.
+        """Verify a signature (RSA, PKCS #1 v1.5, SHA-1) with the valid certificates of a project's users.
 
         Bundles use SHA-1.
 
@@ -121,9 +121,10 @@ class Authorities:
         """
         _check_id(project_id)
         data, signed = signing.checked_ciphertext(signature), signing.checked_ciphertext(digest)
+        now = utils.utcnow()
         with self._changing():
             found = [row for name in self._names() for row in self._directory(name).issued(project_id)]
-        return any(row.revoked_at is None and row.user_id != signing.VPN
+        return any(row.revoked_at is None and row.ends_at > now and row.user_id != signing.VPN
                    and signing.is_signature(row.certificate, signed, data) for row in reversed(found))
 
     # ---- operations of operators

@@ -213,7 +213,7 @@ def test_a_vpn_instance_has_one_for_servers(found, tmp_path, monkeypatch):
     assert openssl('verify', '-purpose', 'sslserver', '-CAfile', tmp_path / 'ca.pem', tmp_path / 'leaf.pem').returncode
 
 
-def test_only_signatures_with_unrevoked_user_keys_of_the_project_are_valid(found, tmp_path):
+def test_only_signatures_with_valid_user_keys_of_the_project_are_valid(found, tmp_path, monkeypatch):
     """A user of the project, with a key whose certificate is not revoked, also after a rotation; no VPN instance."""
     def sign(key, digest=bytes(20)):
         (tmp_path / 'key').write_text(key)
@@ -236,6 +236,12 @@ def test_only_signatures_with_unrevoked_user_keys_of_the_project_are_valid(found
     with pytest.raises(exception.InvalidInput):
         found.has_signed('../..', digest, signature)
     assert not found.has_signed(PROJECT, '00', signature)
+    made, = (row for row in found.issued(PROJECT, USER) if signing.pem(row.certificate) == certificate)
+    for seconds, valid in ((-1, True), (0, False)):
+        with monkeypatch.context() as patch:
+            patch.setattr(authorities.utils, 'utcnow', lambda late=seconds: made.ends_at
+                          + datetime.timedelta(seconds=late))
+            assert found.has_signed(PROJECT, digest, signature) is valid
     found.revoke(PROJECT, USER)
     assert not found.has_signed(PROJECT, digest, signature)
 
