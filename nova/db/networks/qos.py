@@ -93,11 +93,17 @@ class Qualities(NamedTuple):
 def of_ports(conn: sa.Connection, ports: list[db_rows.PortsRow], nets: dict[str, db_rows.NetworksRow]) -> Qualities:
     """Return the settings of guest ports by the policy of the port or its network. Without policies, no statement runs.
 
+    Subports have no guarantees.
+
     :param nets: rows of the ports' networks by id
     """
-    return of_policies(conn, {
+    found = of_policies(conn, {
         port['id']: port['qos_policy_id'] or nets[port['network_id']]['qos_policy_id'] for port in ports
-        if port['network_id'] in nets and port['device_owner'].startswith(OF_SERVERS)})
+        if port['network_id'] in nets and port['device_owner'].startswith((OF_SERVERS, trunks.SUBPORT))})
+    for port in ports:
+        if port['device_owner'] == trunks.SUBPORT:
+            found.guaranteed.pop(port['id'], None)
+    return found
 
 
 def of_policies(conn: sa.Connection, policies: Mapping[str, str | None]) -> Qualities:

@@ -218,6 +218,10 @@ def test_routers_and_subports_get_no_guarantees(face):
     shown(face('demo', 'PUT', f'ports/{below}', {'port': {'qos_policy_id': None}}))
     ok(face('demo', 'POST', 'trunks', body))
     assert face('demo', 'PUT', f'ports/{below}', {'port': {'qos_policy_id': ident}}).status_code == 409
+    # the guarantee of a network is for its ports of servers alone
+    face.allocate(unit.make_instance(), with_port(parent))
+    shown(face('admin', 'PUT', f'networks/{face.network_id}', {'network': {'qos_policy_id': ident}}))
+    assert {each.id: each.guaranteed_kbps for each in face.manager.load().ports} == {parent: 1, below: 0}
 
 
 @pytest.fixture(scope='module')

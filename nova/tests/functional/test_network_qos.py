@@ -116,6 +116,27 @@ def test_host_state_contains_the_effective_bandwidth_limits_of_ports(face):
     assert {port.id: port.limits for port in arrived.ports} == {port.id: port.limits for port in state.ports}
 
 
+@pytest.mark.parametrize('of', ['port', 'network'])
+def test_host_state_contains_the_limits_and_marks_of_subports(face, of):
+    """They had no effect."""
+    policy = face('admin', 'POST', 'qos/policies', {'policy': {'shared': True}}).json()['policy']['id']
+    for kind, values in (('bandwidth_limit', {'max_kbps': 9000}), ('dscp_marking', {'dscp_mark': 26})):
+        answer = face('admin', 'POST', f'qos/policies/{policy}/{kind}_rules', {f'{kind}_rule': values})
+        assert answer.status_code == 201, answer.text
+    parent, below = (face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id}}).json()['port']['id']
+                     for _ in range(2))
+    answer = face('demo', 'POST', 'trunks', {'trunk': {'port_id': parent, 'sub_ports': [
+        {'port_id': below, 'segmentation_type': 'vlan', 'segmentation_id': 5}]}})
+    assert answer.status_code == 201, answer.text
+    face.allocate(unit.make_instance(), [{'network_id': None, 'port_id': parent, 'fixed_ip': None, 'tag': None}])
+    answer = face('admin', 'PUT', f'ports/{below}' if of == 'port' else f'networks/{face.network_id}', {
+        of: {'qos_policy_id': policy}})
+    assert answer.status_code == 200, answer.text
+    found = {port.id: (port.limits, port.dscp_mark) for port in face.manager.load().ports}
+    limited = [['egress', 9000, 0]], 26
+    assert found == {below: limited, parent: ([], None) if of == 'port' else limited}
+
+
 def test_dscp_rules_are_validated_and_reach_the_host(face):
     policy = face('admin', 'POST', 'qos/policies', {'policy': {'shared': True}}).json()['policy']['id']
     path = f'qos/policies/{policy}/dscp_marking_rules'

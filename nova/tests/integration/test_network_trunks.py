@@ -171,3 +171,30 @@ def test_subports_move_with_the_parent(world):
     assert guest.leased(100)[0] == address(subport)
     assert guest.reaches(100, peer.address) and peer.pings(address(subport))
     wait_for(lambda: world.report() or of_trunk(source) == [], 10, 'the trunk to leave the source host')
+
+
+def test_policy_of_a_subport_limits_its_frames_and_no_others(world):
+    host, _other = world.hosts
+    plain, tagged = world.network(), world.network(cidr='10.8.0.0/24')
+    parent, below = (world.make('demo', 'ports', network_id=network) for network in (plain, tagged))
+    world.make('demo', 'trunks', port_id=parent['id'], sub_ports=[vlan(below, 100)])
+    guest = TrunkGuest(world, host, parent['id'])
+    far, beside = world.boot(1, tagged, 'far'), world.boot(1, plain, 'beside')
+    for each in (far, beside):
+        each.dhcp()
+    guest.device(100, below['mac_address'])
+    assert guest.leased(NATIVE) and guest.leased(100)
+
+    def received(device, to):
+        """Of 150 frames of 1328 bytes in 1.5 seconds or more."""
+        found = guest('ping', '-q', '-I', device, '-c', '150', '-i', '0.01', '-W', '1', '-s', '1300', to, check=False)
+        return int(found.partition(' received')[0].rpartition(' ')[2])
+    assert received('vl100', far.address) > 140
+    policy = world.face('admin', 'POST', 'qos/policies', {'policy': {'shared': True}}).json()['policy']['id']
+    made = world.face('admin', 'POST', f'qos/policies/{policy}/bandwidth_limit_rules', {
+        'bandwidth_limit_rule': {'max_kbps': 100}})
+    assert made.status_code == 201, made.text
+    world.put('demo', f"ports/{below['id']}", {'port': {'qos_policy_id': policy}})
+    world.report()
+    # 12,500 bytes a second after a burst of 70,000
+    assert 20 < received('vl100', far.address) < 120 and received('eth0', beside.address) > 140
