@@ -193,15 +193,15 @@ class ProjectNeeded(
 
 
 class ExternalNetworkAttachForbidden(Forbidden, template=(
-        "It is not allowed to create an interface on external network %(network_id)s: it is another project's, and "
-        'leads outside. A router and a floating address do.')): ...
+        'Ports of servers are not allowed on the external network %(network_id)s of another project. Connect a network '
+        'of your project to it with a router, and use a floating IP.')): ...
 
 
-class HostForbidden(Forbidden, template='Host %(host)s may not ask for %(method)s of %(topic)s: %(reason)s.'):
+class HostForbidden(Forbidden, template='Host %(host)s is not allowed to call %(method)s of %(topic)s: %(reason)s.'):
     """A compute host sent a request for resources of other hosts."""
 
 
-class HostKeyRefused(Forbidden, template='The key of host %(host)s is not taken: %(reason)s.'):
+class HostKeyRefused(Forbidden, template='The key of host %(host)s is not accepted: %(reason)s.'):
     """The host key is rejected."""
 
 
@@ -209,7 +209,7 @@ class MessageRefused(Forbidden, template='The message is refused: %(reason)s.'):
     """The sender of a message cannot be authenticated."""
 
 
-class MessageRepeated(MessageRefused, template='The message came before.'):
+class MessageRepeated(MessageRefused, template='The message was received before.'):
     """The message was received before: a broker may deliver a message twice."""
 
 
@@ -298,13 +298,13 @@ class InstanceChanged(Conflict, template='Instance %(instance_id)s changed while
 
 
 class ServerRowIsOld(InstanceChanged, template=(
-        'The host does nothing to server %(instance_id)s, because the database is older than its guest: '
+        'The host does not change server %(instance_id)s, because the database is older than its guest: '
         '%(reason)s. `nova-manage state differences` lists and settles such differences.')):
     """The database row is older than the host's record: the database was restored from a backup."""
 
 
 class NotOnHost(InstanceChanged, template=(
-        'Server %(instance_id)s is not on host %(host)s: %(topic)s does not do %(method)s for it.')):
+        'Server %(instance_id)s is not on host %(host)s, so %(topic)s refuses %(method)s.')):
     """A compute host acts on a server that is on another host. It must abort its task for this server."""
 
 
@@ -316,7 +316,8 @@ class KeypairExists(Conflict, template="Key pair '%(name)s' already exists."): .
 class CategoryExists(Conflict, template='Instance category %(category)s already exists.'): ...
 class CategoryInUse(
         Conflict, template='Instance category %(category)s has servers: it cannot be deleted or get another name.'): ...
-class CategoryIsPredefined(Conflict, template='Instance category %(category)s is predefined: it stays as it is.'): ...
+class CategoryIsPredefined(
+        Conflict, template='Instance category %(category)s is predefined: it cannot be changed.'): ...
 class AggregateNameExists(Conflict, template='Aggregate %(aggregate_name)s already exists.'): ...
 class AggregateHostExists(Conflict, template='Aggregate %(aggregate_id)s already has host %(host)s.'): ...
 
@@ -347,7 +348,7 @@ class ServiceExists(Conflict, template=(
 
 
 class WorkerEnded(NovaException, template=(
-        'Worker %(number)s ended in its start, with exit code %(code)s. It has said why before this line.')): ...
+        'Worker %(number)s failed to start, with exit code %(code)s. The reason is in the lines before this one.')): ...
 class HostInAnotherCell(ServiceExists, template=(
         'Host %(host)s belongs to cell %(cell)s; the names of hosts are unique in all cells. Give it another name, '
         'or delete the other host first.')): ...
@@ -386,7 +387,7 @@ class BuildFailed(NovaException, template='Build of instance %(instance_id)s fai
 
 
 class DiskKeyUnavailable(NovaException, template=(
-        'The key of the encrypted disks of server %(instance_id)s cannot be had: %(reason)s')): ...
+        'The key of the encrypted disks of server %(instance_id)s is not available: %(reason)s')): ...
 
 
 class VirtError(NovaException, template='The hypervisor could not %(operation)s: %(reason)s'):
@@ -465,11 +466,11 @@ class InvalidOption(NovaException, ValueError):
 
 
 class DatabaseTooNew(NovaException, template=(
-        'The %(branch)s database was contracted (%(found)s) by a newer release than this one, which knows '
-        '%(known)s: what this release needs of it may be gone.')): ...
+        'A newer release has contracted the %(branch)s database (%(found)s). This release knows %(known)s, and tables '
+        'or columns that it needs may have been removed.')): ...
 class DatabaseNotReady(NovaException, template=(
         'The %(branch)s database is at schema version %(found)s, expected %(expected)s; run: %(command)s')): ...
 class DatabaseUnknown(DatabaseNotReady, template=(
-        'The %(branch)s database is at schema version %(found)s, which this release does not know: it needs '
-        '%(expected)s or newer, or converts %(predecessor)s. Use the tree that wrote it to bring it to '
+        'The %(branch)s database is at schema version %(found)s, which this release does not know. This release needs '
+        '%(expected)s or newer, or converts %(predecessor)s. Use the release that wrote the database to upgrade it to '
         '%(predecessor)s, or restore a backup.')): ...

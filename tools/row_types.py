@@ -23,7 +23,9 @@ from typing import Any
 from typing import TypedDict
 '''
 VALUES = WRITTEN.parents[2] / 'network' / 'rest' / 'values.py'
-VALUES_HEAD = '''"""Types of requests: the checked values that handlers of the Networking API get. An update has some.
+VALUES_HEAD = '''"""Types of requests: the checked values that handlers of the Networking API get.
+
+In an update, keys may be missing.
 
 Made by tools/row_types.py; do not edit.
 """

@@ -127,12 +127,12 @@ class ComputeDescriber(openapi.Describer):
         return {
             versions.HEADER: {'description': 'The microversion that was served.', 'required': True,
                               'schema': {'const': f'compute {versions.text(version)}'}},
-            versions.LEGACY_HEADER: {'description': 'The same for older clients.', 'required': True,
+            versions.LEGACY_HEADER: {'description': 'The served microversion, for older clients.', 'required': True,
                                      'schema': {'const': versions.text(version)}},
             'Vary': {'description': 'The headers that select the version.', 'required': True, 'schema': text},
             'x-openstack-request-id': {'description': 'The ID of this request in the logs.', 'required': True,
                                        'schema': REQUEST_ID},
-            'x-compute-request-id': {'description': 'The same for older clients.', 'required': True,
+            'x-compute-request-id': {'description': 'The ID of this request, for older clients.', 'required': True,
                                      'schema': REQUEST_ID},
         }
 

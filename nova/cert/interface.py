@@ -16,16 +16,16 @@ INTERFACE = Interface(
                'validity.'),
     Method('generate_x509_cert', ('user_id', 'project_id'), call=True, timeout=TIMEOUT, at_once=1,
            doc="Create a key pair of a user in a project: {'private_key', 'certificate', 'serial': 40 hexadecimal "
-               'digits}. The private key is not stored. A key costs a second of a processor, so one is created at a '
-               'time. Raises QuotaExceeded.'),
+               'digits}. The private key is not stored. Keys are created one by one: each takes a CPU second. '
+               'Raises QuotaExceeded.'),
     Method('revoke_certs', ('user_id', 'project_id'), call=True, timeout=TIMEOUT,
            doc='Revoke the valid certificates of a user, a project, or a user in a project; None matches all. '
                'Return their number.'),
     Method('decrypt_text', ('project_id', 'text'), call=True, timeout=TIMEOUT,
-           doc="Decrypt text (hexadecimal; RSA, PKCS #1 v1.5) that was encrypted for the project's authority, as "
-               'keys of bundled images are. Raises InvalidInput.'),
+           doc="Decrypt text (hexadecimal; RSA, PKCS #1 v1.5) that was encrypted for the project's authority, "
+               'such as the key of a bundled image. Raises InvalidInput.'),
     Method('generate_vpn_cert', ('project_id',), call=True, since='1.1', timeout=TIMEOUT, at_once=1,
-           doc='Create a key pair with a server certificate for the VPN instance of a project. The result is that of '
+           doc='Create a key pair with a server certificate for the VPN instance of a project. Return a dict like '
                'generate_x509_cert.'),
     Method('verify_signature', ('project_id', 'digest', 'signature'), call=True, since='1.1', timeout=TIMEOUT,
            at_once=1,

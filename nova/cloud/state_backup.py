@@ -246,11 +246,11 @@ def examine(conf: cfg.ConfigOpts, file: BinaryIO, passphrase: Callable[[], str])
             raise backup_file.Damaged(reason=f'it has an unknown member: {name!r}.')
     folders = {str(above) for name in found.files for above in pathlib.PurePath(name).parents}
     if folders & set(found.files):
-        raise backup_file.Damaged(reason='it has a file that is a directory, too.')
+        raise backup_file.Damaged(reason='it has a file and a directory with the same path.')
     found.manifest = reader.manifest
     known = _databases(found.manifest)
     if with_rows - known.keys():
-        raise backup_file.Damaged(reason='it has rows of a database that its manifest does not have.')
+        raise backup_file.Damaged(reason='it has rows of a database that its manifest does not name.')
     for name, database in known.items():
         if not rows.knows(_branch(name), database.get('revision')):
             raise backup_file.Damaged(reason=f'this release does not know the revision {database.get("revision")!r} of '

@@ -32,7 +32,7 @@ INTERFACE = Interface(
     Method('attach_share', ('instance', 'share_id'), doc='Give the guest access to a share.'),
     Method('detach_share', ('instance', 'share_id'), doc='Remove a share from the guest.'),
     Method('swap_volume', ('instance', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'),
-           doc='Copy a volume of a running guest to another volume and use that one from then on.'),
+           doc='Copy a volume of a running guest to another volume and replace it in the guest.'),
     Method('backup_instance', ('instance', 'image_id', 'backup_type', 'rotation'),
            doc='Create an image and delete the oldest ones above ``rotation``.'),
     Method('rescue_instance', ('instance', 'image_id', 'admin_password', 'clean_shutdown'),

@@ -115,11 +115,11 @@ INTERFACE = Interface(
            doc="Return the states of servers that have a guest, files or other resources on a host: {uuid: {'state': "
                "deleted, elsewhere, needed or unknown (nova/states.py), 'generation' of the row or None}}."),
     Method('report_guests', ('host', 'guests', 'volumes', 'replugged'), call=True, since='1.3', optional=True,
-           doc="Replace the reported differences between a host's guests and the rows, see nova/differences.py. "
+           doc="Replace a host's report of differences between its guests and the rows, see nova/differences.py. "
                "``guests``: the differences, [{'instance_uuid', 'kind', 'generation', 'power_state', 'server': fields "
                "of the host's record of the server, 'volumes'}]. ``volumes``: the volumes of all guests, {uuid: "
                "{volume id: {'attachment_id', 'device_name'}}}, or None if the host has not read them. "
-               "``replugged``: uuids of resolved servers whose ports and volumes the host has plugged. Return "
+               "``replugged``: uuids of an earlier 'resolved' whose ports and volumes the host has plugged. Return "
                "{'resolved': uuids of servers whose ports and volumes the host must plug, because their rows now "
                "match the guests, 'open': whether differences are left}."),
     Method('get_disk_key', ('instance_uuid',), call=True, since='1.1',
@@ -130,7 +130,7 @@ INTERFACE = Interface(
     Method('get_request_spec', ('instance_uuid',), call=True, doc='Return the RequestSpec of a server.'),
     Method('get_block_devices', ('instance_uuid',), call=True, doc='Return the block device dicts of a server.'),
     Method('image_cached', ('host', 'image_id', 'reason'),
-           doc='Record that a host has cached an image, or, with a reason, that it never will.'),
+           doc='Record that a host has cached an image, or the reason why it cannot cache it.'),
 
     # ---- volumes and shares
     Method('prepare_volumes', ('instance_uuid', 'connector'), call=True,
@@ -179,9 +179,9 @@ INTERFACE = Interface(
 
     Method('report_counters', ('host', 'boot', 'at', 'servers', 'nodes'), call=True, since='1.5', timeout=20,
            optional=True,
-           doc='Add a sample of counters to the rings of the servers and the nodes of a host. ``boot``: id of the boot '
-               'of the host; ``at``: its monotonic time in seconds; ``servers``, ``nodes``: {uuid or node: values of '
-               'nova/objects/counters.py}. Servers of other hosts are ignored.'),
+           doc='Add a sample of counters to the ring buffers of the servers and nodes of a host. ``boot``: id of the '
+               'boot of the host; ``at``: its monotonic time in seconds; ``servers``, ``nodes``: {uuid or node: values '
+               'of nova/objects/counters.py}. Servers of other hosts are ignored.'),
 
     # ---- services
     Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1',
@@ -195,7 +195,7 @@ INTERFACE = Interface(
     Method('register_service', ('host', 'binary', 'topic', 'version', 'identity'), call=True, since='1.1',
            versions=True,
            doc='Bind a service name to an identity. Services call it before they send other messages, and '
-               'periodically. It is not a heartbeat. Return the same as report_service. Raises ServiceExists if '
+               'periodically. It is not a heartbeat. Return a dict like report_service. Raises ServiceExists if '
                'another identity owns the name.'),
     Method('heartbeat', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1',
            doc='Heartbeat without a response. The conductor writes concurrent heartbeats in one statement.'),

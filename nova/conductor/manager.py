@@ -166,7 +166,7 @@ class ConductorManager:
 
     def in_progress(self) -> dict[str, int]:
         """Return figures for the Guru Meditation Report of the process: {text: number}."""
-        return {'differences that the audit has mended': self.claim_check.drift}
+        return {'usage differences that the audit has corrected': self.claim_check.drift}
 
     def periodic_tasks(self) -> list[PeriodicTask]:
         conf = self.services.conf.conductor

@@ -29,7 +29,7 @@ def mask(text: str, vcpus: int) -> frozenset[int]:
     named, excluded = _named(text)
     everything = guest(vcpus)
     if not named | excluded <= everything:
-        raise ValueError(f'{text!r} names CPUs beyond the {vcpus} of the guest')
+        raise ValueError(f'{text!r} names CPUs that a guest with {vcpus} vCPUs does not have')
     return (named or everything) - excluded
 
 

@@ -84,4 +84,4 @@ def check_data(image: Mapping[str, object]) -> None:
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image['id'])
     if image['size'] == 0 and not (isinstance(properties, Mapping) and properties.get(MAPPING)):
-        raise exception.ImageUnacceptable(image_id=image['id'], reason='it has no data: a guest finds nothing to boot')
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='it has no data, so a guest cannot boot from it')

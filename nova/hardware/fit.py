@@ -73,7 +73,7 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
     fitting = [{number for number, found in row.items() if not isinstance(found, str)} for row in table]
     usable = [cell for cell in order if any(cell.id in numbers for numbers in fitting)]
     if _match(fitting, [cell.id for cell in usable]) is None:
-        return Fit(None, 'has too few free NUMA nodes that can take the requested nodes')
+        return Fit(None, 'has too few NUMA nodes with room for the nodes that the guest requests')
     for chosen in _sets(usable, len(guest.cells), devices=bool(requests)):
         numbers = [cell.id for cell in chosen]
         if requests and not pci_pools.supports(pools, requests, host, numbers):

@@ -84,7 +84,7 @@ def _qcow2_extensions(report: Report, offset: int, end: int) -> Parser:
         if offset + 8 > end:
             return
         if offset + 8 > QCOW2_HEADER_MAX:
-            raise Malformed('its qcow2 header is larger than any tool writes it')
+            raise Malformed('its qcow2 header is larger than any that known tools write')
         data = yield offset, 8
         if len(data) < 8:
             return
@@ -116,7 +116,7 @@ def vmdk(report: Report) -> Parser:
     if version not in (1, 2, 3):
         raise Malformed(f'VMDK version {version} is not known')
     if not capacity:
-        raise Malformed('its VMDK header hands over to a descriptor')
+        raise Malformed('its VMDK header has no capacity and leaves the layout to a descriptor')
     if not place or not length:
         raise Malformed('its VMDK header has no descriptor')
     report.virtual_size = capacity * SECTOR
@@ -127,7 +127,7 @@ def vmdk(report: Report) -> Parser:
     text, _, rest = descriptor.partition(b'\0')
     _vmdk_descriptor(report, text)
     if any(word in rest[:max(0, length * SECTOR - len(text))].lower() for word in VMDK_WORDS):
-        report.findings.append('its VMDK descriptor goes on after its end')
+        report.findings.append('its VMDK descriptor has keywords after its end')
 
 
 def _vmdk_descriptor(report: Report, text: bytes) -> None:
@@ -191,7 +191,7 @@ def _vhd_footer(report: Report, footer: bytes) -> int:
 def vhd(report: Report) -> Parser:
     footer = yield from _read(0, SECTOR)
     if _vhd_footer(report, footer) != VHD_DYNAMIC:
-        raise Malformed('its VHD header is not that of a dynamic disk')
+        raise Malformed('its VHD header is not the header of a dynamic disk')
 
 
 def vhd_tail(report: Report, head: bytes, tail: bytes) -> None:

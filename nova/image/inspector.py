@@ -130,7 +130,7 @@ class Inspector:
             offset, length, data = self._window
             start = offset + len(data) - position
             if start < 0:
-                self._malformed('its header structures are not in order')
+                self._malformed('its header structures are not in ascending order')
                 return
             data += chunk[start:start + length - len(data)]
             if len(data) < length:
@@ -147,7 +147,7 @@ class Inspector:
                 offset, length = next(parser) if data is None else parser.send(data)
                 self._steps += 1
                 if length > WINDOW or self._steps > STEPS:
-                    raise formats.Malformed('its header is larger than any tool writes it')
+                    raise formats.Malformed('its header is larger than any that known tools write')
                 if offset + length > HEAD:
                     break
                 data = bytes(self._head[offset:offset + length])
@@ -260,7 +260,7 @@ def verify(report: formats.Report, disk_format: str, max_virtual_size: int | Non
     """
     reason = refusal(report, disk_format, max_virtual_size)
     if reason is None and not report.size and not may_be_empty:
-        reason = 'it has no data: a guest finds nothing to boot'
+        reason = 'it has no data, so a guest cannot boot from it'
     if reason is None and report.virtual_size is None:
         reason = 'its header has no virtual size'
     if reason:

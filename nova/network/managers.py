@@ -52,7 +52,8 @@ class VlanManager(FlatDHCPManager):
     def __init__(self, conf: ConfigOpts) -> None:
         super().__init__(conf)
         if not conf.network.vlan_ranges:
-            raise exception.InvalidOption(f'{OPTION} = VlanManager needs [network] vlan_ranges, as wire:100:199.')
+            raise exception.InvalidOption(
+                f'{OPTION} = VlanManager needs [network] vlan_ranges, for example wire:100:199.')
         if conf.network.project_ranges:
             raise exception.InvalidOption(f'{OPTION} = VlanManager: with [network] project_ranges, networks of '
                                           'projects are flat and have no VLANs. Remove one of the options.')

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PATH = '/objectstore'
 
 WRONG = ('SignatureDoesNotMatch', 'The signature or the access key is not valid.', 403)
-AWAY = ('ServiceUnavailable', 'The Identity service does not check signatures now.', 503)
+AWAY = ('ServiceUnavailable', 'The Identity service is unavailable and cannot check the signature.', 503)
 HIDDEN = ('NotImplemented', 'Chunks that are signed one by one cannot be checked: the account of [ec2] may not read '
           'credentials in the Identity service. Sign the whole content, or leave it unsigned.', 501)
 TOKEN = ('AccessDenied', 'The token is not valid, or is for no project.', 403)

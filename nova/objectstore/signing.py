@@ -68,7 +68,7 @@ def signed_of(environ: WSGIEnvironment, params: dict[str, str], now: datetime.da
     headers = aws_signatures.headers_of(environ)
     authorization = headers.get('authorization', '')
     if not authorization.isascii():
-        raise errors.S3Error('InvalidRequest', 'Only signatures of version 4 and 2 are taken.')
+        raise errors.S3Error('InvalidRequest', 'Only signatures of version 4 and 2 are accepted.')
     if authorization.startswith(digests.ALGORITHM):
         fields = [each.strip().partition('=') for each in authorization.removeprefix(digests.ALGORITHM).split(',')]
         given = {name: value for name, _, value in fields}
@@ -78,7 +78,7 @@ def signed_of(environ: WSGIEnvironment, params: dict[str, str], now: datetime.da
     if authorization.startswith('AWS '):
         return _second(environ, headers, params, _V2.fullmatch(authorization), now)
     if authorization:
-        raise errors.S3Error('InvalidRequest', 'Only signatures of version 4 and 2 are taken.')
+        raise errors.S3Error('InvalidRequest', 'Only signatures of version 4 and 2 are accepted.')
     if params.get('X-Amz-Algorithm') == digests.ALGORITHM:
         given = {name: params.get(f'X-Amz-{name}', '') for name in _PARTS}
         return _fourth(environ, headers, params, given, params.get('X-Amz-Date', ''), params.get('X-Amz-Expires'), now)

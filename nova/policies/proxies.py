@@ -20,7 +20,7 @@ RULES = (
      (('GET', '/os-fixed-ips/{id}'), ('POST', '/os-fixed-ips/{id}/action (reserve)'),
       ('POST', '/os-fixed-ips/{id}/action (unreserve)'))),
     ('nova:floating-ip-dns', MEMBER,
-     'Create and delete DNS domains of the project, and entries of these and of public domains.',
+     'Create and delete DNS domains of the project, and DNS entries in its domains and in public domains.',
      (('PUT', '/os-floating-ip-dns/{id}'), ('DELETE', '/os-floating-ip-dns/{id}'),
       ('PUT', '/os-floating-ip-dns/{domain_id}/entries/{id}'),
       ('DELETE', '/os-floating-ip-dns/{domain_id}/entries/{id}'))),

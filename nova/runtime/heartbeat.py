@@ -199,8 +199,8 @@ class Sender:
             return False                             # a stopping service takes no more messages
         self._silent += 1
         busy = self._server.full
-        LOG.warning('%s on %s does not take a message from its own queue%s. It is not reported, and counts as down '
-                    'soon.', self._binary, self._host, ': all its workers are busy' if busy else '')
+        LOG.warning('%s on %s does not receive messages from its own queue%s. It sends no heartbeat, and will count '
+                    'as down.', self._binary, self._host, ': all its workers are busy' if busy else '')
         if not busy and self._silent % MAX_FAILURES == 0:
             self._resubscribe(self._server, f'It has not answered {self._silent} times')
         return False

@@ -203,7 +203,7 @@ RPC_RECEIVED = _counter(
     'the log', 'topic', 'method', 'result')
 RPC_REFUSED = _counter(
     'nova_rpc_refused_total', 'Messages of compute hosts that were refused, because they name objects of '
-    'other hosts. Look into the log unless it is 0', 'topic', 'method')
+    'other hosts. If it is not 0, see the log', 'topic', 'method')
 RPC_SIGNATURES = _counter(
     'nova_rpc_signatures_total', 'Messages whose signature was checked. `result`: ok; unsigned, accepted because '
     '[messages] signatures is accept; repeated, not processed a second time; refused', 'topic', 'result')

@@ -102,8 +102,8 @@ def of_daemon(conf: ConfigOpts) -> Tls | None:
         raise exception.InvalidInput(reason='tls in [http] is on: set cert_file and key_file; nova-manage tls issue '
                                             'makes them.')
     if made is None and conf.http.tls == 'auto' and not is_loopback(conf.http.listen):
-        LOG.warning('The API listens on %s without TLS. Set cert_file and key_file in [http], or tls = off where a '
-                    'proxy speaks TLS and the network behind it is its own.', conf.http.listen)
+        LOG.warning('The API listens on %s without TLS. Set cert_file and key_file in [http], or tls = off if a '
+                    'proxy terminates TLS and only the proxy can reach this address.', conf.http.listen)
     return made
 
 

@@ -54,7 +54,7 @@ class ClaimLoop:
                 metrics.PLACEMENT_RETRIES.inc()
                 if request.group is not None:
                     request = dataclasses.replace(request, group=groups.refreshed(self._cells, request.group))
-            raise exception.NoValidHost(reason='Other requests took the room that was left.', details='')
+            raise exception.NoValidHost(reason='Other requests claimed the remaining capacity.', details='')
         except BaseException:
             attempt.give_up()
             raise

@@ -191,4 +191,4 @@ def _check(key: PublicKeyTypes, key_type: str, signature: bytes, digest: bytes, 
     elif key_type in CURVES and isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name == CURVES[key_type]:
         key.verify(signature, digest, ec.ECDSA(prehashed))
     else:
-        raise _Refused("its img_signature_key_type is not that of its certificate's key")
+        raise _Refused('its img_signature_key_type differs from the key type of its certificate')

@@ -21,7 +21,7 @@ _MONITOR = rf'{_HOST}(?::[0-9]{{1,5}})?'
 _PATH = r'/[^\x00-\x1f\x7f]*\Z'
 _LOCATIONS = {NFS: (re.compile(rf'\A({_HOST}):({_PATH})'), 'an address, a colon, and a path'),
               CEPHFS: (re.compile(rf'\A({_MONITOR}(?:,{_MONITOR}){{0,15}}):({_PATH})'),
-                       'addresses of monitors with commas between, a colon, and a path')}
+                       'addresses of monitors separated by commas, a colon, and a path')}
 _USER = re.compile(r'\A[0-9A-Za-z][0-9A-Za-z_-]{0,127}\Z', re.ASCII)
 _KEY = re.compile(r'\A[0-9A-Za-z+/]{16,512}={0,2}\Z', re.ASCII)
 
@@ -78,5 +78,5 @@ def _parts(protocol: Json, location: Json) -> tuple[str, str]:
     form, words = _LOCATIONS[protocol]
     found = form.match(location) if isinstance(location, str) and len(location) <= MAX_LOCATION_LENGTH else None
     if found is None:
-        raise ValueError(f'The export location of the share is none of {protocol}: {words}.')
+        raise ValueError(f'The export location of the share is not valid for {protocol}, which requires {words}.')
     return found[1], found[2]

@@ -113,7 +113,7 @@ def _leave_mounts() -> None:
     """Create a private mount namespace, so that only this process and its children see new mounts."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS):
-        raise OSError(ctypes.get_errno(), 'no mount namespace of its own')
+        raise OSError(ctypes.get_errno(), 'cannot create a mount namespace')
     _run(['mount', '--make-rslave', '/'], 'The mounts of this process cannot be separated from those of the host')
 
 

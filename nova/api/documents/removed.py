@@ -95,7 +95,7 @@ SERVED: dict[tuple[str, str], Served] = {
 # path or action name -> reason why the embedded network service does not support the operation
 REFUSED = {
     'os-fping': 'This network service does not ping servers.',
-    'associate_host': 'Networks of this service are plugged on the hosts of their servers only.',
+    'associate_host': 'This network service sets up a network only on the hosts of its servers.',
 }
 REFUSED['disassociate_host'] = REFUSED['associate_host']
 

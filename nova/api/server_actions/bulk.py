@@ -47,7 +47,7 @@ def act(req: api_request.Request) -> JsonDocument | Response:
     unused = server_list.without_effect(req, filters) or sorted(
         name for name in filters - _EMPTY_MEANS_TRUE if not given[name])
     if unused:
-        raise exception.BadRequest(f'Not a filter here: {unused[0][:80]}')
+        raise exception.BadRequest(f'This query parameter is not a supported filter, or it is empty: {unused[0][:80]}')
     if not ids:
         code, found = req.ask('GET', '/servers', query=_page(req))
         if code != 200:

@@ -122,7 +122,7 @@ def promote_key(conf: cfg.ConfigOpts, force: bool) -> None:
 
 
 def rabbitmq(conf: cfg.ConfigOpts, name: str, virtual_host: str, certificate: bool) -> None:
-    """Print the commands that make a user of RabbitMQ for a host, bound to its own queues, and the host's options."""
+    """Print commands that create a RabbitMQ user with access to a host's own queues only, and the host's options."""
     import secrets
     import shlex
 

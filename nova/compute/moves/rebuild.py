@@ -21,7 +21,7 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-NOT_PRESERVED = 'its ephemeral disk would be made again, and preserve_ephemeral asks to keep it'
+NOT_PRESERVED = 'a rebuild recreates its ephemeral disk, but preserve_ephemeral requests to keep it'
 # Remove the password that the former guest posted to the metadata service. With a new root disk the guest posts another
 # one.
 FORGET = {'system_metadata': {POSTED_PASSWORD: None}}

@@ -150,7 +150,7 @@ class Resize:
         with self._step(ctx, instance, migration, actions.GROW) as task:
             growth = host.driver.get_feature(virt.Growth)
             if growth is None:
-                raise exception.Unsupported(f'Host {host.name} gives running guests no CPUs and no memory.')
+                raise exception.Unsupported(f'Host {host.name} cannot add CPUs and memory to running guests.')
             growth.grow(task.instance, migration.new_flavor)
             power_state = host.driver.power_state(task.instance)
             task.ends_with(lambda: host.moves.move_finished(

@@ -100,8 +100,8 @@ class LostPorts:
             if lost(server.network_info, listed):
                 differ.append(server)
         if differ and self._differs():
-            LOG.warning('Ports of %d servers are not listed, but kept in their guests: the database is older than the '
-                        'guests.', len(differ))
+            LOG.warning('Guests of %d servers keep ports that the network service does not list: they are newer than '
+                        'the database.', len(differ))
             return
         for server in differ:
             host.submit(server, self._settled, ctx, server, trusted)

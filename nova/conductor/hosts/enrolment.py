@@ -79,7 +79,8 @@ class Enrolment:
     def _renew_key(conn: Connection, signed_by: str, host: str, ident: str, key: bytes) -> Answer:
         before = message_keys.get(conn, signed_by)
         if before is None or before['host'] != host or not message_keys.is_good(before):
-            raise exception.HostKeyRefused(host=host, reason='the one that signed for it is not good')
+            raise exception.HostKeyRefused(
+                host=host, reason='the key that signed the request is not an accepted key of this host')
         row = message_keys.add(conn, host, ident, key, message_keys.APPROVED)
         if row['state'] != message_keys.APPROVED:
             raise exception.HostKeyRefused(host=host, reason=f'it is {row["state"]}')

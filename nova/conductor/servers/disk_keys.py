@@ -21,7 +21,7 @@ from nova.runtime import secret_encryption
 from nova.volume import key_manager
 
 BARBICAN = 'barbican'                    # encryption_key_id of keys that the Key Manager service stores
-NO_ACCOUNT = '[barbican] names no account, which keys of disks need ([conductor] disk_key_backend)'
+NO_ACCOUNT = '[conductor] disk_key_backend = barbican requires an account in [barbican]'
 
 
 def _system(ctx: Context) -> Context:
@@ -72,8 +72,8 @@ class DiskKeys:
         try:
             return self._barbican.passphrase(_system(ctx), row['encrypted_key'])
         except exception.InvalidVolume:
-            raise secret_encryption.Unusable('the Key Manager service does not have it, or does not give it to this '
-                                   'system') from None
+            raise secret_encryption.Unusable('the Key Manager service does not have the key, or refuses this '
+                                             'account access') from None
 
     def _made(self, ctx: Context, instance_uuid: str) -> str:
         with self._cell_db.reader() as conn:
@@ -107,7 +107,7 @@ class DiskKeys:
             with self._cell_db.reader() as conn:
                 row = disk_keys.of_volume(conn, instance_uuid, volume_id)
             if row is None:
-                raise secret_encryption.Unusable(f'there is none of volume {volume_id[:36]}')
+                raise secret_encryption.Unusable(f'the database has no key of volume {volume_id[:36]}')
             return secret_encryption.read_cipher(self._path).decrypt(row['encryption_key_id'], row['encrypted_key'],
                                                         f'{instance_uuid} {volume_id}')
         except secret_encryption.Unusable as error:

@@ -282,17 +282,18 @@ def _walk(rows: list[Values], at: Seal, key: bytes, published: Mapping[int, str]
     for number, row in enumerate(rows):
         name = f'Record {at.seq + 1}'
         if row['seq'] != at.seq + 1:
-            return at, f'{name} was removed; the next one that is there is record {row["seq"]}.'
+            return at, f'{name} was removed; the next existing record is {row["seq"]}.'
         digest = digest_of(row, at.digest, key)
         if not hmac.compare_digest(digest, str(row['digest'] or '')):
             behind = rows[number + 1] if number + 1 < len(rows) else None
             if behind and digest_of({**behind, 'seq': row['seq']}, at.digest, key) == behind['digest']:
-                return at, f'{name} ({row["uuid"]}) was inserted: the one behind it stood in its place.'
-            return at, (f'{name} ({row["uuid"]}) is not the one that was sealed: it was changed or inserted, or '
-                        '[audit] key is another one.')
+                return at, f'{name} ({row["uuid"]}) was inserted; the next record originally had this number.'
+            return at, (f'{name} ({row["uuid"]}) differs from the sealed record: it was changed or inserted, or '
+                        '[audit] key has changed.')
         at = Seal(at.seq + 1, digest)
         if published.get(at.seq, digest) != digest:
-            return at, f'{name} ({row["uuid"]}) has another digest than was published: the log was rewritten.'
+            return at, (f'The digest of record {at.seq} ({row["uuid"]}) differs from the published one: '
+                        'the log was rewritten.')
     return at, None
 
 
@@ -305,16 +306,16 @@ def _ends(db: engine.Database, first: int, at: Seal, top: Seal, published: Mappi
         below = conn.execute(sa.select(c.uuid, c.seq).where(c.seq < first).limit(1)).first()
         forged = conn.execute(sa.select(c.uuid).where(c.seq.is_(None), c.action == EXPIRED).limit(1)).scalar()
     if at.seq < top.seq:
-        return f'Record {at.seq + 1} was removed, and all behind it up to record {top.seq}.'
+        return f'Records {at.seq + 1} to {top.seq} were removed.'
     if at != top and top.seq >= first:
-        return f'Record {at.seq} has another digest than the end of the chain.'
+        return f'The digest of record {at.seq} differs from the digest at the end of the chain.'
     if beyond is not None:
-        return f'Record {beyond.seq} ({beyond.uuid}) was inserted behind the end of the chain.'
+        return f'Record {beyond.seq} ({beyond.uuid}) was inserted after the end of the chain.'
     if below is not None and below.seq < first:
-        return f'Record {below.seq} ({below.uuid}) was inserted before the first one that is kept.'
+        return f'Record {below.seq} ({below.uuid}) was inserted before the oldest remaining record.'
     if forged is not None:
         return f'Checkpoint {forged} was inserted.'
     missing = max((seq for seq in published if seq > top.seq), default=None)
     if missing is not None:
-        return f'Record {top.seq + 1} was removed, and all behind it up to record {missing}, which was published.'
+        return f'Records {top.seq + 1} to {missing} were removed; the digest of record {missing} was published.'
     return None

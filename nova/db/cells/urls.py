@@ -33,8 +33,8 @@ def fill(template: str, configured: str | None) -> str:
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in known:
-            raise exception.InvalidInput(reason=f'a URL of a cell has the variable {found[0]}, which the configured '
-                                                'URL has no part for.')
+            raise exception.InvalidInput(reason=f'the URL of a cell contains the variable {found[0]}, but the '
+                                                'configured URL has no value for it.')
         return known[found[1]]
     return _VARIABLE.sub(value, template)
 

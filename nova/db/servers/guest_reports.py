@@ -121,7 +121,7 @@ def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
     except Exception as error:           # the fields of versioned objects may raise any error
         raise ValueError(f'the record of server {uuid} is incomplete: {error}') from None
     if values['uuid'] != uuid:
-        raise ValueError(f'the record of server {uuid} is one of server {str(values["uuid"])[:36]}')
+        raise ValueError(f'the record of server {uuid} contains the id of server {str(values["uuid"])[:36]}')
     return {**values, 'volumes': []}
 
 

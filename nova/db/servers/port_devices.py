@@ -43,7 +43,7 @@ def begin(conn: sa.Connection, ctx: RequestContext, uuid: str, action: actions.A
     row = tasks.begin(conn, ctx, uuid, action, arguments, values, admin)
     host, node = row['host'], row['node']
     if host is None or node is None or not _claim(conn, host, node, row, request):
-        raise exception.Conflict(f'No device that port {port_id} could be is free on the host of instance {uuid}.')
+        raise exception.Conflict(f'The host of instance {uuid} has no free device for port {port_id}.')
     return row
 
 

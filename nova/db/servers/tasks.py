@@ -65,8 +65,8 @@ def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: ac
     """
     needing = pci.of_ports(row['flavor'])
     if needing and needing.keys() & set(instance_actions.ports_under_way(conn, row['uuid'])):
-        raise exception.Conflict(f'A port of this server that is a device of its host is being attached or detached, '
-                                 f'so {action.record} is refused until that has ended.')
+        raise exception.Conflict('A port of this server that uses a device of the host is being attached or detached. '
+                                 f'Request {action.record} again when that has ended.')
 
 
 def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action) -> None:

@@ -111,8 +111,8 @@ def _normalized(found: dict[str, Any]) -> dict[str, Any]:
     if set(one) - _INTERFACE.keys():
         raise errors.unsupported(_INTERFACE_RULE)
     if any(found.get(name) for name in (*_INTERFACE.values(), 'SecurityGroups')):
-        raise errors.Ec2Error('InvalidParameterCombination', 'Specify subnet, address and groups either with '
-                                                             'the network interface, or without one.')
+        raise errors.Ec2Error('InvalidParameterCombination', 'Specify subnet, address and groups either in '
+                                                             'NetworkInterface, or as parameters of the instance.')
     return {**found, **{_INTERFACE[name]: value for name, value in one.items()}}
 
 
@@ -123,8 +123,9 @@ def _several(interfaces: Sequence[Mapping[str, Any]], others: Mapping[str, Any])
     :raises Ec2Error: an unsupported combination
     """
     if any(others.get(name) for name in (*_INTERFACE.values(), 'SecurityGroups')):
-        raise errors.Ec2Error('InvalidParameterCombination', 'A subnet, an address and groups are given with the '
-                                                             'network interfaces, or without one.')
+        raise errors.Ec2Error('InvalidParameterCombination', 'With several network interfaces, specify subnet, '
+                                                             'address and groups in each NetworkInterface, not as '
+                                                             'parameters of the instance.')
     ordered = sorted(interfaces, key=lambda each: int(each.get('DeviceIndex', 0)))
     if [each.get('DeviceIndex', 0) for each in ordered] != list(range(len(ordered))):
         raise errors.Ec2Error('InvalidParameterValue', 'Device indexes of network interfaces must be 0, 1 and so on, '
@@ -139,7 +140,8 @@ def _several(interfaces: Sequence[Mapping[str, Any]], others: Mapping[str, Any])
     groups = [each.pop('SecurityGroupIds', None) for each in made if _MADE not in each]
     if any(each != groups[0] for each in groups):
         raise errors.unsupported('The new network interfaces of an instance must have the same security groups. '
-                                 'Create others before with CreateNetworkInterface.')
+                                 'Create interfaces with other groups with CreateNetworkInterface, and specify their '
+                                 'NetworkInterfaceId.')
     if any(_MADE not in each and 'SubnetId' not in each for each in made):
         raise errors.missing('NetworkInterface.SubnetId')
     return {'NetworkInterfaces': made, **({'SecurityGroupIds': groups[0]} if groups and groups[0] else {})}

@@ -33,7 +33,7 @@ def _name_servers(given: operations.Given) -> list[str]:
     except ValueError:
         raise errors.invalid(SERVERS, ', '.join(values)) from None
     if not 1 <= len(found) <= MAX_SERVERS or len(set(found)) < len(found):
-        raise errors.invalid(SERVERS, f'{len(found)} addresses; 1 to {MAX_SERVERS} different ones are required')
+        raise errors.invalid(SERVERS, f'{len(found)} addresses; 1 to {MAX_SERVERS} distinct addresses are required')
     return found
 
 

@@ -80,8 +80,8 @@ _TEXT, _REF = maybe(s.TEXT), maybe(s.ID)
 # Projects and roles cannot be made immutable, so this option is refused.
 _NO_OPTIONS: Schema = {**obj(immutable={'enum': [False, None]}), 'additionalProperties': False}
 _ID = Field('id', s.STRING, 'id', 'ID.')
-_IN_DOMAIN = Field('domain_id', s.STRING, 'domain_id', 'Domain; without it, that of the token.', filter='domain_id',
-                   accepts=_REF, **WRITE)
+_IN_DOMAIN = Field('domain_id', s.STRING, 'domain_id', 'Domain; by default, the domain of the token.',
+                   filter='domain_id', accepts=_REF, **WRITE)
 # is_domain of resources other than projects
 _NO_DOMAIN = Field('is_domain', s.FLAG, None, 'Must be false.', '', accepts=Converted({}, _no_domain), **WRITE)
 
@@ -120,18 +120,20 @@ PROJECT = OpenKind('project', 'projects', t.identity_projects, (
     _name(64),
     _description(s.STRING),
     _enabled('it'),
-    Field('domain_id', s.STRING_OR_NULL, 'domain_id', 'Domain; null if it acts as a domain.', filter='domain_id',
-          accepts=_REF, **WRITE),
+    Field('domain_id', s.STRING_OR_NULL, 'domain_id', 'Domain; null if the project acts as a domain.',
+          filter='domain_id', accepts=_REF, **WRITE),
     Field('parent_id', s.STRING_OR_NULL, lambda row, req: row['parent_id'] or row['domain_id'],
-          'Parent, or the domain.', column='parent_id', filter='parent_id', accepts=_REF, **WRITE),
-    Field('is_domain', s.FLAG, lambda row, req: row.get('is_domain', False), 'Whether it acts as a domain.',
+          'Parent project, or the domain of a top-level project.', column='parent_id', filter='parent_id',
+          accepts=_REF, **WRITE),
+    Field('is_domain', s.FLAG, lambda row, req: row.get('is_domain', False), 'Whether the project acts as a domain.',
           accepts=Converted({'type': ['boolean', 'string']}, project_flag), **WRITE),
     Field('tags', s.STRINGS, 'tags', 'Tags.', accepts=TAGS, **WRITE),
     linked('projects/{id}'),
 ), {'description': ''}, {'parent_id': 'parent', 'domain_id': 'domain'})
 RELATED = OpenKind('project', 'projects', None, (*PROJECT.fields, *(
-    Field(name, {'type': ['array', 'object', 'null']}, _given(name), f'Projects {where} it: a list, or nested IDs.',
-          optional=True) for name, where in (('parents', 'above'), ('subtree', 'below')))))
+    Field(name, {'type': ['array', 'object', 'null']}, _given(name),
+          f'Projects {where} this project: a list, or nested IDs.', optional=True)
+    for name, where in (('parents', 'above'), ('subtree', 'below')))))
 
 # Refuse unsupported options; null removes an option. No login satisfies a rule with an unknown method.
 _METHOD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 64}
@@ -290,8 +292,9 @@ ENDPOINT_GROUP = Kind('endpoint_group', 'endpoint_groups', t.identity_endpoint_g
     _ID,
     _name(255),
     _description(),
-    Field('filters', {'type': 'object'}, 'filters', 'Fields that endpoints of the group have.', required=True,
-          accepts=closed(**dict.fromkeys(('interface', 'service_id', 'region_id'), s.STRING), enabled=s.FLAG), **WRITE),
+    Field('filters', {'type': 'object'}, 'filters', 'Field values that an endpoint must have to be in the group.',
+          required=True, **WRITE,
+          accepts=closed(**dict.fromkeys(('interface', 'service_id', 'region_id'), s.STRING), enabled=s.FLAG)),
     linked('OS-EP-FILTER/endpoint_groups/{id}'),
 ), {'description': None})
 
@@ -316,8 +319,8 @@ REGISTERED_LIMIT = Kind('registered_limit', 'registered_limits', t.identity_regi
 ), {'region_id': '', 'description': None})
 LIMIT = Kind('limit', 'limits', t.identity_limits, (
     *_LIMITED,
-    _blank('project_id', 'Project that has the limit.', _REF),
-    _blank('domain_id', 'Domain that has the limit.', _REF),
+    _blank('project_id', 'Project to which the limit applies.', _REF),
+    _blank('domain_id', 'Domain to which the limit applies.', _REF),
     Field('resource_limit', s.INTEGER, 'resource_limit', 'Limit; -1: none.', accepts=s.NUMBER, required=True, **WRITE),
     linked('limits/{id}'),
 ), {'region_id': '', 'project_id': '', 'domain_id': '', 'description': None},
@@ -355,7 +358,8 @@ SIGNED_REQUEST: Schema = {**obj(credentials=_SIGNED, ec2Credentials=_SIGNED),
 ACCESS_RULE = Resource('access_rule', 'access_rules', t.identity_access_rules, (
     _ID,
     *(Field(name, s.STRING, name, doc, filter=name) for name, doc in zip(access_rules.FIELDS, (
-        'Type of the service in the catalog.', 'HTTP method.', 'Path, in which parts in braces, * and ** match any.'))),
+        'Type of the service in the catalog.', 'HTTP method.',
+        'Path pattern: * and {name} match any text without a slash, ** matches any text.'))),
     linked('users/{user_id}/access_rules/{id}'),
 ))
 _ROLE_REF: Schema = {**obj(id=s.ID, name=s.name(255)), 'anyOf': [{'required': ['id']}, {'required': ['name']}]}
@@ -371,7 +375,7 @@ APPLICATION_CREDENTIAL = Kind('application_credential', 'application_credentials
     _name(255, write='create'),
     Field('secret', s.STRING, 'secret', 'Secret, shown once.', 'create', write='create', accepts=maybe(s.SECRET)),
     Field('description', s.STRING_OR_NULL, 'description', 'Description.', write='create', accepts=_TEXT),
-    Field('unrestricted', s.FLAG, 'unrestricted', 'Whether its tokens can manage credentials and trusts.',
+    Field('unrestricted', s.FLAG, 'unrestricted', 'Whether tokens of the credential can manage credentials and trusts.',
           write='create', accepts=maybe(s.FLAG)),
     Field('expires_at', _EXACT, exact_moment('expires_at'), 'End.', write='create', accepts=_END),
     Field('project_id', s.STRING, 'project_id', 'Project.', write='create', accepts=_REF),
@@ -379,7 +383,7 @@ APPLICATION_CREDENTIAL = Kind('application_credential', 'application_credentials
           'roles', 'Roles of its tokens.', write='create', accepts=maybe(s.array(_ROLE_REF, 0, 64))),
     # openstackclient sends an empty list for a credential without access rules
     Field('access_rules', {'type': 'array', 'items': _SHOWN_RULE}, _present('access_rules'),
-          'Requests that its tokens are limited to.', optional=True, write='create',
+          'Requests that tokens of the credential may make; by default, all.', optional=True, write='create',
           accepts=maybe(s.array(_RULE, 0, 64))),
     Field('user_id', s.STRING, 'user_id', 'User.'),
     Field('system', s.NULL, Constant(None), 'Always null.'),
@@ -397,15 +401,16 @@ TRUST = Kind('trust', 'trusts', t.identity_trusts, (
     *(Field(f'{who}_user_id', s.STRING, f'{who}_user_id', doc, _LIST, filter=f'{who}_user_id', write='create',
             accepts=s.ID, required=True) for who, doc in (
         ('trustor', 'User who delegates roles.'), ('trustee', 'User who gets tokens.'))),
-    Field('impersonation', s.FLAG, 'impersonation', 'Whether the user of the tokens is the trustor.', _LIST,
-          write='create', required=True),
+    Field('impersonation', s.FLAG, 'impersonation', 'Whether the tokens of the trust name the trustor as their user.',
+          _LIST, write='create', required=True),
     Field('project_id', s.STRING, 'project_id', 'Project.', _LIST, write='create', accepts=s.ID, required=True),
     Field('roles', [ROLE.view('show')], _trust_roles, 'Roles of its tokens.', _SHOW, write='create', required=True,
           accepts=s.array(_ROLE_REF, 1, 64)),
     Field('expires_at', s.TIME_OR_NULL, lambda row, req: _time(row['expires_at']), 'End.', _LIST, write='create',
           accepts=_END),
-    Field('remaining_uses', {'type': ['integer', 'null']}, 'remaining_uses', 'Tokens that can be issued.', _LIST,
-          write='create', accepts=maybe({**s.NUMBER, 'minimum': 1})),
+    Field('remaining_uses', {'type': ['integer', 'null']}, 'remaining_uses',
+          'Number of tokens that can still be issued; null: unlimited.', _LIST, write='create',
+          accepts=maybe({**s.NUMBER, 'minimum': 1})),
     # Redelegation is not supported: trustees cannot create trusts of their trust.
     Field('allow_redelegation', s.FLAG, None, 'Must be false.', '', write='create', accepts={'enum': [False, None]}),
     Field('redelegation_count', {'const': 0}, Constant(0), 'Always 0.', _LIST, write='create',
@@ -421,7 +426,7 @@ EVENT = Resource('event', 'events', None, (
     *(Field(name, s.STRING, _present(name), doc, optional=True) for name, doc in (
         ('audit_id', 'Revoked token.'), ('user_id', 'User whose tokens are revoked.'))),
     *(Field(name, s.TIME, lambda row, req: _time(row['revoked_at']), doc) for name, doc in (
-        ('issued_before', 'Tokens issued later are valid.'), ('revoked_at', 'Time of the revocation.'))),
+        ('issued_before', 'Tokens issued before this time are revoked.'), ('revoked_at', 'Time of the revocation.'))),
 ))
 
 # ---- logins and tokens

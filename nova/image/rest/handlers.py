@@ -137,7 +137,7 @@ def _declared_length(environ: WSGIEnvironment) -> int | None:
     """Return the length of the body, or None if unknown (chunked)."""
     stated, length = environ.get(SIZE_HEADER), bodies.length_of(environ)
     if stated is not None and (not SIZE.fullmatch(stated) or length not in (None, int(stated))):
-        raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
+        raise exception.BadRequest('X-OpenStack-Image-Size differs from the size of the data.')
     if length is None and not bodies.is_chunked(environ):
         return 0
     return length
@@ -159,7 +159,7 @@ def _received(environ: WSGIEnvironment, length: int | None) -> Iterator[bytes]:
         raise exception.BadRequest('The connection was closed before all data had arrived.')
     stated = environ.get(SIZE_HEADER)
     if stated is not None and received != int(stated):
-        raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
+        raise exception.BadRequest('X-OpenStack-Image-Size differs from the size of the data.')
 
 
 def _drain(chunks: Iterator[bytes]) -> None:

@@ -183,7 +183,7 @@ RULES = r.Resource('security_group_rule', 'security_group_rules', t.security_gro
     r.Field('normalized_cidr', s.TEXT_OR_NULL, lambda row, context: group_rules.normalized(row['remote_ip_prefix']),
             'Range of the peers without host bits.', columns=('remote_ip_prefix',)),
     r.Field('belongs_to_default_sg', {'type': ['boolean', 'null']}, 'in_default',
-            'Whether the group is the default one; null below a group.', load=_load_default,
+            'Whether the group is the default one; null for rules inside a group.', load=_load_default,
             columns=('security_group_id',)),
 ), visible=db_networks.own(t.security_group_rules), create=create_rule, update=update_rule, delete=delete_rule,
     prepare=prepare, missing=lambda ident: exception.SecurityGroupRuleNotFound(rule_id=ident))

@@ -260,7 +260,7 @@ PORTS = r.Resource('port', 'ports', t.ports, (
             rule='get_port:binding:profile', write=r.BOTH, accepts=s.one_of(None, {})),
     r.Field('binding:vnic_type', s.const('normal'), Constant('normal'), 'Always normal.', write=r.BOTH,
             accepts=s.one_of('normal'), default='normal'),
-    r.Field('trunk_details', trunks.DETAILS, 'trunk_details', 'Trunk whose parent port it is, with the subports.',
+    r.Field('trunk_details', trunks.DETAILS, 'trunk_details', 'Trunk with this port as parent, and its subports.',
             load=trunks.load_details, columns=('id',), listed=False),
     r.Field('ip_allocation', s.const('immediate'), Constant('immediate'), 'Always immediate.'),
     r.Field('propagate_uplink_status', s.const(False), Constant(False), 'Always false.'),

@@ -1,4 +1,6 @@
-"""Types of requests: the checked values that handlers of the Networking API get. An update has some.
+"""Types of requests: the checked values that handlers of the Networking API get.
+
+In an update, keys may be missing.
 
 Made by tools/row_types.py; do not edit.
 """

@@ -64,7 +64,7 @@ class AggregateTypeAffinityFilter(base.CachedFilter):
         return hosts.by_aggregates(allows)
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        return f'is|are kept for other flavors than {self.key(request)}'
+        return f'is|are reserved for other flavors than {self.key(request)}'
 
 
 class AggregateMultiTenancyIsolation(base.CachedFilter):
@@ -74,7 +74,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
     """
 
     run_on_rebuild = False
-    why = 'is|are kept for other projects'
+    why = 'is|are reserved for other projects'
 
     def key(self, request: Request) -> str | None:
         return getattr(request.spec, 'project_id', None)
@@ -92,7 +92,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 class AggregateImagePropertiesIsolation(base.CachedFilter):
     """Hosts with aggregate metadata that contains the value of each image property with an equal key."""
 
-    why = 'is|are kept for images with other properties'
+    why = 'is|are reserved for images with other properties'
 
     def key(self, request: Request) -> frozenset[tuple[str, str]]:
         return frozenset((key, str(value)) for key, value in request_fields.properties(request).items())

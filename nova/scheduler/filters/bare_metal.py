@@ -33,7 +33,7 @@ class MachineFilter(base.Filter):
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         wanted = machines.wanted(request_fields.extra_specs(request))
         if wanted is None:
-            return 'is|are bare metal, for which the flavor does not ask'
+            return 'is|are bare metal, which the flavor does not request'
         if np.any(_of_class(hosts, wanted)[removed]):
             return f'is|are no free machine of resource class {wanted}'
         return f'is|are no machine of resource class {wanted} that is ready'

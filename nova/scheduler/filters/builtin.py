@@ -160,7 +160,7 @@ class RetryFilter(base.Filter):
     """Hosts on which no build of the server has failed. The configuration cannot disable the filter."""
 
     selects_hosts = True
-    why = 'has|have failed to build it before'
+    why = 'has|have failed to build this server before'
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         if not request.failed_nodes:

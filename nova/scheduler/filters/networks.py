@@ -109,12 +109,12 @@ class NetworkGuaranteesFilter(base.Filter):
         amounts = ' and '.join(sorted(
             f'{amount} {names.NAMES[name]}' for (name, _), amount in found.needed.items()))
         if not any(hosts.host[position] in found.left for position in removed):
-            return f'states|state no guarantees, and the ports of the server need {amounts}'
-        return f'cannot|cannot guarantee the ports of the server {amounts}'
+            return f'guarantees|guarantee no network resources, but the ports of the server need {amounts}'
+        return f'cannot|cannot guarantee {amounts} to the ports of the server'
 
     def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
         found = request.facts[self.name]
         there = found.left.get(hosts.host[position])
         if there is None:
-            return 'states no guarantees ([network] guaranteed_bandwidth, guaranteed_packet_rate)'
+            return 'guarantees no network resources ([network] guaranteed_bandwidth, guaranteed_packet_rate)'
         return f'has only {guarantees.lacking(found.needed, there)} left'

@@ -40,4 +40,4 @@ class NUMATopologyFilter(base.Filter):
         """Return the reason why one host was removed, as the end of a sentence."""
         needed = numa_request.find(request)
         found = needed.fit(hosts, int(position)).reason if needed is not None else None
-        return found or 'has too little free of NUMA nodes'
+        return found or 'has too few free resources in its NUMA nodes'

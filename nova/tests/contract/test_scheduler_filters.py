@@ -136,7 +136,8 @@ CASES = [
     ('SameHostFilter', [{}, {}], hint(same_host='u1'), '', 'have none of the servers that the hint same_host names'),
     ('SameHostFilter', [{}, {}], {}, 'h0 h1', None),
     # "Only passes hosts that have not been previously attempted."
-    ('RetryFilter', [{}, {}], {'failed_nodes': (('h0', 'n0'), ('h1', 'other'))}, 'h1', 'has failed to build it before'),
+    ('RetryFilter', [{}, {}], {'failed_nodes': (('h0', 'n0'), ('h1', 'other'))}, 'h1',
+     'has failed to build this server before'),
     # it is always asked, of moves
     ('MovedGuestFilter', [{'hypervisor_type': 'fake'}, {}], {'hypervisor': 'fake'}, 'h0',
      'has no hypervisor of type fake, as the guest needs'),
@@ -154,21 +155,21 @@ CASES = [
     ('AggregateTypeAffinityFilter',
      [{}, {'aggregates': aggregates({'instance_type': 'm1.nano,m1.small'})},
       {'aggregates': aggregates({'instance_type': 'm1.nano'})}], {}, 'h0 h1',
-     'is kept for other flavors than m1.small'),
+     'is reserved for other flavors than m1.small'),
     # "isolate tenants in specific aggregates. To specify multiple tenants use a comma."
     ('AggregateMultiTenancyIsolation',
      [{}, {'aggregates': aggregates({'filter_tenant_id': 'o,p'})},
       {'aggregates': aggregates({'filter_tenant_id': 'o'})},
       {'aggregates': aggregates({'filter_tenant_id': 'o'}, {'filter_tenant_id2': 'p'})}], {}, 'h0 h1 h3',
-     'is kept for other projects'),
+     'is reserved for other projects'),
     # "isolates hosts based on image properties and aggregate meta-data […] at least one value matches"
     ('AggregateImagePropertiesIsolation',
      [{}, {'aggregates': aggregates({'os': 'linux,bsd'})}, {'aggregates': aggregates({'os': 'windows'})},
       {'aggregates': aggregates({'licence': 'yes'})}], {'properties': {'os': 'bsd'}}, 'h0 h1 h3',
-     'is kept for images with other properties'),
+     'is reserved for images with other properties'),
     # machines of bare metal are for flavors that ask for one of their class, and for no others
     ('MachineFilter', [{'hypervisor_type': 'ironic', 'traits': ['CUSTOM_GOLD']}, {}], {}, 'h1',
-     'is bare metal, for which the flavor does not ask'),
+     'is bare metal, which the flavor does not request'),
     ('MachineFilter', [{}, {}], {}, 'h0 h1', None),
     ('MachineFilter', [{'hypervisor_type': 'ironic', 'traits': ['CUSTOM_GOLD']}, {}, {'traits': ['CUSTOM_GOLD']},
                        {'hypervisor_type': 'ironic', 'traits': ['CUSTOM_TIN']}], extra('resources:CUSTOM_GOLD', '1'),

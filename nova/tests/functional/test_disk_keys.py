@@ -175,7 +175,7 @@ def test_the_key_of_a_volume_is_got_once_by_its_owner_and_kept_while_the_server_
     other = next(each for each in conductors if each != host)
     with pytest.raises(exception.NotOnHost):
         conductors[other].get_volume_key(context.admin_context(), **asked)
-    with pytest.raises(exception.DiskKeyUnavailable, match='there is none of volume'):
+    with pytest.raises(exception.DiskKeyUnavailable, match='the database has no key of volume'):
         conductors[host].get_volume_key(context.admin_context(), **{**asked, 'volume_id': server})
     work.volume_detached(context.admin_context(), **which)
     assert volume_keys(clients, server) == []

@@ -68,7 +68,7 @@ def test_a_consumer_that_stopped_is_noticed_and_mended(running, caplog):
     before.listener.stop()               # the process goes on; its queue is not read any more
     wait_for(lambda: service._server._rpc is not before)
     wait_for(lambda: state(admin) == 'up')
-    assert 'does not take a message from its own queue' in caplog.text
+    assert 'does not receive messages from its own queue' in caplog.text
     assert 'subscribes to its queues again' in caplog.text
     assert running.bus.client(service_interface()).ping(context.admin_context(), server='host1') == 'pong'
 

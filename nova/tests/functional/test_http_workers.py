@@ -250,7 +250,7 @@ def test_reason_of_a_failed_worker_start_is_logged(tmp_path):
     daemon = Daemon(tmp_path)
     (tmp_path / 'broken').touch()
     assert daemon.start().process.wait(60) == 1
-    assert 'it is broken' in daemon.log() and 'Worker 1 ended in its start, with exit code 1' in daemon.log()
+    assert 'it is broken' in daemon.log() and 'Worker 1 failed to start, with exit code 1' in daemon.log()
     (tmp_path / 'broken').unlink()
     with server.listening_socket('127.0.0.1', daemon.port, shared=True):
         assert daemon.start().process.wait(60) == 1

@@ -343,7 +343,7 @@ def test_an_administrator_takes_a_router_and_gives_it_to_another_host(face, flee
     report(fleet)
     assert not any(of_host(face, name) for name in fleet)
     router = face('demo', 'GET', f'routers/{ident}').json()['router']
-    assert router['status'] == 'DOWN' and 'An administrator took router' in router['status_reason']
+    assert router['status'] == 'DOWN' and 'An administrator has removed router' in router['status_reason']
     set_up(face, there, False)
     refused = face('admin', 'POST', paths[there], {'router_id': ident})
     assert (refused.status_code, refused.json()['NeutronError']['type']) == (409, 'InvalidL3Agent')

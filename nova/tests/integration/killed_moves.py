@@ -119,7 +119,7 @@ class Walk:
                 time.sleep(case.away)
         fleet.all_up()
         status = self._settle()
-        said = rf'Resuming the copies of the disks of {server}; [1-9]\d* bytes are here'
+        said = rf'Resuming the copies of the disks of {server}; [1-9]\d* bytes are already copied'
         assert not case.goes_on or re.search(said, (fleet.directory / f'{dest}.log').read_text()), (
             'the copies began anew')
         home = fleet.place(server)

@@ -282,5 +282,5 @@ def test_disk_keys_are_stored_by_the_service_account(cloud, url, tmp_path):
     for _attempt in range(2):
         keys.destroy_disk_key(system, server)
     assert cloud.admin().session.get(address, headers={'X-Auth-Token': cloud.admin().token}).status_code == 404
-    with pytest.raises(exception.DiskKeyUnavailable, match='does not have it'):
+    with pytest.raises(exception.DiskKeyUnavailable, match='does not have the key'):
         keys.get_disk_key(system, server)

@@ -17,7 +17,7 @@ SECRET = 'canary-' + 'secret'
 DAEMONS = ('conductor', 'scheduler', 'network', 'compute', 'api', 'api_metadata')
 WORDS = ('Guru Meditation', 'Package', 'product = nova', 'Threads', 'Green Threads', 'nova health', 'main loop = well',
          'nova services', 'service_down_time')
-OWN = {'conductor': 'differences that the audit has mended = 0', 'scheduler': 'nodes in the host table = ',
+OWN = {'conductor': 'usage differences that the audit has corrected = 0', 'scheduler': 'nodes in the host table = ',
        'compute': 'servers with a task = 0', 'network': 'nova-network host1', 'api': 'threads of this process',
        'api_metadata': 'threads of this process'}
 

@@ -92,7 +92,7 @@ def test_a_changed_record_is_named(db, column):
 def test_a_removed_record_is_named(db, key):
     fill(db, 5, key)
     remove(db, 3)
-    assert audit.verify(db, key).wrong == 'Record 3 was removed; the next one that is there is record 4.'
+    assert audit.verify(db, key).wrong == 'Record 3 was removed; the next existing record is 4.'
 
 
 def test_the_first_ones_cannot_be_removed_as_if_they_had_expired(db):
@@ -128,7 +128,7 @@ def test_record_after_the_end_of_the_chain_is_named(db):
 def test_truncated_audit_log_is_detected(db, key):
     fill(db, 5, key)
     remove(db, 4, 5)
-    assert audit.verify(db, key).wrong == 'Record 4 was removed, and all behind it up to record 5.'
+    assert audit.verify(db, key).wrong == 'Records 4 to 5 were removed.'
 
 
 @pytest.mark.parametrize('key', KEYS)
@@ -143,7 +143,7 @@ def test_truncation_with_the_seal_is_detected_by_an_external_seal(db, key):
         conn.execute(sa.update(chain).values(seq=earlier.seq, digest=earlier.digest))
     assert audit.verify(db, key).wrong is None
     assert audit.verify(db, key, [told]).wrong == (
-        'Record 4 was removed, and all behind it up to record 5, which was published.')
+        'Records 4 to 5 were removed; the digest of record 5 was published.')
     with pytest.raises(ValueError):
         db.run(audit.seal, key, told.seq)        # what the conductor that has seen more asks
 

@@ -111,10 +111,10 @@ def test_files_belong_to_the_users_of_the_container(place):
 @as_root
 def test_reason_of_an_unpacking_process_that_ends_early_is_reported(place, tmp_path, monkeypatch):
     program = tmp_path / 'python'
-    program.write_text('#!/bin/sh\necho this host allows no namespaces of users: Invalid argument\nexit 1\n')
+    program.write_text('#!/bin/sh\necho this host does not allow user namespaces: Invalid argument\nexit 1\n')
     program.chmod(0o755)
     monkeypatch.setattr(unpack.sys, 'executable', str(program))
-    with pytest.raises(exception.VirtError, match='this host allows no namespaces of users: Invalid argument'):
+    with pytest.raises(exception.VirtError, match='this host does not allow user namespaces: Invalid argument'):
         unpack.unpack(str(place / UUID), [archive(place / 'image', ('a', b'1', {}))], 1 << 20, MAP, MAP)
 
 

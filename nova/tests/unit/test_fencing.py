@@ -128,7 +128,7 @@ def test_fence_succeeds_when_all_clients_are_blocklisted(tmp_path, answer):
 def test_a_volume_of_another_ceph_is_not_fenced_by_this_one(answer):
     monitors = {'mons': [{'public_addrs': {'addrvec': [{'type': 'v1', 'addr': '10.0.0.9:6789', 'nonce': 0}]}}]}
     device = volume('rbd', name=DATA, hosts=['10.0.0.8'], ports=['6789'])
-    assert 'another Ceph' in fencing._of_volume(answer(monitors), device).problem
+    assert 'not in the Ceph cluster' in fencing._of_volume(answer(monitors), device).problem
     device = volume('rbd', name=DATA, hosts=['10.0.0.9'], ports=['6789'])
     assert fencing._of_volume(answer(monitors, *LOOKS[1:]), device).seen == {A}
     assert 'not permitted' in fencing._of_volume(answer(), device).problem           # its monitors do not answer

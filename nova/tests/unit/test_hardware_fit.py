@@ -100,8 +100,8 @@ def test_guests_are_placed_on_the_recorded_host_as_expected(asked, expected):
 
 @pytest.mark.parametrize('asked, words', [
     (guest(numa_nodes='4'), '3 NUMA nodes'), (guest(5, numa_nodes='1'), 'CPUs'), (guest(6, 1200, numa_nodes='2'),
-                                                                               'too few free NUMA nodes'),
-    (guest(1, 4000, numa_nodes='1'), 'memory'), (guest(4, 6000, numa_nodes='2'), 'too few free NUMA nodes'),
+                                                                               'too few NUMA nodes with room'),
+    (guest(1, 4000, numa_nodes='1'), 'memory'), (guest(4, 6000, numa_nodes='2'), 'too few NUMA nodes with room'),
     (guest(mem_page_size='large'), 'memory pages'), (guest(mem_page_size='2MB'), 'memory pages'),
     (guest(mem_page_size='1GB'), 'memory pages'), (pinned(5), 'pinning'), (pinned(2, cpu_thread_policy='require'),
                                                                        'pinning'),

@@ -38,7 +38,7 @@ OLD = utils.utcnow() - datetime.timedelta(hours=1)
     ({'availability_zone': 'other'}, {'zone': 'nova'}, 'is not in availability zone nova'),
     ({}, {'host': 'h1'}, 'is not the requested host'),
     ({}, {'node': 'n1'}, 'is not the requested host'),
-    ({}, {'failed_nodes': (('h0', 'n0'),)}, 'has failed to build it before'),
+    ({}, {'failed_nodes': (('h0', 'n0'),)}, 'has failed to build this server before'),
     ({'vcpus_used': 16}, {}, 'has too few free vCPUs (largest free 0, asked 1)'),
     ({'memory_mb_used': 8064}, {}, 'has too little free memory (largest free 128 MB, asked 512 MB)'),
     ({'reserved_memory_mb': 8000}, {}, 'has too little free memory (largest free 192 MB, asked 512 MB)'),

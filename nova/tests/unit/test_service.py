@@ -396,7 +396,7 @@ def test_two_heartbeats_at_once_do_not_take_each_others_answer(caplog):
         thread.join()
     assert len(conductor.heartbeats()) == before + 8 and time.monotonic() - begun < 30
     assert made.stop(5)
-    assert 'does not take a message' not in caplog.text
+    assert 'does not receive messages' not in caplog.text
 
 
 def test_a_service_that_has_stopped_does_not_subscribe_again(caplog):
@@ -407,4 +407,4 @@ def test_a_service_that_has_stopped_does_not_subscribe_again(caplog):
     made._server.resubscribe()
     assert made._server._rpc is before
     made._heart._wait_s = 0.1
-    assert not made._heart.send() and 'does not take a message' not in caplog.text
+    assert not made._heart.send() and 'does not receive messages' not in caplog.text

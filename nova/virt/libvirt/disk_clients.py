@@ -107,8 +107,8 @@ class DiskClients:
     def _warn(uuid: str, found: disk_clients.Images) -> None:
         unknown = sorted(image for image, addresses in found.items() if addresses is None)
         if unknown:
-            LOG.warning('Server %s cannot be evacuated without an operator who accepts two writers: the clients of %s '
-                        'are unknown.', uuid, ', '.join(unknown))
+            LOG.warning('Server %s can only be evacuated if an operator accepts the risk of two writers, because the '
+                        'Ceph clients of %s are unknown.', uuid, ', '.join(unknown))
 
 
 def images_of(guest: xml.Guest) -> dict[str, bool]:

@@ -47,9 +47,9 @@ def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) 
             raise exception.InvalidInput(reason=f'server_listen in [{group}] is a wildcard address. Set it to an '
                                                 'address that only the console proxies can reach.')
     if conf.spice.enabled and 'spice' not in offered:
-        raise exception.InvalidInput(reason='enabled in [spice] needs a QEMU with SPICE, and that of this host has '
-                                            'none. Install its module (qemu-system-modules-spice on Debian 13 and '
-                                            'Ubuntu), or set enabled = false.')
+        raise exception.InvalidInput(reason='enabled in [spice] requires SPICE, which the QEMU of this host does not '
+                                            'support. Install its module (qemu-system-modules-spice on Debian 13 '
+                                            'and Ubuntu), or set enabled = false.')
     for group, setting in (('spice', 'spice_tls'), ('serial_console', 'chardev_tls')):
         if conf[group].enabled and conf[group].tls and settings.get(setting, '0').strip() != '1':
             raise exception.InvalidInput(reason=f'tls in [{group}] needs {setting} = 1 in /etc/libvirt/qemu.conf, and '

@@ -71,7 +71,7 @@ def discover_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None, verbose: bool, s
             new += map_hosts(known, row, by_service, report)
         except exception.HostInAnotherCell as error:
             return outcome(error.message, 2)
-    return outcome('No host was found that is not mapped.', 1) if strict and not new else 0
+    return outcome('No unmapped host was found.', 1) if strict and not new else 0
 
 
 def list_hosts(conf: cfg.ConfigOpts, cell_uuid: str | None) -> int:

@@ -118,7 +118,7 @@ class Refused(ValueError):
 def main() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(NAMESPACES):
-        print(f'this host allows no namespaces of users: {os.strerror(ctypes.get_errno())}')
+        print(f'this host does not allow user namespaces: {os.strerror(ctypes.get_errno())}')
         return 1
     os.write(1, READY)
     task = json.loads(sys.stdin.buffer.read())           # the parent writes the id maps, then sends the task

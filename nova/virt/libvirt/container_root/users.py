@@ -45,7 +45,7 @@ def _wrong(ranges: tuple[Range, ...]) -> str:
     if of(ranges, 0) is None:
         return 'the root of containers (0) has to be a user of the host'
     if any(each.host < 1000 for each in ranges):
-        return 'ids below 1000 are those of the host itself'
+        return 'ids below 1000 belong to system users of the host'
     if any(max(each.guest, each.host) + each.count >= LARGEST or not each.count for each in ranges):
         return 'an id is out of range'
     for ends in (sorted((each.guest, each.count) for each in ranges),

@@ -99,7 +99,7 @@ class Agent:
         try:
             self._ask('set the time', uuid, _set_time)
         except exception.VirtError as error:
-            LOG.warning('The time of guest %s is not set: %s', uuid, error.message)
+            LOG.warning('Cannot set the clock of guest %s: %s', uuid, error.message)
 
     def thaw_all(self) -> None:
         """Thaw all guests with a mark file: this service crashed while they were frozen."""

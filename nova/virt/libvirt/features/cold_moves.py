@@ -119,7 +119,8 @@ class ColdMoves:
         if self.is_arriving(uuid) and not pooled:
             found = transfer_progress.IncomingTransfer.interrupted(directory, move, self._host)
             if found is not None:
-                LOG.info('Resuming the copies of the disks of %s; %d bytes are here.', uuid, found.bytes_here())
+                LOG.info('Resuming the copies of the disks of %s; %d bytes are already copied.',
+                         uuid, found.bytes_here())
                 return found
         self._guests.remove(uuid)
         self._storage.make_directory(uuid)

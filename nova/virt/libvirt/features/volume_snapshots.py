@@ -171,7 +171,7 @@ class VolumeSnapshots:
         ask, active = self._hypervisor.guest, merge.commit and merge.top == 0
         present = ask(DELETE, uuid, operations.files, target)
         if present != [name for name, _form in files]:
-            raise exception.VirtError(operation=DELETE, reason='the guest has other files than its record says: '
+            raise exception.VirtError(operation=DELETE, reason="the guest's files differ from its record: "
                                                                f'{", ".join(present)[:200]}')
         base = None if merge.base is None else files[merge.base][0]
         deadline = time.monotonic() + self._conf.libvirt.qemu_img_timeout

@@ -164,8 +164,8 @@ class Rbd(places.SharedPlace):
         return self._pool.metadata(uuid + RECORD, NOTE)
 
     def put_note(self, uuid: str, text: str) -> None:
-        self._pool.try_rbd(errno.EEXIST, 'note whose the disks are', 'create', '--size', '1M', uuid + RECORD)
-        self._pool.rbd('note whose the disks are', 'image-meta', 'set', uuid + RECORD, NOTE, text)
+        self._pool.try_rbd(errno.EEXIST, 'record the owner of the disks', 'create', '--size', '1M', uuid + RECORD)
+        self._pool.rbd('record the owner of the disks', 'image-meta', 'set', uuid + RECORD, NOTE, text)
 
     def check_new(self, uuid: str) -> None:
         if self.disks_of(uuid):
@@ -213,15 +213,15 @@ class Rbd(places.SharedPlace):
 
     def renew(self, disk: xml.Disk, source: str) -> None:
         name = f'{name_of(disk.file)}@{PUT_ASIDE}'
-        if not self._pool.try_rbd(errno.EEXIST, 'put a disk aside', 'snap', 'create', '--no-progress', name):
+        if not self._pool.try_rbd(errno.EEXIST, 'take a snapshot of a disk', 'snap', 'create', '--no-progress', name):
             self.restore(disk)           # to the snapshot of an interrupted attempt
 
     def restore(self, disk: xml.Disk) -> None:
-        self._pool.try_rbd(errno.ENOENT, 'take a disk back', 'snap', 'rollback', '--no-progress',
+        self._pool.try_rbd(errno.ENOENT, 'roll back a disk', 'snap', 'rollback', '--no-progress',
                            f'{name_of(disk.file)}@{PUT_ASIDE}', data=True)
 
     def release(self, disk: xml.Disk) -> None:
-        self._pool.try_rbd(errno.ENOENT, 'forget what a disk was', 'snap', 'rm', '--no-progress',
+        self._pool.try_rbd(errno.ENOENT, 'delete the snapshot of a disk', 'snap', 'rm', '--no-progress',
                            f'{name_of(disk.file)}@{PUT_ASIDE}', data=True)
 
     # ---- the pool ----

@@ -129,7 +129,7 @@ def _in_ceph(ceph: pools.Pool, name: str, image: str, shared: bool,
              monitors: collections.abc.Collection[str] = ()) -> Part:
     try:
         if not ceph.is_monitored_by(monitors):
-            return Part(name, CEPH, image, shared, problem='it is in another Ceph cluster than that of this host')
+            return Part(name, CEPH, image, shared, problem='it is not in the Ceph cluster of this host')
         return Part(name, CEPH, image, shared, frozenset(ceph.clients(image)))
     except exception.VirtError as error:
         return Part(name, CEPH, image, shared, problem=_reason(error))
@@ -156,7 +156,8 @@ def fence(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHo
             failed.append((f'the client {address} of Ceph', _reason(error)))
     _check(uuid, former, failed)
     if decision.addresses:
-        LOG.info('Server %s: %d clients of host %s are shut out of Ceph.', uuid, len(decision.addresses), former.host)
+        LOG.info('Server %s: %d clients of host %s were added to the blocklist of Ceph.',
+                 uuid, len(decision.addresses), former.host)
     return not decision.unfenced and not failed
 
 
