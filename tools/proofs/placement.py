@@ -411,7 +411,7 @@ def prove(database, url_of, directory, *, schedulers=3, threads=50, requests=200
         failed += watch.failed + [text for each in results for text in each['errors']] + results[-1]['found']
         cell, api = look(cloud)
         failed += [*violations(cell, api, rules), *api.against(cell), *unsettled(cell)]
-        failed += [f'the audit has mended {row}' for row in cloud.cell_db.run(claims.audit)]
+        failed += [f'the audit has corrected {row}' for row in cloud.cell_db.run(claims.audit)]
         counts = sum((collections.Counter(each['counts']) for each in results), collections.Counter())
         counts['no host'] = unplaced(cloud) - before
         counts['moves'] = sum(row['dest_compute'] is not None for row in cell.moves)

@@ -425,7 +425,7 @@ def test_an_external_network_of_another_project_is_refused_with_the_way_out(user
                            (f'/servers/{server}/os-interface', {'interfaceAttachment': {'net_id': external}})):
             refused = user.post(path, body)
             assert refused.status_code == 403, refused.text
-            assert 'A router and a floating address do' in refused.json()['forbidden']['message']
+            assert 'with a router, and use a floating IP' in refused.json()['forbidden']['message']
         hidden = add_network(admin, admin.project_id)
         refused = user.post(f'/servers/{server}/os-interface', {'interfaceAttachment': {'net_id': hidden}})
         assert refused.status_code in (400, 404) and 'could not be found' in refused.text

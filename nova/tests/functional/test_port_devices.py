@@ -148,7 +148,7 @@ def test_it_comes_moves_along_and_goes(cloud):
     assert {place(cloud, first), place(cloud, second)} == set(taken(cloud)) and place(cloud, first)[0] == host
     assert sorted(given(cloud, server)) == ['0000:0a:00.1', '0000:0a:00.2']
     refused = attach(cloud, server, port_of(cloud))
-    assert refused.status_code == 409 and 'is free on the host' in message(refused)
+    assert refused.status_code == 409 and 'has no free device for port' in message(refused)
     # the request that the server was made from knows nothing of the ports
     act(cloud, server, 'VERIFY_RESIZE', migrate=None)
     assert place(cloud, first)[0] != host and len(taken(cloud)) == 4

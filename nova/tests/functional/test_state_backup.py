@@ -278,7 +278,7 @@ def test_members_that_no_backup_has_are_refused(origin, tmp_path):
         writer.add('files/keys/a', b'x')
         writer.add('files/keys/a/b', b'x')
         writer.finish({'databases': [], 'configuration': {}})
-    with pytest.raises(backup_file.Damaged, match='a file that is a directory'):
+    with pytest.raises(backup_file.Damaged, match='a file and a directory with the same path'):
         restore(state, path)
     assert not state.exists()
 

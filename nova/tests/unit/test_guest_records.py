@@ -150,7 +150,7 @@ def test_difference_of_volumes_names_missing_and_unexpected_ones():
 
 
 @pytest.mark.parametrize('kind, guests, sentence', [
-    (differences.NEWER, 1, 'The row follows'), (differences.NEWER, 2, 'Not settled'),
+    (differences.NEWER, 1, 'of the row are set from the guest'), (differences.NEWER, 2, 'Not settled'),
     (differences.UNKNOWN, 2, 'Not settled'), (differences.ABSENT, 2, 'ERROR')])
 def test_each_kind_of_difference_has_a_settlement_sentence(kind, guests, sentence):
     assert sentence in differences.settlement(kind, guests)
