@@ -132,8 +132,8 @@ class Calls:
     method     method of the compute's RPC interface, or None if the action does not begin with a call to a compute
                service
     restart    recovery of an interrupted action at the start of a compute service, or None: the reconciler recovers it
-    conductor  method(instance uuid) of the conductor's RPC interface that continues the action, if the server may have
-               no host
+    conductor  method(instance uuid) of the conductor's RPC interface that continues the action; set for actions on
+               servers that may have no host
     task_name  name of the task, if it differs from ``method``
     """
 
@@ -153,7 +153,7 @@ class Calls:
 class Events:
     """Notifications of an action: event types of nova/notify/events.py, without the prefix ``instance.``.
 
-    notification     event type; the task begins with NAME.start and ends with NAME.end
+    notification     event type NAME: the begin of the task sends NAME.start, and its end NAME.end
     on_request       event type that is sent when the API accepts the action
     no_event_reason  reason why the action has no separate event type
     """
@@ -215,10 +215,10 @@ class Step:
     """A step of a move on one of the move's two hosts. The conductor records the end of the step.
 
     method        method of the compute's RPC interface
-    end           column of the move's row with the host that runs the step
+    end           column of the move's row that names the host that runs the step
     tasks         task states in which the host may begin the step
     started       task state that the host sets when it begins, or None to leave it unchanged
-    notification  event type; the step begins with NAME.start and ends with NAME.end
+    notification  event type NAME: the begin of the step sends NAME.start, and its end NAME.end
     task_name     name of the step's task, if it differs from ``method``
     """
 
@@ -251,7 +251,7 @@ MOVE_STEPS = (PREPARE, SEND, FINISH, CONFIRM, REVERT, TAKE_BACK, GROW)
 # source (``claims_swapped`` of the move is false), the step is TAKE_BACK instead of REVERT
 STEP_OF_TASK = {task: step for step in reversed(MOVE_STEPS) for task in reversed(step.tasks)}
 
-# The source sends the guest and the destination finishes the migration: both tasks have this event name.
+# The source's task (send the guest) and the destination's task (finish the migration) both use this step's event name.
 LIVE_MIGRATION = Step('live_migrate_instance', SOURCE, (states.MIGRATING,), task_name='live_migration')
 
 # ---- rows ---------------------------------------------------------------------
@@ -439,7 +439,7 @@ def _first(pairs: typing.Iterable[tuple[str, Action]]) -> dict[str, Action]:
 
 # task state -> the action that a server in this state waits for; actions that share a task state have the same methods
 OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
-# name in an action record -> the action; actions with one name have the same notification, except softDelete
+# name in an action record -> first action with this record name; all of them have one notification, except softDelete
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
 # record names of background actions, which may run during the main action of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)

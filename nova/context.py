@@ -120,7 +120,7 @@ class RequestContext(context.RequestContext):
                                  token_expires_at=end and datetime.datetime.fromisoformat(str(end)), **kwargs)
 
     def granted(self, image_grant: str | None) -> RequestContext:
-        """Return a copy of the context with the image grant of a task."""
+        """Return a copy of the context with a task's image grant, which lists the images that the task may use."""
         made = copy.copy(self)
         made.image_grant = image_grant
         return made

@@ -55,19 +55,17 @@ class NovaException(Exception):
         return text
 
     def message_in(self, translate: Callable[[str], str]) -> str:
-        """Return the translated message: the template translated and filled with its values, or the explicit message
-        translated.
-        """
+        """Translate the template and fill in its values, or translate the message that replaces the template."""
         facts = {name: _short(value) for name, value in self.kwargs.items()}
         try:
             from_template = self.template % facts == self.message
-        except (KeyError, TypeError, ValueError):            # explicit message without the values of the template
+        except (KeyError, TypeError, ValueError):            # another message replaces the template
             from_template = False
         return translate(self.template) % facts if from_template else translate(self.message)
 
 
 class AsBadRequest:
-    """Context manager that converts exceptions about a resource in the body to BadRequest: 404 concerns the path."""
+    """Context manager that converts exceptions about a resource in the body to BadRequest: 404 would mean the path."""
 
     def __init__(self, *kinds: type[NovaException]) -> None:
         self._kinds = kinds

@@ -28,7 +28,7 @@ T = TypeVar('T')
 Target = Mapping[str, str | None]   # attributes of a resource that rules can compare: project_id, user_id, …
 CACHE_S = 10              # lifetime of cached results in seconds; then changed policy files are reloaded
 CACHE_SIZE = 20000    # maximum number of cached results
-# Attributes of a caller that rules can compare, without the two lists of roles: part of the key of a cached result.
+# Attributes of a caller that rules can compare, except the two lists of roles; used in the keys of cached results.
 _CALLER = operator.attrgetter('is_admin', *sorted(
     {*RequestContext(overwrite=False).to_policy_values()} - {'roles', 'service_roles'}))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Record = TypeVar('Record')
-UNKNOWN_FIELDS = 'unknown_fields'                # dataclass field that keeps the record fields of other releases
+UNKNOWN_FIELDS = 'unknown_fields'                # dataclass field for record fields that only other releases know
 EC2_RESERVATION = 'ec2:reservation'              # metadata key of a server, see ec2_reservation
 _RESERVATION = re.compile('(r-[0-9a-f]{17})/([0-9]{1,9})')
 
@@ -68,9 +68,9 @@ def exact_time(moment: datetime.datetime | None) -> str | None:
 
 
 def change_number() -> int:
-    """Return the current time in microseconds, which a row stores when it changes: readers select rows by this number.
+    """Return the current time in microseconds, which a changed row stores so that readers can select newer rows.
 
-    Clocks differ, and commits become visible out of order. Each read therefore overlaps the time of the previous read.
+    Clocks differ, and commits become visible out of order. Each read therefore starts before the previous read.
     """
     return time.time_ns() // 1000
 

@@ -44,7 +44,7 @@ _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # format of project IDs in Key
 _PREFIXES = {'v2.1': False, 'v2': True}          # {first segment of the path: whether validation is relaxed}
 FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
 OPENAPI = 'openapi.json'              # path of the document at the root and below each version
-WAITING_SHARE = 4                     # a quarter of the HTTP threads may wait for the end of a task
+WAITING_SHARE = 4                     # at most 1 of 4 HTTP threads may wait for the end of a task
 GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.groups.groups
 
 
@@ -97,7 +97,7 @@ class ComputeApi(application.Api[Request]):
         if req.context is not None:
             if self.services.notifier.on:
                 req.context.observer = self.services.notifier
-            if req.of_ec2:                           # the token of a separate nova-api-ec2 has this role
+            if req.of_ec2:                           # same role as in the token of a separate nova-api-ec2
                 req.context.service_roles = ['service']
         return req
 
@@ -164,9 +164,9 @@ class ComputeApi(application.Api[Request]):
             req.version = versions.negotiate(req.environ)
 
     def set_retry_path(self, req: Request) -> bool:
-        """Retry a GET of an unknown path without the suffix .json.
+        """Remove the suffix .json from the path of a GET; return whether the request can be retried with this path.
 
-        The first attempt keeps the suffix, because it may be part of an ID.
+        The first attempt of a request keeps the suffix, because it may be part of an ID.
         """
         if req.method != 'GET' or not req.path.endswith('.json'):
             return False

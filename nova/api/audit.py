@@ -8,8 +8,8 @@ from nova.web.request import Response
 from nova.web.routes import Route
 
 _PROJECT = 'tenant_id'           # path parameter of the project, which is not the target
-READS = frozenset({'nova:scheduler:explain'})            # rules of POST operations that only read
-SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of recorded GET operations, which show a screen
+READS = frozenset({'nova:scheduler:explain'})            # rules of POST operations without a record: they only read
+SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of GET operations with a record: they show a screen
 REPLAYED = 'IdempotentReplay'    # reason in the record of a replayed response
 
 

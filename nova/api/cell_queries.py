@@ -62,7 +62,7 @@ def first(req: api_request.Request,
 
 def only(req: api_request.Request, function: Callable[[engine.Connection], Any],
          id: str) -> tuple[db_cells.Cell | None, Any]:
-    """Like ``first``, for an object with a number that objects of other cells may also have.
+    """Like ``first``, for an object with a numeric ID, which is unique only within a cell.
 
     :param id: the number that the client sent
     :raises BadRequest: several cells have the number

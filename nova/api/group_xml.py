@@ -37,7 +37,7 @@ from nova.web import paste_registry
 from nova.web import pipeline
 
 JSON, XML = 'application/json', 'application/xml'
-_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # version and update method of the first design
+_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first path segment, and HTTP method for updates, in the first design
 _XML_TYPES = (XML, 'text/xml')
 MAX_DEPTH = 8
 MAX_ELEMENTS = 4096
@@ -46,7 +46,7 @@ _TEXTS = {'policies': 'policy', 'members': 'member'}
 _METADATA, _META = 'metadata', 'meta'
 _OBJECTS = {'groups': 'group'}
 _Element = tuple[str, dict[str, str], list[Any], list[str]]     # name, attributes, children, texts
-_NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')  # XML forbids these
+_NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')  # characters that XML forbids
 
 
 def factory(global_conf: dict[str, str], **local: str) -> Callable[[WSGIApplication], Filter]:

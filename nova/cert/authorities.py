@@ -153,8 +153,8 @@ class Authorities:
         """Create a new key and certificate of an authority.
 
         :param project_id: None: the root authority
-        :param forget: True deletes the previous certificates and keys, and for the root those of all projects, so that
-         certificates that they issued become invalid and texts encrypted for them unreadable; with False the previous
+        :param forget: True deletes the previous certificates and keys, for the root also those of all projects: issued
+         certificates become invalid, and texts encrypted for these authorities unreadable. False: the previous
          certificates stay valid until they expire
         """
         if project_id is not None and not self._each_project:

@@ -76,7 +76,7 @@ class AuthorityDirectory:
         return signing.Signer(certificate, key)
 
     def replace(self, signer: signing.Signer, before: Iterable[x509.Certificate]) -> None:
-        """Replace the signing certificate; certificates in ``before`` stay trusted, other keys are deleted."""
+        """Replace the signing certificate; certificates in ``before`` stay trusted, the keys of others are deleted."""
         for path in (self._path, self._keys):
             _private_directory(path)
         kept = [signer.certificate, *before]

@@ -21,12 +21,12 @@ from nova import exception
 from nova.runtime import certificates
 
 ORGANIZATION = 'nova'
-VPN = 'vpn'                                  # replaces the user ID for VPN instances
+VPN = 'vpn'                                  # user ID in the certificates of VPN instances
 AUTHORITY_BITS, USER_BITS = 3072, 2048       # sizes of keys
 AUTHORITY_DAYS, USER_DAYS = 3650, 365        # lifetimes of certificates
 MIN_REMAINING_DAYS = 400  # minimum remaining lifetime of an authority that issues certificates
 LIST_DAYS = 30                               # lifetime of a revocation list
-MAX_ENCRYPTED = 512                          # bytes, for RSA keys of 4096 bits
+MAX_ENCRYPTED = 512                          # maximum bytes of an encrypted text: block of a 4096-bit RSA key
 SHORTEST_TEXT = 16                           # minimum characters of an encrypted text; see ``decrypted``
 
 
@@ -118,7 +118,7 @@ def decrypted(key: rsa.RSAPrivateKey, data: bytes) -> str | None:
     """
     try:
         found = key.decrypt(data, padding.PKCS1v15())
-    except ValueError:                                   # length differs from that of the key
+    except ValueError:                                   # the text is longer or shorter than the key
         return None
     if len(found) < SHORTEST_TEXT or not found.isascii():
         return None

@@ -61,7 +61,7 @@ LOG = logging.getLogger(__name__)
 # Stop order, callers first: listeners call all services, computes call the conductor, which calls the others.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
 STORE_THREADS = 16                  # maximum concurrent requests at the object store's port
-# version documents, which need no token
+# paths of the version documents, which need no token
 PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1', '/v3'}
 
 
@@ -101,7 +101,7 @@ class Cloud:
         try:
             self._take_directory()
             http = self._listen()
-            self._started.append(http)       # bound to its address, but not yet serving
+            self._started.append(http)       # the socket is bound, but serves no requests yet
             self._open()
             self._compose()
             self._started.append(assembly.needs(self.bus, self.api_db, self.cells))
@@ -113,7 +113,7 @@ class Cloud:
             self._late.set(self._application())
             http.start()
             self._started.remove(http)
-            self._started.append(http)       # last, because it must stop before the services that it calls
+            self._started.append(http)       # to the end, because HTTP must stop before the services that it calls
             last: list[Any] = [*assembly.metadata(self.conf, self.api_db, self.cells), *self._store_port(),
                                nightly_backup.nightly(self.conf, self.api_db, self.cells)]
             for part in last:
@@ -231,7 +231,7 @@ class Cloud:
             self._started.append(self.volumes)
         if not rpc_bus.configured(self.conf):        # with a broker, other processes may still run tasks
             self.services[0].manager.take_over()
-        # the file marks a restored database; the compute services have now compared their guests with it
+        # the file marks a restored database; the compute services have now compared their guests with the database
         (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)
 
     def _application(self) -> auth.App:
@@ -318,7 +318,7 @@ class Cloud:
 
 
 class _Late:
-    """Placeholder of the application until it is created."""
+    """WSGI application that forwards to the real one, which is created after the HTTP server."""
 
     def __init__(self) -> None:
         self._application: auth.App | None = None

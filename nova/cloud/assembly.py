@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of deleted servers
-LATE_INTERVAL = 20                  # seconds between two such searches among recently allocated ports only
+LATE_INTERVAL = 20                  # seconds between two searches for such ports among recently allocated ports
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's network setup with the database
 # seconds between two searches for new hosts without a resource provider, to which Neutron adds child providers for its
 # agents
 PROVIDERS_INTERVAL = 30
 VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points for drivers of other packages
-# {(compute_driver, [libvirt] virt_type): driver that is loaded instead, with a subset of the features}
+# {(compute_driver, [libvirt] virt_type): driver with fewer features that replaces compute_driver}
 CONTAINERS = {('libvirt', 'lxc'): 'nova.virt.libvirt.containers.driver.ContainerDriver'}
 VOLUME_BACKENDS = 'nova.volume.backends'
 METADATA_THREADS = 8                # maximum concurrent requests from guests of one host
@@ -85,7 +85,7 @@ def checked_databases(conf: cfg.ConfigOpts, bus: Bus | None = None, sign: bool =
 
 
 def sign_as_deployment(bus: Bus, api_db: Database) -> None:
-    """Make the bus of an API, conductor or scheduler sign with the deployment's key and verify keys of hosts."""
+    """Make the bus of an API, conductor or scheduler sign with the deployment's key, and verify messages of hosts."""
     if bus.signatures.mode == 'off':
         return
     from nova.conductor.hosts import trusted_keys
@@ -108,7 +108,7 @@ def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> 
 
 
 def follow_versions(conf: cfg.ConfigOpts, bus: Bus, cells: Cells) -> None:
-    """Make a bus use the lowest versions in the service rows of all cells; for a cell that is down, the last known."""
+    """Make a bus use the lowest versions in the service rows of all cells, for a cell that is down the last known."""
     from nova.db.services import services
 
     known: dict[str, dict[str, int]] = {}
@@ -147,7 +147,7 @@ def clients(conf: cfg.ConfigOpts, bus: Bus | None, url: str) -> Clients:
 
 
 def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None = None) -> health.Dependencies:
-    """Return the health part that checks the dependencies of a daemon; None means no dependency."""
+    """Return the health check of a daemon's broker and databases; None: the daemon does not use this dependency."""
     found: dict[str, Callable[..., Any]] = {}
     if bus is not None:
         bus.signatures.warn()

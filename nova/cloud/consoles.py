@@ -20,7 +20,7 @@ from nova.runtime import host_identity
 from nova.runtime import wsgi
 
 INSTANCES = 'instances'                 # directory of the guests, as in nova.virt.libvirt.local_disks.storage
-# path below /console of the all-in-one -> (kind of proxy, last part of its URL)
+# path below /console of the all-in-one -> (kind of proxy, file name at the end of the console's URL)
 PLACES = {'novnc': ('vnc', 'vnc_auto.html'), 'spice': ('spice', 'spice_auto.html'), 'serial': ('serial', '')}
 
 
@@ -50,7 +50,7 @@ def held(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
 
 
 def _void(conn: engine.Connection, rows: list[ConsoleAuthTokensRow]) -> set[str]:
-    """Return token_hash of the console tokens from user tokens that are invalid or have lost a role."""
+    """Return the token_hash of each console token whose user token became invalid or whose user lost a role."""
     good: dict[str, bool] = {}
     for text in {row['user_claims'] for row in rows if row['user_claims']}:
         claims, roles = tokens.of_text(text)

@@ -26,8 +26,8 @@ from nova.runtime import stored_files
 
 LOG = logging.getLogger(__name__)
 
-COPY = '.before-conversion-'             # names of copies: name of a database or BACKUP, this text, time of the copy
-BACKUP = 'state'                         # name of the state backup in the state directory
+COPY = '.before-conversion-'             # a copy is named: name of the database or BACKUP, this text, time of the copy
+BACKUP = 'state'                         # first part of the name of a state backup in the state directory
 
 
 def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Database,

@@ -1,4 +1,4 @@
-"""Networking API of the embedded network service in nova-api, for a fleet without Neutron."""
+"""Networking API of the embedded network service in nova-api, for a deployment of several hosts without Neutron."""
 from wsgiref.types import WSGIApplication
 
 from oslo_config.cfg import ConfigOpts

@@ -44,14 +44,14 @@ from nova.runtime import state_directory
 from nova.runtime import tls
 
 API = 'api'
-MAX_FILE, MAX_FILES = 16 << 20, 64 << 20           # maximum bytes of a small file, and of all, read into memory
+MAX_FILE, MAX_FILES = 16 << 20, 64 << 20           # maximum bytes in memory: of one file, and of all files
 MAX_BATCH = 256 << 20                               # maximum bytes of an uncompressed batch
 PIECE = 1 << 20
 CONFIGURATION = 'restored-configuration'             # below the state path
-STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of names during and after a restore
+STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of new files during a restore, of replaced files
 REPLACE = '--replace-existing-state'
 SINGLE = frozenset({'driver', 'clouds.yaml', secret_encryption.FILE})       # parts that are files, not directories
-ROOM = 64 << 20                                      # bytes that must stay free after a restore
+ROOM = 64 << 20                                      # bytes of disk space that must stay free after a restore
 
 
 def parts(conf: cfg.ConfigOpts) -> dict[str, pathlib.Path]:
@@ -86,7 +86,7 @@ class BackupResult:
     size: int                            # bytes of the file
     row_count: int
     image_count: int
-    lost_images: list[str]               # ids of data that was deleted during the copy
+    lost_images: list[str]               # ids of image data that was deleted during the copy
 
 
 def create(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells, path: str,
@@ -218,7 +218,7 @@ class Content:
     manifest: dict[str, Any]
     row_count: int = 0
     files: list[str] = dataclasses.field(default_factory=list)
-    images: dict[str, int] = dataclasses.field(default_factory=dict)           # {id of the data: bytes}
+    images: dict[str, int] = dataclasses.field(default_factory=dict)           # {id of the image data: size in bytes}
     cell_urls: dict[str, str] = dataclasses.field(default_factory=dict)        # {uuid of a cell: URL of its database}
 
 
@@ -313,7 +313,7 @@ class RestoreResult:
 
     content: Content
     configuration: pathlib.Path | None   # directory with the configuration files of the backup
-    replaced: list[pathlib.Path]         # new paths of the former state
+    replaced: list[pathlib.Path]         # paths to which the former state was renamed
     images_without_data: list[str]       # ids
 
 
@@ -382,7 +382,7 @@ class _Restore:
             raise
         self._mark(state_directory.INCOMPLETE)
         replaced = self._rename()
-        if not self._on_servers():           # the state of an all-in-one, which removes this mark at its next start
+        if not self._on_servers():           # without servers: an all-in-one, which removes this mark when it starts
             self._mark(state_directory.RESTORED)
         os.unlink(self._state / state_directory.INCOMPLETE)
         directories.sync(self._state)

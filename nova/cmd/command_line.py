@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 from nova import version
 from nova.cmd import tables
 
-# {command: its actions, or a function if it has none}
+# {command: actions of the command, or a function for a command without actions}
 Commands = Mapping[str, Mapping[str, Callable[..., Any]] | Callable[..., Any] | tuple[str, ...]]
 
 _COUNT = re.compile('0*[1-9][0-9]{0,17}')
-NOT_USABLE = 127             # exit code: --max-count is not a whole number above zero
+NOT_USABLE = 127             # exit code for an invalid --max-count
 
 
 class Refused(Exception):
@@ -34,7 +34,7 @@ class Ended(Exception):
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one sentence on standard error, with the exit code 2.
 
-    ``commands`` has the parsers of its subcommands by name.
+    ``commands`` maps the names of subcommands to their parsers.
     """
 
     def __init__(self, *words: Any, **options: Any) -> None:
@@ -83,7 +83,7 @@ def count(text: str | None) -> int | None:
 
 def parse(parser: argparse.ArgumentParser, words: list[str] | None, commands: Collection[str]) -> tuple[
         argparse.Namespace, list[str]]:
-    """Return (parsed arguments, options of nova.conf). If no word is a command, the error repeats the words.
+    """Return (parsed arguments, options of nova.conf). Without a command, the error repeats the unknown words.
 
     :param commands: names of the commands; their parsers set ``function``
     """
@@ -115,7 +115,7 @@ def parted(words: list[str], commands: Commands) -> tuple[list[str], list[str]]:
 def _joined(words: list[str], valued: Collection[str]) -> list[str]:
     """Join options with their values: ``--config-file=nova.conf``.
 
-    Otherwise the value could be read as a command or as its argument.
+    Otherwise the value could be read as a command or as an argument of a command.
     """
     joined, rest = [], iter(words)
     for word in rest:

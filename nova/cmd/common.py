@@ -24,8 +24,8 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     :param arguments: command line; None: the command line of this process
     :param split: function(conf) that forks the privileged process, called before threads and the log start; its result
         is the second argument of ``parts``
-    :param workers: the daemon may have several processes; parts(conf, worker) returns the parts of each process, with
-        a workers.WorkerSockets, or None for the only process
+    :param workers: the daemon may have worker processes. ``parts`` then gets a second argument, the
+        workers.WorkerSockets of a worker, or None in the only process
     :param overrides: {option: value} for nova.conf.new
     """
     concurrency.setup()
@@ -41,7 +41,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     from nova.runtime import service
 
     os.umask(0o077)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process sets a handler, SIGHUP would end it
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # SIGHUP must not end the process before it has a handler
     try:
         conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, None, **overrides)
         more = [split(conf)] if split else []
@@ -64,7 +64,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
 
 
 def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[service.Part]]) -> service.Process:
-    """Return this process of a daemon: the only process, the first of several processes, or a worker."""
+    """Return the service.Process of this process, which is the only one, the parent of workers, or a worker."""
     from nova.runtime import monitoring
     from nova.runtime import service
     from nova.runtime.http import workers

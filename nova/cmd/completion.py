@@ -46,7 +46,7 @@ def script() -> str:
 
 
 def _words(name: str, parser: command_line.Parser) -> Iterator[tuple[str, list[str]]]:
-    """Yield (words of a command so far, the words that may follow), for a parser and its subparsers."""
+    """Yield (typed words, [words that may come next]) for a parser and for each of its subparsers."""
     yield name, [*parser.commands, *re.findall(r'^  (?:-\w(?: \S+)?, )?(--[a-z][\w-]*)', parser.format_help(), re.M)]
     for word, below in parser.commands.items():
         yield from _words(f'{name} {word}', below)

@@ -161,7 +161,7 @@ def _no_lists(state: pathlib.Path) -> str:
 
 def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iterable[pathlib.Path],
               guests: bool) -> str:
-    """Return the first operation that the user cannot do; called in a process of that user.
+    """Return the error for the first operation that the user may not perform, or ''; runs in a process of that user.
 
     :param read: paths of files to read, and of directories to traverse
     """

@@ -39,7 +39,7 @@ OPEN = ('/flavors', '/images')
 ROUTES = {'identity': 'nova.identity.rest.handlers:ROUTES', 'image': 'nova.image.rest.handlers:ROUTES',
           'block storage': 'nova.volume.rest.handlers:ROUTES', 'network': 'nova.network.rest.app:ROUTES',
           'key manager': 'nova.keymanager.rest.handlers:ROUTES'}
-# first path segments that the paths of the routes omit
+# version segments of request paths, which the paths in the routes omit
 PREFIXES = {'compute': ('v2', 'v2.1'), 'block storage': ('v3',), 'network': ('v2.0',)}
 
 
@@ -145,7 +145,7 @@ def _of_token(path: str) -> dict[str, Any]:
 # ---- operation ---------------------------------------------------------------
 
 def _rules_of(rules: Policy, api: str) -> tuple[str, list[str], list[str]]:
-    """Return (sentence about the operation or '', [deciding rule], [additional rules of its handler]).
+    """Return (sentence about the operation or '', [deciding rule], [rules that the handler checks in addition]).
 
     :raises InvalidInput: ``api`` is neither a rule nor an operation
     """

@@ -77,8 +77,8 @@ _output: contextvars.ContextVar[_Output | None] = contextvars.ContextVar('output
 def formatted(name: str) -> Iterator[None]:
     """Print the output of a command in one of FORMATS.
 
-    Programs read the formats ``json`` and ``value``. Standard output then has the rows of the command's table, or its
-    document, and sentences go to standard error. Without a table or document, standard output has the sentences.
+    In the formats ``json`` and ``value``, which programs read, standard output has only the table or document of the
+    command; sentences go to standard error. A command without table or document prints sentences to standard output.
     """
     if name == 'table':
         yield

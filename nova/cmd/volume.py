@@ -1,4 +1,4 @@
-"""nova-volume: the embedded block storage of a fleet, on the host with the volume files."""
+"""nova-volume: the embedded block storage of a deployment of several hosts, on the host with the volume files."""
 import logging
 from typing import Any
 

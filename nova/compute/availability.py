@@ -20,7 +20,7 @@ class Availability:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._lock = threading.Lock()            # one report at a time, so that the newest state is sent last
-        self._reason = ''                        # why the host cannot take servers; '': it can
+        self._reason = ''                        # why the host cannot take servers, or '' if it can
         self._reported: str | None = None        # reason in the last successful report; None: report again
 
     def start(self) -> None:

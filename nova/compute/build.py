@@ -32,8 +32,8 @@ def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec
 
     The image is the one in the server's row, which a rebuild may have changed.
 
-    :raises BuildFailed: this host does not support an option of the flavor or the image, which the scheduler has not
-        checked if the host was forced or already has the server
+    :raises BuildFailed: this host does not support an option of the flavor or image. The scheduler has not checked
+        the options if the host was forced or already has the server
     """
     check_options(host, instance)
     image = None
@@ -91,7 +91,7 @@ class Builder:
 
     def _build_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         spec = self._host.conductor.get_request_spec(ctx, instance_uuid=instance.uuid)
-        if not spec.is_adoption:                 # an adopted guest is in use already
+        if not spec.is_adoption:                 # keep an adopted guest, which is in use
             self._host.driver.destroy(ctx, instance, instance.network_info)
         self._build(ctx, instance, spec)
 

@@ -30,11 +30,11 @@ Expected = dict[str, list[typing.Any]]               # {column: allowed values}
 
 
 class Conductor(typing.Protocol):
-    """RPC client of the conductors: servers and their tasks, and reports of this host."""
+    """RPC client of the conductors for servers and their tasks, and for reports of this host."""
 
     @property
     def client(self) -> 'Conductor':
-        """The same client without retries."""
+        """Client with the same methods that does not retry calls."""
 
     def reschedule_instance(self, ctx: context.RequestContext, *, instance_uuid: str, host: str, node: str,
                             fault: Fault) -> None: ...
@@ -96,7 +96,7 @@ class Conductor(typing.Protocol):
 
 
 class Moves(typing.Protocol):
-    """RPC client of the conductors: moves of servers between hosts: cold and live migrations, evacuations."""
+    """RPC client of the conductors for moves of servers: cold and live migrations, and evacuations."""
 
     def prepare_live_migration(self, ctx: context.RequestContext, *, migration_id: int) -> driver.MigrationFacts: ...
 
@@ -150,7 +150,7 @@ class Moves(typing.Protocol):
 
 
 class BlockDevices(typing.Protocol):
-    """RPC client of the conductors: block devices, volumes and shares of servers, and the keys of their disks."""
+    """RPC client of the conductors for block devices, volumes and shares of servers, and keys of their disks."""
 
     def get_disk_key(self, ctx: context.RequestContext, *, instance_uuid: str) -> str: ...
 
@@ -211,7 +211,7 @@ class Network(typing.Protocol):
 
     @property
     def client(self) -> 'Network':
-        """The same client without retries."""
+        """Client with the same methods that does not retry calls."""
 
     def allocate_for_instance(self, ctx: context.RequestContext, *, instance: objects.Instance,
                               requested_networks: list[Row] | str | None, security_groups: list[str],

@@ -27,7 +27,7 @@ def record(host: Host, ctx: context.RequestContext, server: objects.Instance, ta
         return
     try:
         found = device_addresses.limited(host.driver.device_addresses(server))
-    except exception.VirtError as error:             # the next start records them
+    except exception.VirtError as error:             # the next start of the guest records the addresses
         LOG.warning('Cannot read the device addresses of server %s: %s', server.uuid, error)
         return
     if not found or found == device_addresses.read(known):

@@ -56,7 +56,7 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
 
 
 def is_settled_here(server: objects.Instance) -> bool:
-    """Return whether a server without a task should have a guest on its host."""
+    """Return whether the server has no task and a vm state in which its host should have a guest."""
     return server.task_state is None and server.vm_state not in (
         states.BUILDING, states.ERROR, states.SHELVED_OFFLOADED, states.DELETED)
 
@@ -73,7 +73,7 @@ class Reporter:
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether there are differences or unreported resolutions."""
+        """Return whether there are differences, or resolved differences that were not reported yet."""
         return bool(self.found or self._done or self._is_open)
 
     def look(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
@@ -104,7 +104,7 @@ class Reporter:
     def report(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
                servers: collections.abc.Mapping[str, objects.Instance],
                rows: collections.abc.Mapping[str, records.Row], with_volumes: bool) -> None:
-        """Report the current differences, or their end if the previous report had some.
+        """Report the current differences; without differences, send a report only if the previous report had some.
 
         :param with_volumes: compare the volumes of guests, too
         """

@@ -57,7 +57,7 @@ class ExternalEvents:
             LOG.exception('Cannot handle events %s of server %s.', events, instance.uuid)
 
     def settle_ports(self, ctx: context.RequestContext, instance: objects.Instance, trusted: bool) -> None:
-        """Read the server's ports again after a comparison has found a difference; see ports/lost.py."""
+        """Read the server's ports again after ports/lost.py has found a difference from the network service."""
         try:
             self._read_ports(ctx, instance, [], trusted)
         except (exception.InstanceChanged, exception.InstanceNotFound):

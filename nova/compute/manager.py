@@ -198,7 +198,7 @@ class ComputeManager:
         return tasks
 
     def came_back(self) -> None:
-        """Compare guests and servers after an outage of the RPC connection: servers may be deleted or evacuated."""
+        """Compare guests and servers after an RPC outage, during which servers may have been deleted or evacuated."""
         def compare() -> None:
             try:
                 self.power_states.synchronize()

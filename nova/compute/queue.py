@@ -25,8 +25,8 @@ _Result = typing.TypeVar('_Result')
 Function = typing.Callable[..., object]
 
 MIGRATION = 'live-migration'
-COPIES, COPIES_AT_ONCE = 'copies', 4       # kind and limit of volume copies, for which tasks of servers wait
-POLL_INTERVAL_S = 1      # seconds between two checks whether the queue has dropped the task for which a caller waits
+COPIES, COPIES_AT_ONCE = 'copies', 4       # kind of the tasks that copy volumes, and how many of them may run
+POLL_INTERVAL_S = 1      # seconds between two checks of a waiting caller whether the queue has dropped its task
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,9 +38,9 @@ class Record:
     generation  generation of the server's row at the end of the last task of the server on this host
     completed_tasks  (request id, event) of the last tasks of the server that succeeded on this host
     has_left    the guest has left; its files are kept for a return
-    disputed    the host has since seen a row that is older than the record; the next task or the resolution resets it
+    disputed    the host has since seen an older row; reset by the next task or when an operator resolves the difference
     server      fields of the server (objects.Instance), as JSON
-    unknown_fields  fields of another release, which are kept
+    unknown_fields  fields that only another release knows, kept for that release
     """
 
     generation: int
@@ -65,7 +65,7 @@ class Row:
     """State of a server as a conductor reports it.
 
     state       DELETED_FOR_GOOD, ELSEWHERE, NEEDED or UNKNOWN of nova.states
-    generation  generation of its row, even if the row is deleted; None: not reported by a conductor
+    generation  generation of the server's row, also of a deleted row; None: the conductor did not report it
     """
 
     state: str
@@ -80,7 +80,7 @@ def is_removable(what: str, record: Record | None, row: Row) -> bool:
     if row.state not in states.GONE or what == SHARED and row.state != states.DELETED_FOR_GOOD:
         return False
     if record is None:
-        # keep a guest without a record, unless its server is deleted: an older release wrote none, or it just arrived
+        # keep a guest without a record (of an older release, or just arrived), unless its server is deleted
         return what != GUEST or row.state == states.DELETED_FOR_GOOD
     if record.is_newer_than(row.generation) or row.generation is None:
         return False
@@ -198,7 +198,7 @@ class Records:
                     LOG.warning('Cannot remove the record of guest %s: %s', uuid, error)
 
     def finish(self) -> None:
-        """Mark the records as complete: a server without a record was never on this host."""
+        """Mark the records as complete: from now on, a server without a record counts as never having been here."""
         if not self.complete:
             self.complete = True
             if self._directory:

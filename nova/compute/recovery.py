@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 Arguments = dict[str, typing.Any]            # arguments of the open action
 
 INITS = ('systemd', 'init')              # names of PID 1 in a container with an init system
-START_FIELD = 19  # field of /proc/PID/stat after the name: start time in ticks since the kernel's start
+START_FIELD = 19  # index of the start time (ticks since boot) among the fields of /proc/PID/stat after the name
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 

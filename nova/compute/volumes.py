@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 POLL_S = 1           # seconds between two checks of volumes that are being created
 REPORT_S = 5         # seconds between two progress reports of a merge
-MERGED = 89          # progress in percent at the end of a merge; the volume service takes 90 as its completion
+MERGED = 89          # progress in percent at the end of a merge; 90 tells the volume service that the merge is complete
 
 Devices = list[BlockDevice]
 
@@ -136,7 +136,7 @@ class Volumes:
                      'new_attachment_id': new_attachment_id}
             device = host.volumes.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
             info = device['connection_info']
-            if device['attachment_id'] != new_attachment_id:         # unless recorded before a crash
+            if device['attachment_id'] != new_attachment_id:         # the swap was not recorded before a crash
                 current.undo(host.volumes.volume_swap_failed, ctx, **which)
                 info = host.volumes.connect_new_volume(ctx, attachment_id=new_attachment_id,
                                                        connector=self.connector(), device_name=device['device_name'])
@@ -157,7 +157,7 @@ class _Copies:
         self._changed = threading.Condition()
 
     def begin(self, snapshot_id: str) -> None:
-        """Record that the copy for a snapshot has failed or has begun: later writes of the guest do not change it."""
+        """Record that the copy for a snapshot has failed or begun: later writes of the guest do not change the copy."""
         with self._changed:
             self._begun.add(snapshot_id)
             self._changed.notify_all()
@@ -178,7 +178,7 @@ class VolumeSnapshots:
 
     @contextlib.contextmanager
     def copying(self, uuid: str) -> collections.abc.Iterator[_Copies]:
-        """Run copies of the server's volumes outside of its queue, because the task in the block waits for them."""
+        """Copy volumes outside of the server's queue, because the task in the with block waits for the copies."""
         copies = self._beside[uuid] = _Copies()
         try:
             yield copies

@@ -134,7 +134,7 @@ def _own_action(call: Call) -> None:
 
 
 def _step_of(call: Call) -> None:
-    """Check that the move waits for a step of the caller. The method itself ignores moves that are over."""
+    """Check that the move waits for a step of the caller. Moves that have ended pass: the RPC method ignores them."""
     if call.move is None:
         raise exception.MigrationNotFound(migration_id=call.arguments.get('migration_id'))
     row = call.move.row

@@ -43,7 +43,7 @@ from nova import objects
 class Change:
     """Records the events of a server's change in one transaction.
 
-    ctx     context of the request; for a message from a host, of the stored action with this request id, if it exists
+    ctx     context of the request; for a message from a host, the context of the action record with this request id
     before  the server's row before the change, or None if there are no notifications of state changes
     """
 

@@ -22,7 +22,7 @@ from nova.web import static
 ROOT = '/dashboard'
 STATIC = pathlib.Path(__file__).parent / 'static'
 PAGE, CONFIG, TEXTS, VERSIONED = 'index.html', 'config.json', 'texts.json', 'v/'
-WEBSSO = ROOT + '/websso'                     # Keystone's page posts the token of a federated login here
+WEBSSO = ROOT + '/websso'                     # path to which Keystone's page posts the token of a federated login
 MAX_FORM = 16384                              # maximum bytes of the form with the token
 MAX_LOGINS = 8                                # maximum number of buttons of federated logins
 _TOKEN = re.compile(r'[\w.=-]{1,8192}', re.ASCII)
@@ -83,7 +83,7 @@ def websso_logins(found: collections.abc.Mapping[str, str], identity: str | None
 
 @functools.cache
 def _shipped() -> tuple[static.Files, dict[str, static.File]]:
-    """Return the files of the page and its texts by language, read once for each process."""
+    """Return (files of the page, {language: file with the texts of the page}), read once for each process."""
     files = static.Files(STATIC)
     return files, {language: static.File(static.TYPES['.json'], orjson.dumps(texts.catalog(language, files)))
                    for language in sorted(set(i18n.languages().values()))}
@@ -102,8 +102,8 @@ class Dashboard:
     """WSGI filter that serves the dashboard.
 
     :param identity: URL of the Identity API with /v3; None: /identity/v3 at the page's address
-    :param base: URL in the catalog that the page replaces by its own address, because browsers reach the APIs there,
-     or None if browsers use the URLs of the catalog
+    :param base: URL in the catalog that the page replaces by the page's address, at which browsers reach the APIs;
+     None: browsers use the URLs of the catalog
     :param connect: origins of further APIs
     :param websso: {PROTOCOL or IDENTITY_PROVIDER/PROTOCOL: text of the button} of federated logins
     :raises InvalidInput: ``websso`` is malformed, or needs an external Keystone

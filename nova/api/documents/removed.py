@@ -26,7 +26,7 @@ _BODY = Object(closed=False)     # the optional part validates the body; without
 
 
 class Part(Protocol):
-    """Interface of the module of an optional part."""
+    """Interface that the module of an optional part implements."""
 
     def serve(self, req: api_request.Request, path: str, name: str, **parts: str) -> Response | Content: ...
 

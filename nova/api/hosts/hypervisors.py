@@ -106,7 +106,7 @@ Servers = dict[str, list[dict[str, str]]]            # {node: [{uuid, name}]}
 class _View:
     """Argument of the field getters: the request, and data of all listed nodes.
 
-    servers    None if not requested
+    servers    servers of the nodes, or None if the request does not ask for servers
     workloads  {node: number of servers with a task in progress}
     """
 

@@ -41,7 +41,7 @@ LOG = logging.getLogger(__name__)
 RULE, ALL = 'nova:events', 'nova:events:all_projects'
 
 POLL_S = 0.5
-OVERLAP_S = 5             # rows get their time before the commit, so each poll re-reads the last seconds
+OVERLAP_S = 5             # a row gets its time before its commit, so each poll reads the last seconds again
 KEEPALIVE_INTERVAL_S = 15               # after this time without an event, a comment detects disconnected clients
 STREAM_S = 300
 RETRY_MS = 1000           # reconnection delay of clients
@@ -89,7 +89,7 @@ def _start(req: api_request.Request) -> datetime.datetime | None:
 
 
 class _Feed:
-    """Position of one stream.
+    """Reader of the changes of servers for one stream.
 
     :param project_id: project of the servers, or ALL_PROJECTS
     :param since: naive UTC datetime of the client's last event, or None

@@ -43,7 +43,7 @@ UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
 # image properties that snapshots do not inherit
 _OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id',
                              'os_hash_algo', 'os_hash_value', 'stores',
-                             # these describe only the data of the original image
+                             # signature properties, valid only for the data of the original image
                              'img_signature', 'img_signature_hash_method', 'img_signature_key_type',
                              'img_signature_certificate_uuid'})
 

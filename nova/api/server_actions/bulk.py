@@ -4,8 +4,8 @@ The body lists server IDs, or the query has filters of GET /servers. Each server
 with the same checks; failures do not affect other servers. Unknown filters and filters without a value are refused,
 so that a typo cannot select all servers.
 
-The response is sent after the action was accepted for each server. Prefer: wait is ignored, because it would occupy a
-thread until the end of all tasks.
+The response is sent after the action was accepted for each server. The header ``Prefer: wait`` is ignored, because
+waiting would occupy a thread until the end of all tasks.
 """
 import time
 import urllib.parse

@@ -35,7 +35,7 @@ SINCE = {
 }
 # events that require a tag: the ID of a volume or accelerator request
 NEED_TAG = ('volume-extended', 'accelerator-request-bound', 'volume-reimaged')
-# tag of power-update -> action with this result
+# tag of the event power-update -> action that sets this power state
 POWER = {'POWER_ON': 'os-start', 'POWER_OFF': 'os-stop'}
 
 
@@ -89,7 +89,7 @@ def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tupl
     found = {}
     for cell, here in cell_queries.ask(req, lambda conn: instances.get_many(conn, list(uuids)))[0]:
         for uuid, row in here.items():
-            if uuid not in found or row['host']:       # a server that moves to another cell may be in both
+            if uuid not in found or row['host']:       # during a move to another cell, both cells may have the server
                 found[uuid] = cell, row
     return found
 

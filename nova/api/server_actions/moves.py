@@ -170,7 +170,7 @@ def _begin_move(conn: engine.Connection, context: nova_context.RequestContext, s
                 values: dict[str, Any]) -> None:
     row = tasks.begin(conn, context, server_id, action, values=values, admin=context.is_admin)
     if flavor is not None and pci.of_ports(flavor) != pci.of_ports(row['flavor']):
-        raise exception.InstanceChanged(instance_id=server_id)   # the ports changed since the flavor was read
+        raise exception.InstanceChanged(instance_id=server_id)   # ports were changed after the caller read ``flavor``
     server_migrations.create(conn, context, row, kind, 'pre-migrating', new_flavor=flavor,
                              arguments={'old_vm_state': row['vm_state'], **arguments})
 

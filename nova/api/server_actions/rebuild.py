@@ -42,7 +42,7 @@ class Facts:
     key        row of the requested key pair, or None
     spec       the server's request spec
     backed     whether the server boots from a volume
-    other      whether the content of its root disk is replaced
+    other      whether the rebuild replaces the content of the root disk
     """
 
     row: InstancesRow
@@ -56,7 +56,7 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Data to store: ``values`` in the server's row, ``arguments`` in the action, image and files in the spec."""
+    """Data of a rebuild to store: ``values`` in the server's row, ``arguments`` in the action, the rest in the spec."""
 
     image: api_request.Document
     files: list[api_request.Document]
@@ -83,7 +83,7 @@ def rebuild(req: api_request.Request, id: str) -> Response:
 
 
 def _note(conn: engine.Connection, server_id: str, plan: Plan) -> objects.RequestSpec:
-    """Store the plan in the request spec, which is read again because a resize may have changed its flavor."""
+    """Store the plan in the current request spec: a resize may have changed the flavor in it since the first read."""
     spec = request_specs.get(conn, server_id)
     spec.image, spec.injected_files = plan.image, plan.files
     request_specs.update(conn, spec)
@@ -136,7 +136,7 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     columns = {**_image_columns(image), 'config_drive': drive}
     arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
     if facts.other:
-        # restore these values if the scheduler's filters refuse the new image
+        # values to restore if the scheduler's filters refuse the new image
         before: Mapping[str, object] = row
         arguments['previous'] = {'image': facts.spec.image, 'columns': {name: before[name] for name in columns}}
     return Plan(image, files, password, {**values, **columns}, arguments)

@@ -21,7 +21,7 @@ from nova.web.routes import Route
 RULE = 'os_compute_api:os-remote-consoles'
 TOKENS = 'os_compute_api:os-console-auth-tokens'
 
-# console type: (protocol, option with the proxy's URL, or None for a removed type)
+# console type: (protocol, (group, option) with the proxy's URL, or None for a type that is refused)
 TYPES = {
     'novnc': ('vnc', ('vnc', 'novncproxy_base_url')),
     'xvpvnc': ('vnc', None),                           # refused; see nova/console/xvp.py

@@ -24,7 +24,7 @@ GROWTH = 4            # factor by which the number of rows grows when a cell is 
 
 @dataclasses.dataclass
 class _Part:
-    """Rows of one cell."""
+    """Rows that were read from one cell, and the position of the next read."""
 
     size: int                                  # number of rows of the next read
     place: Place
@@ -89,7 +89,7 @@ class CellPage:
         """Read the next rows of cells. Cells that do not respond are down, and their rows are dropped."""
         if not cells:
             return
-        reads: dict[tuple[int, Place], Read] = {}          # a prepared query serves all cells with equal size and place
+        reads: dict[tuple[int, Place], Read] = {}          # cells with equal size and place share a prepared query
         for cell in cells:
             part = self._parts.setdefault(cell, _Part(size, self._place))
             if (part.size, part.place) not in reads:

@@ -45,7 +45,7 @@ TRUSTED_CERTS = _RULE + ':trusted_certs'
 # rules that ``read_plan`` evaluates
 CHECKS = (FORCED_HOST, REQUESTED_HOST, ATTACH_VOLUME, ATTACH_NETWORK, TRUSTED_CERTS, create_facts.ZERO_DISK,
           server_category.CREATE)
-# rules for fields of the response
+# rules that protect fields of the response
 SHOWN = (representation.RULE, server_fields.ATTRIBUTES, server_fields.LAUNCH, server_fields.EXTRA_SPECS,
          server_fields.HOST_STATUS, server_fields.HOST_UNKNOWN)
 
@@ -102,7 +102,7 @@ def _begun_before(req: api_request.Request, names: list[str], server: server_sch
                   ) -> Document | Response | None:
     """Return the response of an interrupted request if its servers were stored, else None.
 
-    If it returns None, it has removed the request's rows in the API database, so that the request can be repeated.
+    If no servers were stored, the request's rows in the API database are removed, so that the request can be repeated.
     """
     row, arguments = _stored_before(req, names[0])
     while row is None and server_lookup.has_moved(req):       # the server moved to another cell during the lookup

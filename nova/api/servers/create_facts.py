@@ -47,7 +47,7 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
     server_devices.check_number(devices, request.most, conf.volume.max_devices)
     sources = device_sources.read(req, devices)
     backed = server_devices.is_volume_backed(devices)
-    # references of a root volume are read with the caller's rights, because the volume's owner has set them
+    # the owner of a root volume chose the images that it references, so they are read with the caller's rights
     references = image_references.read(req, device_sources.properties_of(devices, sources, image),
                                        None if backed else system)
     check_place(req, server, request.place)
@@ -136,7 +136,7 @@ def check_place(req: api_request.Request, server: ServerValues, place: server_sp
     host, node = place['force_host'] or place['requested_host'], place['force_node'] or place['requested_node']
     if not (zone or host or node):
         return
-    several = {part.strip() for part in zone.split(',')}           # the server may be in any of these zones
+    several = {part.strip() for part in zone.split(',')}           # a request may list several allowed zones
 
     def look(conn: engine.Connection) -> tuple[set[str], bool]:
         return zones.existing(conn, {zone, *several}), not (host or node) or compute_nodes.exists(conn, host, node)

@@ -76,7 +76,7 @@ class Facts:
     image         image of imageRef, or None
     devices       rows of block_device_mappings of one server, the root disk first
     sources       source of each device: a volume, a snapshot, an image or None
-    references    images that the properties of the image or root volume name
+    references    kernel and ramdisk images that the properties of the image or root volume name
     networks      networks of the request; those reserved for administrators are marked
     groups        names of the security groups that a server shows
     aliases       {name: pci_spec.Alias}

@@ -17,7 +17,7 @@ Device = server_devices.Device
 Source = Mapping[str, typing.Any] | None          # volume, snapshot or image
 
 Invalid = exception.InvalidBlockDevice
-# keys in a volume's image metadata that are not image properties, or that concern other volumes
+# keys in a volume's image metadata that are not properties of the image, or that describe other volumes
 _NO_PROPERTIES = frozenset({disks.MAPPING, 'bdm_v2', 'container_format', 'disk_format', 'min_disk', 'min_ram',
                             'size', 'checksum', 'image_id', 'image_name', 'signature_verified'})
 

@@ -215,7 +215,7 @@ def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]
 # ---- images of volumes -------------------------------------------------------
 
 def _with_those_of(image: StoredImage, given: list[Device]) -> list[Device]:
-    """Merge the block devices of an image and of the request; the request takes precedence."""
+    """Return the block devices of the image and of the request; a device of the request replaces that of the image."""
     try:
         listed = json_text.parse(image['properties'][disks.MAPPING])
         if not isinstance(listed, list):
@@ -228,7 +228,7 @@ def _with_those_of(image: StoredImage, given: list[Device]) -> list[Device]:
                                           ) from None
     own = [_device(each) for each in listed]
     if any(device['boot_index'] == 0 for device in own):
-        # openstackclient also lists the image of --image as a local root disk; this image has no data for it
+        # openstackclient also lists the image of --image as a local root disk, but this image has no data for one
         given = [device for device in given if (device['source_type'], device['destination_type'], device['image_id'])
                  != ('image', 'local', image['id'])]
     names = {device['device_name'] for device in given} - {None}
@@ -239,7 +239,7 @@ def _with_those_of(image: StoredImage, given: list[Device]) -> list[Device]:
 
 _NAMED = ('source_type', 'destination_type', 'snapshot_id', 'volume_size', 'boot_index', 'device_name', 'device_type',
           'disk_bus', 'delete_on_termination', 'tag')
-_VERSION = 67                # first minor version at which a mapping supports all of these keys
+_VERSION = 67                # first minor version at which block_device_mapping_v2 supports all keys of _NAMED
 
 
 def is_volume_backed(devices: list[Device]) -> bool:

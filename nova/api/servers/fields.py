@@ -59,7 +59,7 @@ class View:
 
     @functools.cached_property
     def groups(self) -> dict[str, list[str]]:
-        """{server UUID: security group names of its ports} for servers with network interfaces."""
+        """{UUID: names of the security groups of the server's ports}, for servers with network interfaces."""
         wanted = [row['uuid'] for row in self._rows if row['network_info'] and row['vm_state'] != states.DELETED]
         try:
             return dict.fromkeys(wanted, []) | self._req.services.networks.group_names_of(self._req.context, wanted)
@@ -160,7 +160,7 @@ def _fault(row: Row, view: View) -> api_request.Document | fields.Absent:
 
 
 def _security_groups(row: Row, view: View) -> list[dict[str, str]] | fields.Absent:
-    # servers without ports, before the build or after the delete, show the requested groups
+    # a server without ports (not yet built, or deleted) shows the groups that its create request named
     names = row['security_groups']
     if row['network_info'] and row['vm_state'] != states.DELETED and row['uuid'] in view.groups:
         names = view.groups[row['uuid']]
@@ -277,7 +277,7 @@ _SERVER_GROUPS = Field('server_groups', lambda row, view: [row['server_group_id'
 
 
 def _answer(since: int, *more: Field) -> fields.Fields:
-    """Return the fields of the responses of update or rebuild, which have the fields of _MORE since ``since``."""
+    """Return the fields of the responses to update or rebuild; the fields of _MORE appear since version ``since``."""
     late = [dataclasses.replace(row, since=max(row.since, since))
             for row in (*_MORE, _HOST_UNKNOWN, _HOST_STATUS) if row.until is None or row.until >= since]
     return fields.Fields(
@@ -291,7 +291,7 @@ INDEX = fields.Fields(
     Field('name', 'display_name', type='string required'),
     Field('links', links, columns=('uuid',), type=shapes.FIELDS_LINKS),
 )
-# If a response may have several fields with a name, the last one is used: the field with the wider rule is last.
+# If several fields have one name, the last of them that the caller may see is used: the one with the wider rule.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
                        _HOST_STATUS, _CATEGORY)
 # Lists show user data only to administrators, because the user data of a thousand servers may have 64 MiB.

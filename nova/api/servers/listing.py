@@ -32,7 +32,7 @@ ALL_FILTERS = _RULE + 'allow_all_filters'
 _NOT_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir', 'all_tenants', 'deleted', 'soft_deleted',
                           'status', 'project_id', 'tenant_id', *server_schemas.WITHOUT_EFFECT})
 
-# filters for all users -> first version
+# filter that all users may use -> first version in which they may
 USER_FILTERS = {
     **dict.fromkeys(('reservation_id', 'name', 'display_name', 'status', 'image', 'flavor', 'ip',
                      'changes-since'), 1),

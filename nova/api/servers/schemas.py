@@ -9,7 +9,7 @@ from nova.json_types import Json
 from nova.json_types import JsonObject
 from nova.web import params
 
-VersionedType = tuple[params.Typed | params.Schema, int, int | None]      # a type, and its first and last minor version
+VersionedType = tuple[params.Typed | params.Schema, int, int | None]      # (type, its first and last minor version)
 MAX_HINTS = 64                 # maximum scheduler hints of a request, and values of a hint
 MAX_DEVICES = 64               # maximum block devices, and networks, of a request
 CATEGORY: Final = 'os-instance-categories:category'
@@ -237,11 +237,11 @@ PATTERNS = ('kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'power_state', 'n
             'access_ip_v4', 'access_ip_v6', 'auto_disk_config', 'progress', 'ip', 'ip6', 'created_at')
 PLAIN = ('user_id', 'project_id', 'tenant_id', 'launch_index', 'image_ref', 'image', 'vm_state', 'task_state',
          'host', 'uuid', 'sort_dir', 'all_tenants', 'soft_deleted', 'deleted', 'status', 'marker')
-# accepted and ignored: names of related tables that the original Nova accepted as filters
+# filters that are accepted and ignored: OpenStack's Nova accepted these names of related tables
 WITHOUT_EFFECT = ('block_device_mapping', 'services', 'metadata', 'system_metadata', 'info_cache',
                   'security_groups', 'pci_devices')
 
-# sort key -> column; None: ignored until 2.74
+# sort key -> column; None: the key is ignored until 2.74
 SORT_KEYS = {
     **{name: name for name in (
         'access_ip_v4', 'access_ip_v6', 'availability_zone', 'config_drive', 'created_at', 'display_name',

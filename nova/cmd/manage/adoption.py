@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.features import adopted
 
 REFUSED, NOTHING_DONE = 1, 3
-BUS = 'nova-inprocess:///adoption'       # a bus without receivers, because the reconciler starts the build
+BUS = 'nova-inprocess:///adoption'       # messages on this bus are lost: the reconciler starts the build
 WAIT_S = 300                             # seconds to wait for the compute service
 POLL_S = 0.5
 
@@ -98,7 +98,7 @@ def look(uri: str, guest: str) -> tuple[adopted.Found, list[str]]:
 
 
 def _known(cells: db_cells.Cells, host: str, uuid: str) -> list[str]:
-    """Return [reasons in the databases against an adoption on this host]."""
+    """Return [reasons, found in the databases, why the host cannot adopt the guest]."""
     from nova.db.placement import compute_nodes
     from nova.db.servers import listing
     able, why = False, []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NOT_SETTLED = 3              # exit code
 FRESH_S = 60                 # maximum age of a report, which hosts send every 15 s: an old one could undo later changes
-ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # differences of hosts with a guest come first
+ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # order of resolution: hosts with a guest first
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,7 +34,7 @@ def _lifetime(conf: cfg.ConfigOpts) -> int:
 
 
 def rotate_keys(conf: cfg.ConfigOpts) -> None:
-    """Encrypt new tokens with a new key, if only one host has the keys. Existing tokens stay valid."""
+    """Encrypt new tokens with a new key. Use it only if no other host has the keys. Existing tokens stay valid."""
     ring = key_ring(conf)
     ring.stage()
     ring.promote()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nova.identity.embedded.service import IdentityService
     from nova.json_types import JsonDocument
 
-Ask = Callable[..., Any]                 # the function that ``api`` yields
+Ask = Callable[..., Any]                 # type of the function that ``api`` yields
 PROJECT = {'metavar': 'PROJECT', 'help': 'id or name of the project'}
 DELETION_TIMEOUT_S = 120     # seconds that scrub waits for the deletion of servers
 POLL_INTERVAL_S = 0.5        # seconds between two checks of the deletion

@@ -44,7 +44,7 @@ class Rebuild:
         with tasks.task(host, ctx, instance, actions.ACTIONS['rebuild'].frame) as task:
             server = task.instance
             with task.harmless():
-                if preserve_ephemeral and server.ephemeral_gb:           # APIs of the previous release accept it
+                if preserve_ephemeral and server.ephemeral_gb:           # older nova-api accepts this
                     raise exception.VirtError(operation='rebuild the server', reason=NOT_PRESERVED)
                 host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             devices = self._volumes.connect(ctx, server, spec)

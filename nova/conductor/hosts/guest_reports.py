@@ -17,7 +17,11 @@ _TYPES = {'instance_uuid': str, 'generation': int, 'power_state': int, 'server':
 
 
 class GuestDifferences(typing.TypedDict):
-    """Answer to a report. ``resolved``: uuids of servers to plug; ``open``: whether differences remain."""
+    """Answer to a report.
+
+    resolved  uuids of servers whose ports and volumes the host must plug
+    open      whether unresolved differences remain
+    """
 
     resolved: list[str]
     open: bool

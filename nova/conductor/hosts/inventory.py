@@ -80,7 +80,7 @@ class Inventory:
         # a host keeps the guests of its open moves until the moves end
         moving = {uuid for uuid, move in moves.items()
                   if uuid in rows and host in (move['source_compute'], move['dest_compute'])}
-        # servers evacuated from the host: their disks may now belong to guests of other hosts
+        # servers evacuated from the host count as moving, because guests of other hosts may use their disks
         moving.update(entry['instance_uuid'] for entry in evacuated)
 
         def state(uuid: str) -> str:

@@ -19,12 +19,12 @@ LOG = logging.getLogger(__name__)
 
 MAX_REPORTS = 500      # maximum reports in a transaction
 
-# Server state that follows from a power state while no task is in progress: (vm state, power state) -> vm state.
+# While no task is in progress, a server in a state of _SETTLED gets the vm state that _FOLLOWS has for its power state.
 _SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
 _FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
             states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
 
-# In other power states, console tokens are revoked, because another guest may get the port of the console.
+# Power states in which console tokens stay valid; in other states another guest may get the port of the console.
 WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
 
 

@@ -2,7 +2,8 @@
 
 The move's row and the server's task state hold the progress. The API, a restarted host or the reconciler calls
 ``continue_move``, which sends the message of the next step. Compute services run the steps (compute/moves/resize.py)
-and call a method here at the end of a step. This method commits one transaction and sends the next message.
+and call a method here at the end of a step. This method commits one transaction and sends the next message. The table
+shows the task state, the status of the move, the work, and the method of the compute service:
 
     resize_prep        pre-migrating    the destination is chosen and checks the guest   prep_resize
     resize_migrating   migrating        the source stops the guest, keeps its files      resize_instance
@@ -13,8 +14,8 @@ and call a method here at the end of a step. This method commits one transaction
     resize_reverting   reverting        the destination removes the guest                revert_resize
                                         the row returns, the source restores the guest   finish_revert_resize
 
-A resize of a running guest (``in_place`` in the move's arguments, hardware/growth.py) claims the difference on the
-server's own host. It has one step:
+A resize of a running guest (``in_place`` in the move's arguments, hardware/growth.py) claims the additional
+resources on the server's host. It has one step:
 
     resize_prep        pre-migrating    resources are claimed; the host hot-plugs the    grow_instance
     resize_finish      pre-migrating    CPUs and the memory

@@ -3,7 +3,7 @@
     accepted        a destination is chosen and claimed
     pre-migrating   the destination owns and builds the server          evacuate_instance; the old host keeps its claim,
                                                                         so that a failure returns the server
-    done            the server runs; the old guest, if any, is removed when the old host is back
+    done            the server runs; when the old host is back, it removes its guest, if it has one
     completed       the old guest is removed
 
 Servers of a host that is up are not evacuated. The transaction that moves a server requires that its host is

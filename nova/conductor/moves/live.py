@@ -1,11 +1,11 @@
 """Live migration: from the request to the guest at its destination, or the rollback.
 
     accepted        a destination is chosen, claimed and checked; then the source starts
-    queued          the source has queued it; its concurrency is limited       live_migrate_instance
+    queued          the migration waits in the queue of the source             live_migrate_instance
     preparing       volumes and network are prepared at the destination
     running         the guest is being copied
     post-migrating  the guest runs at the destination, which owns it now       finish_live_migration
-    completed, cancelled (aborted), error (before it ran), failed (while it ran)
+    final statuses: completed, cancelled (on request), error (failed before running), failed (failed while running)
 
 The rows of the server and of the migration hold the progress. ``continue_live_migration`` reads the rows and runs the
 next step, also after a lost message.
@@ -484,12 +484,12 @@ def _object(migration: MigrationsRow) -> objects.Migration:
 
 
 def _without_secrets(migration: MigrationsRow) -> dict[str, typing.Any]:
-    """Return the arguments of an ended migration without volume connections."""
+    """Return the arguments of an ended migration without the connections of volumes, which contain secrets."""
     return {name: value for name, value in migration['arguments'].items() if name not in ('volumes', 'connector')}
 
 
 def _for_users(error: exception.NovaException) -> exception.NovaException:
-    """Return the error for a refused request."""
+    """Convert an error of the checks to the error that the user gets."""
     if isinstance(error, exception.BadRequest):
         return error
     if isinstance(error, exception.HostUnavailable):

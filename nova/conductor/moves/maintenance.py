@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 PERIOD_S = 2             # seconds between two checks of a maintenance in which servers are moved
 LEASE_S = 120            # seconds for which a conductor reserves a maintenance; longer than one check
 
-Way = tuple[actions.Action, str, str]                # (action, type of its move, the move's first status)
+Way = tuple[actions.Action, str, str]                # (action, type and first status of the move that it creates)
 LIVE: Way = (actions.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
 COLD: Way = (actions.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
 CONFIRM = 'confirm'
@@ -158,7 +158,7 @@ class Maintenance:
             self._cell_db.run(server_migrations.begin_end, ctx, uuid, actions.ACTIONS['confirmResize'], 'confirming',
                               True)
         except exception.NovaException as error:
-            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # the owner has ended it
+            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # the owner has ended the move
             return
         self._moves.continue_move(ctx, uuid)
 

@@ -159,8 +159,7 @@ class Builds:
         return any(choice['host'] != row['host'] for choice in explained['choices'])
 
     def fail_build(self, uuid: str, fault: faults.Fault, waiting: bool = False, has_ports: bool = True) -> bool:
-        """Set a server that is being built to ERROR and release its host, claim and ports; return False if it was
-        deleted.
+        """Set a server in build to ERROR and release its host, claim and ports; return False if it was deleted.
 
         :param waiting: act only while the server waits for a host: a repeated request may find no free host although
             the first request has claimed one

@@ -144,7 +144,7 @@ class Deletion:
         for other in other_hosts:
             self._moves.drop_on(ctx, other, instance_uuid)
         if other_hosts:
-            self._volumes.release_attachments(ctx, instance_uuid)        # those for a destination of a move
+            self._volumes.release_attachments(ctx, instance_uuid)        # attachments for the destination of a move
         self._api_db.run(forget, [instance_uuid])
 
     def _destroy(self, conn: Connection, ctx: Context, last: endings.Ending, host: str | None,

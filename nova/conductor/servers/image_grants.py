@@ -15,7 +15,7 @@ from nova.image import granted
 from nova.image import grants
 from nova.objects.instance import SHELVED_IMAGE
 
-PARTS = 'image_parts'                   # key in the arguments of a rescue: kernel and ramdisk ids of its image
+PARTS = 'image_parts'                   # key in the arguments of a rescue: ids of the rescue image's kernel and ramdisk
 
 # events of tasks that build a guest from the server's own images, or from its shelved image
 _BUILDING = frozenset({'compute_build_instance', 'compute_rebuild_instance', 'compute_finish_resize',

@@ -10,7 +10,7 @@ from nova.db.servers import shares
 
 
 class AllowedShare(ShareMappingsRow):
-    """A share with the access of a host: {'user', 'key'} of Ceph, or None."""
+    """Row of a share mapping; ``access`` has the Ceph credentials of the host, {'user', 'key'}, or is None."""
 
     access: dict[str, str] | None
 

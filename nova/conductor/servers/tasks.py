@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 Values = dict[str, ColumnValue]
 Expect = ColumnValues | None             # {column: its value, or a list of allowed values}
 
-# Tasks that restart or stop a guest. Console tokens are revoked: the port may belong to another guest now.
+# Tasks that restart or stop a guest and revoke its console tokens, because another guest may get the console's port.
 _NEW_RUNS = frozenset({'compute_reboot_instance', 'compute_rebuild_instance', 'compute_rescue_instance',
                        'compute_unrescue_instance'})
 

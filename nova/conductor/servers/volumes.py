@@ -103,8 +103,8 @@ class Volumes:
     def _note(self, device: Row, values: dict[str, typing.Any], column: str) -> bool:
         """Store the result of a step in a device's row; return False if the row is gone.
 
-        A caller that got no answer repeats the step, which creates a second volume or attachment. The row decides later
-        which one is the orphan.
+        A caller that got no answer repeats the step, which creates a second volume or attachment. Whatever
+        the row does not name later is the orphan.
         """
         try:
             return self._cell_db.run(block_devices.update, device['uuid'], values)
@@ -149,7 +149,7 @@ class Volumes:
                 self._storage.complete(_system(ctx), device['attachment_id'])
 
     def disconnect_volumes(self, ctx: Context, instance_uuid: str) -> None:
-        """Replace each attachment by one without a host: the server keeps its volumes."""
+        """Replace the attachments by attachments without a host, so that the server keeps its volumes."""
         system = _system(ctx)
         with self._cell_db.reader() as conn:
             devices = _volumes_of(conn, instance_uuid)
@@ -158,7 +158,7 @@ class Volumes:
                 self._renew(system, instance_uuid, device)
 
     def _renew(self, system: Context, instance_uuid: str, device: Row) -> Row:
-        """Replace the attachment by one without a host; return the new row of the device."""
+        """Replace the attachment by an attachment without a host; return the new row of the device."""
         fresh = self._storage.renew(system, device['volume_id'], instance_uuid, device['attachment_id'])
         values = {'attachment_id': fresh, 'connection_info': None}
         if not self._note(device, values, 'attachment_id'):
@@ -351,7 +351,7 @@ class Volumes:
         with self._cell_db.reader() as conn:
             root = next(row for row in _volumes_of(conn, instance_uuid) if row['boot_index'] == 0)
             if instances.get(conn, instance_uuid)['system_metadata'].get(REIMAGE) != image_id:
-                raise exception.ImageNotFound(image_id=image_id)         # not the image of the current rebuild
+                raise exception.ImageNotFound(image_id=image_id)         # the server's rebuild uses another image
         if root['connection_info'] is not None:
             root = self._renew(system, instance_uuid, root)
         elif self._storage.get(system, root['volume_id'])['status'] == 'downloading':

@@ -26,7 +26,7 @@ class AuditLog:
         self._seals: dict[str, records.Seal] = {}         # {name of a database: its newest seal}
         self._exported_at: dict[str, float] = {}          # {name of a database: time when its seal was published}
         self._waits_since: dict[str, datetime.datetime | None] = {}       # {name: time of its oldest unsealed record}
-        self._cut_off: set[str] = set()  # databases with a truncated chain are not sealed
+        self._cut_off: set[str] = set()  # names of databases with a truncated chain, which are not sealed
         for name, _db in self._databases():
             metrics.AUDIT_LOG_TRUNCATED.labels(name)  # create the series with 0 for alerting rules
         metrics.AUDIT_LOG_UNSEALED.watch(self, AuditLog._unsealed)

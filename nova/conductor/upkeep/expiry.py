@@ -13,7 +13,7 @@ class Expiry:
 
     def __init__(self, services: CellServices) -> None:
         self._conf, self._cell_db, self._api_db = services.conf, services.cell_db, services.api_db
-        self._looked_at = dict.fromkeys(history.TABLES, 0)         # {table: last checked row}
+        self._looked_at = dict.fromkeys(history.TABLES, 0)         # {table: id of the last checked row}
 
     def expire_history(self) -> None:
         """Remove servers that were deleted longer ago than configured."""

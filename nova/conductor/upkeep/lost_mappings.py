@@ -14,8 +14,8 @@ from nova.db.servers import mappings
 
 LOG = logging.getLogger(__name__)
 
-MAPPING_AGE_S = 120          # a mapping of this age without an instance row is lost
-NEW_MAPPING_S = 1800         # younger mappings are checked every minute
+MAPPING_AGE_S = 120          # seconds after which a mapping without an instance row is lost
+NEW_MAPPING_S = 1800         # mappings younger than these seconds are checked every minute
 PAGE = 1000
 
 
@@ -66,7 +66,7 @@ class LostMappings:
         if not lost:
             return 0
         removed = self._api_db.run(forget, lost, self._cell_uuid)
-        if not removed:                  # they were deleted, with their mappings, after the page was read
+        if not removed:                  # the servers were deleted with their mappings after the page was read
             return 0
         LOG.warning('%d servers have a mapping and no row, first %s; the mappings are removed.', len(removed),
                     removed[0])

@@ -41,7 +41,7 @@ LOG = logging.getLogger(__name__)
 
 ATTACH, DETACH = (actions.ACTIONS[name].record for name in ('attach_interface', 'detach_interface'))
 RESEND_DELAY_S = 1
-START_GRACE_S = 15               # after a restart of all services the hosts need time to report
+START_GRACE_S = 15               # seconds that hosts need to report after a restart of all services
 
 Work = collections.abc.Callable[[Row, typing.Any], None]
 GoOn = collections.abc.Callable[[Context, str], None]

@@ -55,7 +55,7 @@ class Synchronization:
         return found.get(host, self._conf.default_availability_zone)
 
     def forget_groups(self) -> set[str]:
-        """Remove servers from deleted groups: a server created while its group was deleted still names it."""
+        """Remove servers from deleted groups: a server created while its group was deleted still names the group."""
         with self._cell_db.reader() as conn:
             mentioned = server_groups.mentioned(conn)
         with self._api_db.reader() as conn:

@@ -17,15 +17,15 @@ LOG = logging.getLogger(__name__)
 
 PAGE = 1000
 SIZE_CHECK_INTERVAL_S = 600                # seconds between two checks of the sizes of all servers, unless requested
-MIN_MISCOUNT_AGE_S = 90            # seconds; longer than the time between the two writes of a request
+MIN_MISCOUNT_AGE_S = 90            # seconds; a request makes both of its writes within this time
 
 Sizes = dict[str, tuple[int, int]]       # {instance uuid: (vCPUs, MiB of memory)}
 
 
 class ClaimCheck:
-    """Compares the nodes' usage with their servers.
+    """Compares the recorded usage of nodes with their servers.
 
-    drift  number of differences that it has corrected: should stay 0
+    drift  number of corrected differences; should stay 0
     """
 
     def __init__(self, services: CellServices) -> None:
@@ -50,11 +50,10 @@ class QuotaCheck:
         self._sizes_due = 0.0               # time of the next check of all servers, in monotonic seconds
 
     def count_sizes(self) -> int:
-        """Correct the sizes of servers in the quota, including the sizes of open moves; return the number of
-        corrections.
+        """Correct the sizes of servers, and of open moves, in the quota usage; return the number of corrections.
 
-        The two databases differ only between two writes of a request, or if a process or a database died there. A
-        difference found by two successive checks is corrected.
+        The API database and the cell's database differ only between the two writes of a request, or after a failure
+        between these writes. A difference found by two successive checks is corrected.
         """
         try:
             return self._mend_sizes() if self._miscounted else self._check_sizes()
@@ -65,7 +64,7 @@ class QuotaCheck:
     def _check_sizes(self) -> int:
         if time.monotonic() < self._sizes_due:
             return 0
-        # set first, so that a request during the check is not lost
+        # set before the check, so that a doubt_sizes() during the check is not lost
         self._sizes_due = time.monotonic() + SIZE_CHECK_INTERVAL_S
         marker = ''
         wrong: list[Any] = []
@@ -99,9 +98,9 @@ class QuotaCheck:
         return len(wrong)
 
     def count_soft_deleted(self) -> int:
-        """Exclude only soft-deleted servers from the quota usage; return the number of corrections.
+        """Make the quota usage exclude exactly the soft-deleted servers; return the number of corrections.
 
-        The two databases differ only if a process died between its writes to them.
+        The API database and the cell's database differ only if a process failed between its writes to both.
         """
         with self._api_db.reader() as conn:
             queued = mappings.queued(conn)

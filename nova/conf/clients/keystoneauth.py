@@ -1,7 +1,7 @@
 """Names, types and defaults of the keystoneauth1 options, for each section that configures access to another service.
 
 Importing keystoneauth1 loads ``requests`` and its dependencies (8 MB), also in daemons that call no other service.
-Therefore this module defines the options without their help texts. The sample generator imports the library for these.
+Therefore this module defines the options without help texts, which only the sample generator reads from the library.
 """
 from collections.abc import Iterable
 import copy
