@@ -303,7 +303,7 @@ class ServerRowIsOld(InstanceChanged, template=(
 
 class NotOnHost(InstanceChanged, template=(
         'Server %(instance_id)s is not on host %(host)s, so %(topic)s refuses %(method)s.')):
-    """A compute host acts on a server that is on another host. It must abort its task for this server."""
+    """A compute host acts on a server that is on another host. The host must abort its task for this server."""
 
 
 class IdempotencyKeyInUse(Conflict, template='The Idempotency-Key is in use.'): ...

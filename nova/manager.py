@@ -83,7 +83,7 @@ class Manager:
     def periodic_tasks(self, context: nova_context.RequestContext, raise_on_error: bool = False) -> None:
         """Run each periodic task once.
 
-        The service itself calls each task after the spacing of the task. If a subclass overrides this method, the
+        Normally the service calls each task after the ``spacing`` of the task. If a subclass overrides this method, the
         service calls the overriding method every DEFAULT_SPACING_S seconds instead.
 
         :param raise_on_error: whether to raise the first error; otherwise each error is logged

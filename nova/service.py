@@ -56,7 +56,7 @@ TAKEN = frozenset(interface.topic for interface in (
 
 
 class Service:
-    """Service of a manager, a ``runtime.service.Part`` of a process. ``create`` has defaults for the parameters.
+    """Service that runs a manager, as a ``runtime.service.Part`` of a process. ``create`` has defaults for parameters.
 
     :param manager: a manager object, a class, or the import path of either. A class is called with ``host``, ``conf``
         and ``bus``
@@ -217,7 +217,7 @@ def _signing_bus(conf: cfg.ConfigOpts, db_allowed: bool) -> rpc_bus.Bus:
 
 
 def _hook(manager: object, name: str) -> None:
-    getattr(manager, name, lambda: None)()       # a manager without the base class Manager may lack the hook
+    getattr(manager, name, lambda: None)()       # a manager need not derive from Manager and have all hooks
 
 
 def _chosen(conf: cfg.ConfigOpts, topic: str) -> str:
@@ -242,7 +242,7 @@ class Loader(Protocol):
 
 
 class WSGIService:
-    """Service for HTTP requests to a WSGI application of a paste file, a ``runtime.service.Part`` of a process.
+    """HTTP server for a WSGI application of a paste file, as a ``runtime.service.Part`` of a process.
 
     ``host`` and ``port`` come from the options ``<name>_listen`` (default 127.0.0.1) and ``<name>_listen_port``
     (default 0, any free port) in [DEFAULT].

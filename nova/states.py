@@ -18,7 +18,7 @@ SHELVED_OFFLOADED = 'shelved_offloaded'
 VM_STATES = (ACTIVE, BUILDING, PAUSED, SUSPENDED, STOPPED, RESCUED, RESIZED, SOFT_DELETED, DELETED, ERROR,
              SHELVED, SHELVED_OFFLOADED)
 
-# ---- states that the conductor reports to a host that has a guest, disks or devices of a server
+# ---- answers of the conductor to a host that asks about a server with resources on this host
 DELETED_FOR_GOOD = 'deleted'
 ELSEWHERE = 'elsewhere'      # the server is on another host or on no host
 NEEDED = 'needed'            # the server is on this host, or a move of the server uses this host

@@ -72,7 +72,7 @@ class BuildAdmission:
             return queues.Size((self._waiting + self._accepted).total(), 0)
 
     def _excess(self, project_id: str) -> int:
-        """Return the excess of servers over the limit of all projects or of this one; negative: room for servers."""
+        """Return the excess of servers over the limit of all projects or of the project; negative: room for servers."""
         waiting = self._waiting + self._accepted
         counted = sum(min(number, self._share) for number in waiting.values())
         return max(counted - self._limit, waiting[project_id] - self._share)

@@ -84,7 +84,7 @@ def api_version(minimum: str, maximum: str | None = None) -> collections.abc.Cal
 
 
 def expects(**facts: typing.Any) -> collections.abc.Callable[[Handler], Handler]:
-    """Set body, query, status, errors and policy of a method, as in Route. Use it below ``api_version``."""
+    """Set body, query, status, errors and policy of a method, as in Route. Decorate with ``api_version`` afterwards."""
     def decorate(function: Handler) -> Handler:
         function.nova_facts = facts              # type: ignore[attr-defined]
         return function

@@ -140,7 +140,7 @@ class Cloud:
         return done
 
     def stop_order(self) -> list[service.Part]:
-        """Return the parts in the order in which they stop: a part stops before those that it calls."""
+        """Return the parts in the order in which they stop: a part stops before the parts that it calls."""
         def place(part: service.Part) -> int:
             binary = getattr(part, 'binary', '')
             return STOPS.index(binary) if binary in STOPS else 0

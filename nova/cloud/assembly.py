@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of deleted servers
-LATE_INTERVAL = 20                  # seconds between two searches for such ports among recently allocated ports
+LATE_INTERVAL = 20                  # seconds between two searches that are limited to recently allocated ports
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's network setup with the database
 # seconds between two searches for new hosts without a resource provider, to which Neutron adds child providers for its
 # agents

@@ -287,7 +287,7 @@ def _cell_urls(columns: list[str], batch: rows.Batch) -> dict[str, str]:
 
 
 def _databases(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return {name: entry of the manifest}: the API database, one default cell, and others."""
+    """Return {name: entry of the manifest} of the API database, the default cell and the other cells."""
     try:
         found = {database['name']: database for database in manifest['databases']}
         default = [name for name, database in found.items() if database['default'] is True]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nova.runtime.privileges import Helper
 
 LOG = logging.getLogger(__name__)
-Helpers = dict[str, 'Helper']             # {argument of Cloud: helper}
+Helpers = dict[str, 'Helper']             # {name of Cloud's argument: privileged process}
 DESCRIPTION = ('Runs a whole cloud in one process. It also accepts the options of nova.conf; --help-options lists '
                'them.')
 

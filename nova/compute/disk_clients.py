@@ -15,7 +15,7 @@ RUNNING = (states.RUNNING, states.POWER_PAUSED)
 
 
 class DiskClients:
-    """Writes the Ceph clients of servers' disks, which the driver finds, into the system metadata of the servers."""
+    """Stores the Ceph clients that use a server's disks, as the driver finds them, in the server's system metadata."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -30,8 +30,8 @@ class Host:
     driver        hypervisor driver; the API already refuses operations that the driver does not support, and
                   ``driver_with`` checks again
     conductor     client of the conductors, which retries until a conductor answers
-    moves         the same client, typed for moves of servers
-    volumes       the same client, typed for block devices, volumes and shares of servers
+    moves         the object ``conductor``, typed for moves of servers
+    volumes       the object ``conductor``, typed for block devices, volumes and shares of servers
     network       client of the network service, with retries
     images        client for the images that the grant of a task allows
     queue         task queue: one task at a time for each server

@@ -83,7 +83,7 @@ class ComputeManager:
             lambda uuid, volume: host.volumes.get_volume_key(context.admin_context(), instance_uuid=uuid,
                                                              volume_id=volume))
         if conf.image.certificate_backend == 'barbican':
-            from nova.volume import barbican                 # other hosts do not load its libraries
+            from nova.volume import barbican                 # imported here, because other hosts do not need it
             driver.use_certificates(barbican.Barbican(conf).certificate)
 
         self._disk_clients = disk_clients.DiskClients(host)

@@ -83,7 +83,7 @@ class CellServices:
     def retry_soon(self, error: exception.NovaException, *uuids: str) -> None:
         """Mark the actions of these servers as overdue after a service did not answer. A reconciler continues them.
 
-        All cells are updated: the scheduler may have moved the servers to another cell before its answer was lost.
+        All cells are updated: the scheduler may have moved the servers to another cell, although its answer was lost.
         """
         LOG.warning('%d servers wait for a retry, first %s: %s', len(uuids), uuids[0], error)
         now = utils.utcnow()

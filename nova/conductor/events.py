@@ -161,7 +161,7 @@ class Change:
             self.record('shutdown', START, row, host)
 
     def stepped(self, row: InstancesRow) -> None:
-        """Record a new task state within a task. If shelving goes on to offload, end shelve and start the offload."""
+        """Record a new task state within a task; if a shelve continues as an offload, also record its end and the start."""
         self.states(row)
         if row['task_state'] == states.SHELVING_OFFLOADING:
             self.record('shelve', END, row, row['host'])
@@ -206,7 +206,7 @@ class Change:
 
 
 def _notification(action: InstanceActionsRow | None) -> str | None:
-    """Return the event of an open action, or None."""
+    """Return the event type of the notifications of an open action, or None."""
     row = actions.OF_RECORD.get(action['action'] if action else '')
     return None if row is None else row.events.notification
 

@@ -60,7 +60,7 @@ def _check_tenant(req: api_request.Request, tenant_id: str) -> None:
 
 
 def _of_tenant(tenant_id: str) -> Callable[[engine.Connection, str], server_groups.Group]:
-    """Return ``get(conn, id)`` for groups of a project.
+    """Return a function ``get(conn, id)`` that reads a group of the project.
 
     :raises ServerGroupNotFound: the group belongs to another project
     """

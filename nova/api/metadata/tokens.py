@@ -16,7 +16,7 @@ from nova import exception
 from nova import objects
 
 REQUIRED = 'required'
-PROPERTY = 'metadata_tokens'     # image property, or key in the metadata of a server
+PROPERTY = 'metadata_tokens'     # name of an image property, and of a key in a server's metadata
 FLAVOR = 'metadata:tokens'       # extra spec
 HOPS = 'metadata_hop_limit'      # key in a server's metadata: hop limit of responses to requests with a token
 MAX_HOPS = 64

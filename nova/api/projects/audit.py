@@ -26,7 +26,7 @@ _FILTERS = {'user_id': 'user_id', 'project_id': 'project_id', 'action': 'action'
             'target_id': 'target_id', 'outcome': 'outcome', 'request_id': 'request_id',
             'remote_address': 'remote_address'}
 Field = fields.Field
-ROUNDS = 10               # maximum number of pages to read until one page has enough visible records
+ROUNDS = 10               # maximum number of reads to fill one page with records that the caller may see
 
 RECORD = fields.Fields(
     Field('id', 'uuid', type='string format=uuid required'),

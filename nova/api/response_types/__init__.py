@@ -29,7 +29,7 @@ from nova.web.openapi import nameless
 
 CLOSED, NO_BODY, ADDITION, ABSENT = '(no other fields)', '(no body)', '(addition)', '(absent)'
 MEDIA_TYPES = {'(event stream)': 'text/event-stream'}
-SAME = ('/os-volumes_boot', '/servers')       # responses below the first path equal those below the second
+SAME = ('/os-volumes_boot', '/servers')       # paths of two resources with equal responses
 SAME_UNTIL = versions.SINCE['no_volumes_boot'] - 1
 Row = dict[str, str]
 

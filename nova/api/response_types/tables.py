@@ -32,9 +32,9 @@ from nova.web.fields import Fields
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """A table below a key of the response.
+    """Table that describes the value of a key of the response.
 
-    many   whether the key has a list of rows
+    many   whether the value is a list of rows
     """
 
     key: str

@@ -154,7 +154,7 @@ def _authorize(req: api_request.Request, request: create_plan.Request) -> None:
 # ---- storage -----------------------------------------------------------------
 
 def _reserve(conn: engine.Connection, cell: db_cells.Cell, plan: create_plan.Plan, names: list[str]) -> list[str]:
-    """Claim the quota, and store mappings and request specs; return the ``names`` (UUIDs) within the limits."""
+    """Claim quota, and store mappings and request specs; return those of ``names`` (UUIDs) that fit the limits."""
     spec, flavor = plan.spec, plan.spec['flavor']
     count = quotas.fit(conn, plan.limits, spec['project_id'], spec['user_id'], plan.least, len(names), flavor['vcpus'],
                        flavor['memory_mb'])
@@ -174,7 +174,7 @@ def _reserve(conn: engine.Connection, cell: db_cells.Cell, plan: create_plan.Pla
 
 
 def _use_category(conn: engine.Connection, name: str) -> None:
-    """Lock the category against deletion while the server is created; an unknown one raises BadRequest."""
+    """Lock the category against deletion until the server is stored; raise BadRequest if it does not exist."""
     with exception.AsBadRequest(exception.CategoryNotFound):
         categories.use(conn, name)
 

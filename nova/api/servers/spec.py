@@ -61,7 +61,7 @@ def shown_password(conf: cfg.ConfigOpts, password: str | None) -> dict[str, str 
 
 
 def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) -> str:
-    """Return a new reservation ID, or the ID of RunInstances in the metadata, so that both APIs show the same ID.
+    """Return a new reservation ID, or the ID that RunInstances has put into the metadata, so that both APIs show the same ID.
 
     :param of_ec2: see Request.of_ec2; metadata of other clients are not trusted
     """

@@ -38,9 +38,9 @@ def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
     return int(any(row.ends_at < soon for row in rows if row.hosts))
 
 
-OF_CLIENT = '-client'              # suffix of a host's second certificate
-# {purpose: (configuration lines of the server, configuration lines of its clients)}; {name} is replaced. memcached and
-# PostgreSQL read their files as separate users.
+OF_CLIENT = '-client'              # suffix of the name of a host's client certificate
+# {purpose: (configuration lines of the server, configuration lines of its clients)}; {name} is the base name of the
+# certificate's files. memcached and PostgreSQL read their files as separate users.
 LINES: dict[str, tuple[str, ...]] = {
     'rabbitmq': ('''/etc/rabbitmq/rabbitmq.conf
 listeners.tcp = none
@@ -133,7 +133,7 @@ QEMU_GROUP = 'libvirt-qemu'
 def _pack(path: str, parts: dict[str, pathlib.Path]) -> None:
     """Write an archive that root unpacks at / of a compute host.
 
-    :param parts: {part: path}
+    :param parts: {part of the certificate: path}
     """
     import os
     import tarfile

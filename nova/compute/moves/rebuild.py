@@ -22,8 +22,7 @@ from nova.virt import driver as virt
 LOG = logging.getLogger(__name__)
 
 NOT_PRESERVED = 'a rebuild recreates its ephemeral disk, but preserve_ephemeral requests to keep it'
-# Remove the password that the former guest posted to the metadata service. With a new root disk the guest posts another
-# one.
+# Remove the password that the guest has posted to the metadata service: with a new root disk, it posts a new password.
 FORGET = {'system_metadata': {POSTED_PASSWORD: None}}
 
 
@@ -75,7 +74,7 @@ def _was_off(server: objects.Instance, request: dict[str, typing.Any]) -> bool:
 
 
 class Evacuation:
-    """Accepts servers of a failed host. When a failed host returns, removes guests that others have taken over."""
+    """Accepts servers of a failed host. After a failure of this host, removes guests that run elsewhere."""
 
     def __init__(self, host: Host, volumes: volumes.Volumes, clients: disk_clients.DiskClients) -> None:
         self._host, self._volumes, self._clients = host, volumes, clients
@@ -130,7 +129,7 @@ class Evacuation:
         if source is None:
             return
         record = clients.read(server.system_metadata)
-        if record is None or record.fenced != source:            # unless an interrupted attempt has fenced it
+        if record is None or record.fenced != source:            # not yet fenced by an interrupted attempt
             done = self._host.driver.fence(server, virt.FormerHost(
                 source, _was_off(server, request),
                 self._host.volumes.get_block_devices(ctx, instance_uuid=server.uuid),

@@ -11,7 +11,7 @@ from nova.json_types import Json
 
 
 class CounterReports:
-    """Stores samples; see interface.py for its method."""
+    """Stores the samples of counters that hosts report; interface.py describes its RPC method."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db = services.cell_db

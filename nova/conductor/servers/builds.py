@@ -23,7 +23,7 @@ from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 
-# Task states of a server that is being built. A delete sets another task state.
+# Task states of a server that is being built; a request to delete the server sets another task state.
 BUILDING_TASKS = (None, states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
 
 

@@ -1,6 +1,6 @@
 """Image grants: the conductor decides which images of a server a compute task may read and write.
 
-Each start of a task makes a new grant, so a task that is repeated hours later or on another host has a valid one.
+Each start of a task makes a new grant, so a task that is repeated hours later or on another host has a valid grant.
 """
 import collections.abc
 

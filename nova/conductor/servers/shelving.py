@@ -81,7 +81,7 @@ class Shelving:
     def _leave_dead_host(self, row: InstancesRow) -> InstancesRow:
         """Release the dead host of a server that is being unshelved; return the new row.
 
-        If the host is up after all, its task finds the row changed at the end, and the host removes the guest.
+        If the host is up after all, its task fails at the end, because the row has changed; the host removes the guest.
         """
         LOG.warning('Host %s is down: server %s is unshelved on another host.', row['host'], row['uuid'])
 

@@ -196,7 +196,7 @@ class Volumes:
     def _delete(self, system: Context, volume_id: str, row: InstancesRow | None) -> None:
         """Delete a volume together with its server.
 
-        After a failed build, the volume has no attachment to the server, so it may belong to another project by now.
+        After a failed build, the volume is not attached to the server, so the volume may belong to another project by now.
 
         :raises VolumeNotFound: there is no such volume, or another project owns it
         """
@@ -412,7 +412,7 @@ class Volumes:
         """Return the snapshots that an earlier call created for an image, one of each volume.
 
         The properties of the image name the snapshots. The image's owner may change the properties, so the list is
-        empty unless they name exactly one snapshot of each volume.
+        empty unless the properties name exactly one snapshot of each volume.
         """
         try:
             mapping = json.loads(image['properties'].get(disks.MAPPING, '[]'))
@@ -439,7 +439,7 @@ def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> 
     """Return the orphans: the ids that the row of a device does not name.
 
     No volumes are returned if the row is gone or the server's volumes were swapped, because the server may have written
-    to them.
+    to the volumes.
     """
     device: Row | None = block_devices.lock(conn, bdm_uuid)
     if device is None:

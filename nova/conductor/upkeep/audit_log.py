@@ -16,7 +16,7 @@ EXPORT_S = 60                # seconds between two log lines with the newest sea
 
 
 class AuditLog:
-    """Seals the audit log. Concurrent conductors are serialized by a lock of the chain's row.
+    """Seals the audit log: chains the hashes of new records. A lock of the chain's row serializes the conductors.
 
     A seal is published in the service's log and as a notification, so that a truncated or rewritten chain is detected.
     """

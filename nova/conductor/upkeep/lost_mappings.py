@@ -31,7 +31,7 @@ class LostMappings:
         return self.remove_lost_mappings(within_s=NEW_MAPPING_S)
 
     def remove_lost_mappings(self, age_s: float = MAPPING_AGE_S, within_s: float | None = None) -> int:
-        """Remove mappings to this cell and specs of servers that are deleted or have no instance row.
+        """Remove the mappings to this cell and the request specs of servers that are deleted or have no instance row.
 
         Mappings younger than ``age_s`` are skipped, because the row may be written soon. Mappings of servers in
         the history are always removed. Mappings older than the first service row of the cell database are skipped:

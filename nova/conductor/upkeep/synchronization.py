@@ -25,7 +25,7 @@ class Synchronization:
         self._cell_db, self._api_db = services.cell_db, services.api_db
 
     def follow_zones(self) -> dict[str, str]:
-        """Correct the zones of hosts that differ from the aggregates; return {host: zone} of the changed hosts.
+        """Correct the zone of each host whose row differs from the aggregates; return {host: zone} of changed hosts.
 
         A difference remains if the API died between its two writes, or if the default zone was renamed.
         """
