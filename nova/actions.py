@@ -206,7 +206,7 @@ class Action:
 
     @property
     def needs_host(self) -> bool:
-        """Whether the action requires that the server has a host. Deletions do not require it."""
+        """Whether the action requires that the server has a host. Deletions do not require a host."""
         return self.conditions.host or self.calls.method is not None and self.outcome.after != DELETED
 
 
@@ -451,5 +451,5 @@ NOTIFICATION_OF_TASK = {
     **{row.frame.task_event: row.events.notification for row in (BUILD, *ROWS)
        if row.events.notification and row.tasks and row.frame.task_event},
     **{step.frame.task_event: step.notification for step in MOVE_STEPS if step.notification}}
-# name of an action -> why it has no separate event type
+# name of an action -> reason why the action has no separate event type
 NO_EVENT_REASONS = {action.name: action.events.no_event_reason for action in ROWS if action.events.no_event_reason}

@@ -42,7 +42,7 @@ def one_project(project_id: Projects | str) -> TypeGuard[str]:
 
 
 def the_project(project_id: Projects | str | None) -> str:
-    """Check that a value is the id of one project, and return it.
+    """Return a value after checking that it is the id of one project.
 
     :raises TypeError: ``project_id`` is not an id
     """

@@ -5,7 +5,7 @@
         return service.wait()
 
 This program creates the manager class that [DEFAULT] counter_manager names. The service appears in the list of
-services, and runs the RPC methods and periodic tasks of the manager. A signal stops it like the product's daemons. A
+services, and runs the RPC methods and periodic tasks of the manager. A signal stops it as it stops the daemons. A
 ``Service`` can also be a part of a process of ``nova.cmd.common.run``. See doc/source/contributor/services.rst.
 """
 from __future__ import annotations
@@ -303,7 +303,7 @@ class WSGIService:
         self._ended.wait()
 
     def reset(self) -> None:
-        """Do nothing: this method of oslo.service resets the number of threads, which is fixed here."""
+        """Do nothing: in oslo.service this method resets the number of threads; here the number is fixed."""
 
     def reload(self) -> None:
         """Reload the certificate after a reload of the configuration."""

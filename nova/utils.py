@@ -79,7 +79,7 @@ def change_number() -> int:
 def taken(event: Event) -> Iterator[bool]:
     """Context manager that yields whether an event is set, and clears the event before the block.
 
-    If the block fails, the event is set again. If another thread sets the event during the block, it remains set.
+    If the block fails, the event is set again. An event that another thread sets during the block remains set.
     """
     found = event.is_set()
     if found:

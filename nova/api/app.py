@@ -274,7 +274,7 @@ def _check_scope(context: nova_context.RequestContext | None, row: Route) -> Non
 
 
 def _prefix_of_script(environ: WSGIEnvironment) -> str | None:
-    """Return 'v2.1' or 'v2' if a URL map moved it into SCRIPT_NAME, else None."""
+    """Return 'v2.1' or 'v2' if a URL map moved this segment of the path into SCRIPT_NAME, else None."""
     last = environ.get('SCRIPT_NAME', '').rstrip('/').rpartition('/')[2]
     return last if last in _PREFIXES else None
 

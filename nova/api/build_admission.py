@@ -1,4 +1,4 @@
-"""Limit on servers waiting to be built: requests beyond it get 503 with Retry-After.
+"""Limit on servers waiting to be built: requests beyond the limit get 503 with Retry-After.
 
 The backlog must stay shorter than the time after which the reconciler repeats a build that it believes lost. Each
 project may use three quarters of the limit. Servers beyond this share do not count towards the limit of all projects.

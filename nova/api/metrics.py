@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import prometheus_client
 
 METHODS = frozenset({'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'})
-ROUTE = 'nova.route'            # key in the environ with the matched Route, which the Application sets
+ROUTE = 'nova.route'            # key in the environ, under which the Application stores the matched Route
 
 
 class MetricsMiddleware:
@@ -57,5 +57,5 @@ class MetricsMiddleware:
 @functools.cache
 def _series(method: str, path: str, action: str, status: str
             ) -> tuple[prometheus_client.Counter, prometheus_client.Histogram]:
-    """Return the counter and the histogram of these labels, which never contain values of clients."""
+    """Return the counter and the histogram of these labels. Labels never contain values that clients choose."""
     return metrics.API_REQUESTS.labels(method, path, action, status), metrics.API_SECONDS.labels(method, path)

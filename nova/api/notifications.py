@@ -67,7 +67,7 @@ def updated(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row 
 
 def _tried(req: api_request.Request, notifier: Notifier, function: Callable[P, R],
            *args: P.args, **kwargs: P.kwargs) -> R | None:
-    """Call a function; return None if it fails."""
+    """Return the result of a function, or None if the function fails."""
     try:
         return function(*args, **kwargs)
     except exception.NotFound:

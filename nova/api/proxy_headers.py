@@ -85,7 +85,7 @@ class ProxyHeaders:
         headers = [self._outermost(environ['REMOTE_ADDR'], elements)
                    for elements in (_forwarded(environ), _x_forwarded(environ)) if elements]
         if len({said['for'] for said in headers}) > 1:
-            if not self._warned:                 # log once, because any client can cause it
+            if not self._warned:                 # log once, because any client can cause this warning
                 self._warned = True
                 LOG.warning('Ignoring proxy headers from %s: Forwarded and X-Forwarded-For differ. The proxy '
                             'passes on headers of clients.', environ['REMOTE_ADDR'])

@@ -33,7 +33,7 @@ _OF_SAMPLE = ('POST * .* 120 MINUTE', 'POST */servers ^/servers 120 MINUTE', 'PU
               'GET *changes-since* .*changes-since.* 120 MINUTE', 'DELETE * .* 120 MINUTE',
               'GET */os-fping* ^/os-fping 12 MINUTE')
 PRUNE_S = 600                 # seconds between two deletions of expired rows
-EXEMPT_ROLE = 'service'       # role of services, which send requests for all projects
+EXEMPT_ROLE = 'service'       # exempt role: services send requests for all projects
 
 
 # a limit in the response of GET /limits

@@ -64,7 +64,7 @@ class Request(request.BaseRequest):
         self.segments: list[str] = []
         self.project_in_path = ''
         self.base_path = '/v2.1'
-        self.found_in: dict[str, str] = {}       # server -> UUID of the cell in which it was looked up
+        self.found_in: dict[str, str] = {}       # {server ID: UUID of the cell in which the server was looked up}
         self._allowed: dict[tuple[str, typing.Any], bool] = {}
         self._link_prefix: str | None = None
 
@@ -195,7 +195,7 @@ def _quoted(part: object) -> str:
 
 
 def mount_path(environ: WSGIEnvironment) -> str:
-    """Return SCRIPT_NAME without a version that a URL map moved into it."""
+    """Return SCRIPT_NAME without the version segment that a URL map moved there from the path."""
     script = environ.get('SCRIPT_NAME', '').rstrip('/')
     for version in ('/v2.1', '/v2'):
         if script.endswith(version):

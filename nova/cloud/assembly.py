@@ -247,7 +247,7 @@ def network_agent(conf: cfg.ConfigOpts, bus: Bus, host: str, helper: Helper | No
 
 
 def _neutron(conf: cfg.ConfigOpts, bus: Bus, host: str, cell_db: Database) -> service.Service:
-    """Return the network service for Neutron. It does not change the network of the host on which it runs."""
+    """Return the network service for Neutron. The service does not change the network of the host on which it runs."""
     from nova.db.placement import compute_nodes
     from nova.db.servers import ownership
     from nova.network import authority

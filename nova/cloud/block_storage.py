@@ -43,7 +43,7 @@ class Manager:
 
 
 def service(conf: ConfigOpts, bus: Bus, storage: EmbeddedVolumes) -> services.Service:
-    """Return the service of the block storage, which has no message queue because its API is HTTP."""
+    """Return the service of the block storage. The service has no message queue, because its API is HTTP."""
     manager = Manager(storage, conf.graceful_shutdown_timeout / 2)
     return services.Service(conf, volume_services.BINARY, conf.host, manager=manager,
                             topic=volume_services.TOPIC, conductor=bus.client(conductor_interface.INTERFACE))
@@ -53,7 +53,7 @@ def server(conf: ConfigOpts, api_db: Database, storage: EmbeddedVolumes, rules: 
            certificate: Tls | None = None) -> wsgi.Server:
     """Return the HTTP server of the API, not started.
 
-    The API is below /volume, and also at the root, as in a separate Block Storage service.
+    The API is below /volume, and also at the root, where a separate Block Storage service has its API.
     """
     face = authenticated(conf, api_db, log.Face(app.Application(storage, rules), log.Auditor(api_db, notify.new(conf))),
                          rules, TYPES)

@@ -1,4 +1,4 @@
-"""Drivers of an all-in-one. The first start selects them permanently for the deployment."""
+"""Drivers of an all-in-one. The first start selects the drivers permanently for the deployment."""
 import os
 import pathlib
 

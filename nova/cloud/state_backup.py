@@ -504,7 +504,7 @@ class _Restore:
             file.truncate()
 
     def _secure(self, path: pathlib.Path) -> None:
-        """Flush a staged file or directory to disk, and give it to the owner of the state directory."""
+        """Flush a staged file or directory to disk, and set the owner of the state directory as its owner."""
         for each in (path, *path.rglob('*')) if path.is_dir() else (path,):
             if os.geteuid() == 0:
                 os.chown(each, self._owner.st_uid, self._owner.st_gid, follow_symlinks=False)

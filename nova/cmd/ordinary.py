@@ -22,7 +22,7 @@ from nova.runtime import privileges
 if typing.TYPE_CHECKING:
     from oslo_config import cfg
 
-# Files of each daemon in the state path. The user becomes their owner, even if root has created them.
+# Files of each daemon in the state path. The user becomes the owner of these files, even if root has created them.
 DAEMON_FILES = {
     'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'CA', 'disk-keys', 'password-keys',
                  'objects', 'images', 'fake', 'backups', 'restored', 'disk-space', 'guest-records', '*.sqlite',

@@ -86,7 +86,7 @@ class Builder:
         self._host.submit(instance, self._build, ctx, instance, spec, build=True)
 
     def build_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """Repeat a build after a restart: remove the unfinished guest, which no user has seen."""
+        """Repeat a build after a restart: first remove the unfinished guest, which no user has seen."""
         self._host.submit(instance, self._build_again, ctx, instance, build=True)
 
     def _build_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

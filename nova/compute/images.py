@@ -67,7 +67,7 @@ class Snapshots:
             task.ends(power_state=host.driver.power_state(task.instance))
 
     def _copy_volumes(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
-        """Create snapshots of all volumes and wait for them; they are consistent if the guest can be frozen."""
+        """Create snapshots of all volumes and wait for these; a frozen guest makes the snapshots consistent."""
         with self._volume_snapshots.copying(instance.uuid) as copies:
             with self._at_rest(instance) as rests:
                 ends = time.monotonic() + MAX_FREEZE_S
@@ -172,7 +172,7 @@ class Snapshots:
         while page := images.backups(ctx, wanted, marker):
             found += page
             marker = page[-1]['id']
-        for image in reversed(found[rotation:]):         # delete the new backup last: its properties select the others
+        for image in reversed(found[rotation:]):         # the new backup last: its properties select the old backups
             try:
                 images.delete(ctx, image['id'])
             except exception.ImageNotFound:

@@ -75,7 +75,7 @@ class Inventory:
             self.report()
 
     def count_build(self, failed: bool) -> None:
-        """Count successive failed builds, and report a changed number, so that schedulers know it immediately.
+        """Count successive failed builds, and report a changed number immediately to the schedulers.
 
         A successful build resets the number.
         """

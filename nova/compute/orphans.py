@@ -32,7 +32,7 @@ Found = dict[str, str]                   # {uuid: kind of the resource}
 
 
 class Orphans:
-    """Removes resources of servers that are not on this host; in doubt, leaves them for an administrator."""
+    """Removes resources of servers that are not on this host; in doubt, keeps the resources for an administrator."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

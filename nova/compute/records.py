@@ -90,7 +90,7 @@ def is_removable(what: str, record: Record | None, row: Row) -> bool:
 
 
 def refusal(record: Record | None, instance: objects.Instance, request_id: str | None, event: str) -> str | None:
-    """Return the reason to refuse a task: it is already done, or its row is older than the record. None: allowed."""
+    """Return the reason to refuse a task: the task is already done, or the row is older than the record. Else None."""
     if record is None:
         return None
     if (request_id, event) in record.completed_tasks:
@@ -139,7 +139,7 @@ class Records:
     def allows_removal(self, what: str, uuid: str, row: Row) -> bool:
         """Return whether resources of a server may be removed, see ``is_removable``.
 
-        It returns False for an unreadable record, because a newer release may have written it.
+        For an unreadable record the result is False, because a newer release may have written the record.
         """
         return uuid not in self._unreadable and is_removable(what, self.get(uuid), row)
 

@@ -201,7 +201,7 @@ class Task(Undo):
 
 
 class Gauge:
-    """Reports the progress of a task in at most nine writes, even if the driver calls it more often."""
+    """Reports the progress of a task in at most nine writes, even if the driver reports more often."""
 
     def __init__(self, current: Task) -> None:
         self._task, self._shown, self._next = current, 0, time.monotonic() + PROGRESS_INTERVAL_S
@@ -256,7 +256,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # before the block, because the host may crash in it
+        if record is None and event in _MAKES:  # before the block, because the host may crash during the block
             host.records.note(row)
         try:
             yield current

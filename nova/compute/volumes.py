@@ -278,7 +278,7 @@ class Shares:
 
 @contextlib.contextmanager
 def _recorded() -> collections.abc.Iterator[None]:
-    """Suppress an error, because the action record contains it and no caller waits for the result."""
+    """Suppress an error, because the action record contains the error and no caller waits for the result."""
     try:
         yield
     except (exception.InstanceChanged, exception.InstanceNotFound):

@@ -81,7 +81,7 @@ class CellServices:
         return services.any_up(conn, found, self.conf.service_down_time)
 
     def retry_soon(self, error: exception.NovaException, *uuids: str) -> None:
-        """Mark the actions of these servers as overdue after a service did not answer. A reconciler continues them.
+        """Mark the actions of these servers as overdue after a service did not answer; a reconciler continues them.
 
         All cells are updated: the scheduler may have moved the servers to another cell, although its answer was lost.
         """

@@ -6,8 +6,8 @@
         if change:
             change.record('pause', END, row, host)
 
-Conductors write the begin and the end of every task, and record its events with them. An action needs no code for its
-events: its row in nova/actions.py names them. The conductor that ends the task of a dead host records the event.
+Conductors write the begin and the end of every task, and record its events in the same transactions. An action needs
+no code for its events: its row in nova/actions.py names them. The conductor that ends the task of a dead host records the event.
 Transactions that are rolled back, repeated or late record no event. Without notifications ``change`` is None and no
 rows are read.
 """
@@ -161,7 +161,7 @@ class Change:
             self.record('shutdown', START, row, host)
 
     def stepped(self, row: InstancesRow) -> None:
-        """Record a new task state within a task; if a shelve continues as an offload, also record its end and the start."""
+        """Record a new task state within a task. If a shelve continues as an offload, record both events."""
         self.states(row)
         if row['task_state'] == states.SHELVING_OFFLOADING:
             self.record('shelve', END, row, row['host'])

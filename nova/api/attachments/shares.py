@@ -90,7 +90,7 @@ def create(req: api_request.Request, server_id: str) -> JsonDocument:
     except exception.ShareNotFound as error:          # not 404, because the server in the path exists
         raise exception.Conflict(error.message) from None
     if share['project_id'] != row['project_id'] and not req.context.is_admin:
-        # a public share is visible to all projects; only its project may mount it
+        # all projects see a public share, but only the project that owns the share may mount it
         raise exception.Conflict(f'Share {share["id"]} belongs to a different project than the server.')
     if share['status'] != 'available':
         raise exception.Conflict(f'Share {share["id"]} is in status {share["status"]}, not available.')

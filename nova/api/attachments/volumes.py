@@ -243,8 +243,8 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
                          lambda conn: _still(conn, server_id, id))
     if row['host']:
         try:
-            # Store the action record first. In the reverse order, a request that fails in between would leave the
-            # volume 'detaching'.
+            # Store the action record first: if the volume were marked first, a request that fails in between would
+            # leave the volume 'detaching'.
             req.services.volumes.begin_detaching(req.context, id)
         except Exception:
             cell.db.run(_forget, req, server_id)

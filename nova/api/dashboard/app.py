@@ -127,7 +127,7 @@ class Dashboard:
              'websso': logins}))
 
     def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes] | None:
-        """Answer requests below /dashboard, and redirect browsers from the root to it; a filter of web.pipeline."""
+        """Answer requests below /dashboard, and redirect browsers from / to /dashboard/; a filter of web.pipeline."""
         path = environ.get('PATH_INFO') or ''
         if path in ('', '/') and _prefers_page(environ):
             where = urllib.parse.quote(environ.get('SCRIPT_NAME', '') + ROOT + '/')

@@ -94,7 +94,7 @@ def find(req: api_request.Request, conn: engine.Connection, flavor_id: str) -> F
 
 
 def _own(req: api_request.Request) -> str | nova_context.Projects:
-    """Return the caller's project, or NO_PROJECT for a token without a project, which sees only public flavors."""
+    """Return the caller's project. A token without a project gets NO_PROJECT and sees only public flavors."""
     return req.project_id or nova_context.NO_PROJECT
 
 

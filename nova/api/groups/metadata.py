@@ -56,7 +56,7 @@ def delete(req: api_request.Request, id: str, key: str) -> None:
 
 
 def _change(req: api_request.Request, id: str, changed: metadata_items.Change) -> dict[str, str]:
-    """Store ``changed(metadata)`` in the transaction that reads the metadata, and return it."""
+    """Store ``changed(metadata)`` in the transaction that reads the metadata, and return the new metadata."""
     def run(conn: engine.Connection, row: db.Group) -> dict[str, str]:
         metadata = changed(row['metadata'])
         check(req, conn, row, metadata)

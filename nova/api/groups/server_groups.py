@@ -95,7 +95,7 @@ def change(req: api_request.Request, id: str, rule: str,
            work: Callable[[engine.Connection, server_groups.Group], R]) -> R:
     """Run ``work(conn, row)`` in a transaction that locks the group against changes and new members."""
     def run(conn: engine.Connection) -> R:
-        find(req, conn, id, rule)                # before the lock, which unauthorized callers must not get
+        find(req, conn, id, rule)                # check the caller first: unauthorized callers must not lock the group
         return work(conn, find(req, conn, id, rule, server_groups.get_locked))
     return req.services.api_db.run(run)
 

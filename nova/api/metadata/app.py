@@ -165,7 +165,7 @@ class MetadataApi(application.Api['MetadataRequest']):
     # ---- identification of the guest ------------------------------------------
 
     def _reader(self, req: MetadataRequest) -> objects.Instance:
-        """Return the requesting instance after checking its session token, if it needs one.
+        """Return the requesting instance. If the instance requires session tokens, check the token first.
 
         :raises Unauthorized: the token is missing or belongs to another guest
         """
@@ -263,7 +263,7 @@ class MetadataApi(application.Api['MetadataRequest']):
             return objects.Instance.from_row(instances.get(conn, uuid))
 
     def _spec(self, instance: objects.Instance) -> objects.RequestSpec | None:
-        """Return the request spec of the server, or None if it is not stored."""
+        """Return the request spec of the server, or None if no spec is stored."""
         with self.api_db.reader() as conn:
             try:
                 return request_specs.get(conn, instance.uuid)

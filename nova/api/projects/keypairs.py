@@ -16,7 +16,7 @@ from nova.web import fields
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-keypairs:'
-GENERATOR = keypair.Generator()           # shared by all requests, because it limits the CPU use of key generation
+GENERATOR = keypair.Generator()           # one limit for all requests, because key generation uses much CPU time
 
 SUMMARY = fields.Fields(
     fields.Field('name', 'name', type=shapes.NAME),

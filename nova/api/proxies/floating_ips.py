@@ -32,7 +32,7 @@ def _of(req: api_request.Request) -> floating.FloatingIps | neutron_floating.Flo
 
 
 def notify_hosts(req: api_request.Request, what: str = 'floating IP') -> None:
-    """Cast to the network services to reload ports. If the cast is lost, they reload at their next periodic report."""
+    """Cast to the network services to reload ports. After a lost cast, the services reload at their next report."""
     try:
         req.services.network.refresh_ports(req.context, port_ids=[])
     except exception.Unavailable as error:
@@ -80,7 +80,7 @@ def remove(req: api_request.Request, id: str) -> None:
 
 
 def _let_host_read(req: api_request.Request, row: InstancesRow) -> None:
-    """Make the host of a server refresh the stored network info, which responses show."""
+    """Make the host of a server refresh the stored network info, from which responses are made."""
     if row['host']:
         cell = server_lookup.cell_of(req, row['uuid'])
         casts.to_host(req, cell, row, cell.rpc.compute.external_instance_event,

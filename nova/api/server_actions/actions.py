@@ -144,7 +144,7 @@ def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, actio
 
 def run(req: api_request.Request, server_id: str, action: actions.Action, category_rule: str | None = None,
         **arguments: Encodable) -> None:
-    """Begin an action and cast it with the arguments to the server's host."""
+    """Begin an action, and cast the action with its arguments to the server's host."""
     cell, _row = find(req, server_id, action, category_rule)
     row = begin(req, cell, server_id, action, arguments or None)
     cast(req, cell, row, action, **arguments)

@@ -95,7 +95,7 @@ def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tupl
 
 
 def _forget_device(cell: db_cells.Cell, row: InstancesRow, port_id: str) -> None:
-    """Release the device of a deleted port of an offloaded server. Other servers have a host that releases it."""
+    """Release the device of a deleted port of an offloaded server. The host of another server releases the device."""
     if row['vm_state'] == states.SHELVED_OFFLOADED:
         cell.db.run(port_devices.release_offloaded, row['uuid'], port_id)
 
@@ -111,7 +111,7 @@ def _code(event: api_request.Document, row: InstancesRow | None) -> int:
 
 
 def _power(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, tag: str) -> None:
-    """Follow a power change of a bare metal server. Ignore it if the server has this state or a task."""
+    """Follow a power change of a bare metal server. Ignore the event if the server has this state or a task."""
     action = actions.ACTIONS[POWER[tag]]
     arguments = {'clean_shutdown': False} if action.name == 'os-stop' else {}
     try:

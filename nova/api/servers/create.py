@@ -83,7 +83,7 @@ def create(req: api_request.Request) -> Document | Response:
         kept = req.services.passwords.encrypted({'admin_password': password}, *uuids)
         cell.db.run(_insert, req.context, rows, volumes, kept)
     except engine.CommitUnanswered:
-        raise            # if the rows are stored, a conductor builds the servers; otherwise it deletes the mappings
+        raise            # a conductor builds the servers if the rows are stored, and otherwise deletes the mappings
     except Exception:
         device_sources.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)

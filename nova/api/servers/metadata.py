@@ -48,7 +48,7 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
 
 
 def _change(req: api_request.Request, server_id: str, rule: str, change: metadata_items.Change) -> dict[str, str]:
-    """Store ``change(metadata)`` in the transaction that reads the metadata, and return it."""
+    """Store ``change(metadata)`` in the transaction that reads the metadata, and return the new metadata."""
     cell = server_lookup.cell_of(req, server_id)
     with req.services.api_db.reader() as conn:
         limits = quotas.limits_of(conn, req.services.conf, req.project_id, req.user_id)

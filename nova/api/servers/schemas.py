@@ -127,7 +127,7 @@ HINTS = params.Object(
     closed=False, maxProperties=MAX_HINTS)
 
 class _Server(params.Object):
-    """A new server. flavorRef is required unless a category is given, which may have a default flavor."""
+    """A new server. flavorRef is optional with a category, because the category may have a default flavor."""
 
     def schema(self, version: int, relaxed: bool = False) -> params.Schema:
         required = [param.name for param in self.at(version) if param.required]

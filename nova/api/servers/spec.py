@@ -61,7 +61,7 @@ def shown_password(conf: cfg.ConfigOpts, password: str | None) -> dict[str, str 
 
 
 def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) -> str:
-    """Return a new reservation ID, or the ID that RunInstances has put into the metadata, so that both APIs show the same ID.
+    """Return a new reservation ID, or the ID that RunInstances has put into the metadata: both APIs show one ID.
 
     :param of_ec2: see Request.of_ec2; metadata of other clients are not trusted
     """
@@ -87,7 +87,7 @@ def numbered(name: str, suffix: str, length: int = NAME_LENGTH) -> str:
 
 
 def longest(hostname: str) -> int:
-    """Return the maximum length of a host name, which is longer if the name has a domain."""
+    """Return the maximum length of a host name: 63 for one label, more for a name with a domain."""
     return NAME_LENGTH if '.' in hostname else HOSTNAME_LENGTH
 
 

@@ -12,7 +12,7 @@ from nova.virt import driver as virt
 
 
 def is_device(vif: Vif) -> bool:
-    """Return whether a port uses a PCI device of the host, which must be released with the port."""
+    """Return whether a port uses a PCI device of the host; the device must be released with the port."""
     return bool(vif.get('pci_slot'))
 
 

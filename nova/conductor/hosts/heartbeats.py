@@ -122,7 +122,7 @@ class Heartbeats:
     def resume(self) -> None:
         """After an outage in which no heartbeats could be written, give the services more time to report.
 
-        Call it before a heartbeat is written. It does nothing if this conductor has written a heartbeat recently.
+        Call it before a heartbeat is written. The call does nothing if this conductor has written a heartbeat recently.
         """
         if time.monotonic() - self._written_at > self._quiet_s:
             count = self._db.run(services.resume, self._down_time, self._quiet_s)

@@ -59,7 +59,7 @@ class Registration:
         return row
 
     def report_availability(self, ctx: Context, host: str, reason: str) -> None:
-        """Disable the compute service of a host with this reason, or enable it again.
+        """Disable the compute service of a host with this reason; without a reason, enable the service again.
 
         A service that an operator has disabled stays disabled.
         """

@@ -125,7 +125,7 @@ class ColdMoves:
     # ---- the destination ----
 
     def _seek(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
-        """Choose and claim a destination, and send it the first step."""
+        """Choose and claim a destination, and send the first step to the destination."""
         uuid, arguments = row['uuid'], migration['arguments']
         spec = self._specs.of([uuid]).get(uuid)
         if spec is None:
@@ -340,7 +340,7 @@ class ColdMoves:
     # ---- failures ----
 
     def move_failed(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: faults.Fault) -> None:
-        """Roll back a move after a failed step. The host of this step has undone it, or never finished it."""
+        """Roll back a move after a failed step. The host of this step has undone the step, or never finished it."""
         migration = self._move(migration_id)
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [migration['instance_uuid']]).get(migration['instance_uuid'])
@@ -438,7 +438,7 @@ class ColdMoves:
         if method == 'finish_resize':
             arguments['spec'] = self._specs.get_request_spec(ctx, row['uuid'])
         if method == 'confirm_resize' and not self._services.host_is_up(host):
-            # the host removes its copy when it is back
+            # when the host is back, it removes its copy
             self.move_confirmed(ctx, migration['id'], None)
             return
         if method == 'prep_resize' and not self._services.host_is_up(host):

@@ -117,10 +117,10 @@ class LiveMigrations:
             found = self._find_destination(ctx, row, migration)
             migration = self._cell_db.run(live_migrations.note, migration['id'], ('accepted',), found, status='queued')
         except (exception.InstanceChanged, exception.InvalidMigrationState):
-            raise exception.InstanceChanged(instance_id=row['uuid']) from None       # another conductor continues it
+            raise exception.InstanceChanged(instance_id=row['uuid']) from None       # another conductor took over
         except exception.NovaException as error:
             shown = _for_users(error)
-            # Only administrators may see host names: the fault for users omits them, the action's event has them.
+            # Only administrators may see host names: the fault for users omits host names, the action's event has them.
             self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, faults.fault(shown),
                        traceback=faults.fault(error)['details'])
             raise shown from None

@@ -1,4 +1,4 @@
-"""Batches of concurrent writes of many hosts in one transaction. A failed write does not fail the others."""
+"""Batches of concurrent writes of many hosts in one transaction. A failed write does not fail the other writes."""
 import collections.abc
 import typing
 

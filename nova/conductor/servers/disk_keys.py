@@ -1,6 +1,6 @@
 """Keys of encrypted disks: one key for each server, from its first disk until the server is deleted.
 
-A key is a random passphrase. The database stores it encrypted (AES-256-GCM, bound to the server's id) with a key of the
+A key is a random passphrase. In the database it is encrypted (AES-256-GCM, bound to the server's id) with a key of the
 deployment from a file on the conductors. A copy of the database is not sufficient to open a disk. Alternatively a Key
 Manager service stores the key, and the database stores its id. Hosts request the keys of their servers when they need
 them, and keep them in memory only.
@@ -116,7 +116,7 @@ class DiskKeys:
     def keep_volume_key(self, instance_uuid: str, volume_id: str, find: collections.abc.Callable[[], str]) -> None:
         """Store the passphrase of an encrypted volume until the volume is detached.
 
-        Hosts need it later, when the token of the owner has expired.
+        Hosts need the passphrase later, when the token of the owner has expired.
 
         :param find: function that returns the passphrase; not called if it is stored already
         """

@@ -196,7 +196,7 @@ class Volumes:
     def _delete(self, system: Context, volume_id: str, row: InstancesRow | None) -> None:
         """Delete a volume together with its server.
 
-        After a failed build, the volume is not attached to the server, so the volume may belong to another project by now.
+        After a failed build, the volume is not attached to the server, so another project may own the volume by now.
 
         :raises VolumeNotFound: there is no such volume, or another project owns it
         """
