@@ -25,7 +25,7 @@ from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
-MAX_PROXIES = 16             # maximum number of evaluated elements
+MAX_PROXIES = 16             # maximum number of header elements that are evaluated
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 DONE = 'nova.proxy_headers'  # key in the environ of processed requests; an all-in-one has two of these filters
 _SCHEMES = ('http', 'https')

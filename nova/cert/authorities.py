@@ -20,7 +20,7 @@ from nova.cert import signing
 from nova.runtime import certificates
 from nova.runtime import host_identity
 
-CERTIFICATES = 100          # maximum number for a user in a project, to limit disk space and revocation lists
+CERTIFICATES = 100          # maximum certificates of a user in a project, to limit disk space and revocation lists
 _ID = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_@-]{0,63}')
 ROOT, PROJECTS = 'root', 'projects'
 
@@ -86,7 +86,7 @@ class Authorities:
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
             if user_id == signing.VPN:
-                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # the oldest belong to deleted instances
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # of deleted VPN instances
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)

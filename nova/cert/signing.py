@@ -57,7 +57,7 @@ def authority(name: str, now: datetime.datetime, parent: Signer | None = None) -
     signing = parent.key if parent else key
     made = (_begun(subject, issuer, key, signing, now, ends_at)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0 if parent else 1), critical=True)
-            # key encipherment: bundles of images are encrypted for it
+            # key encipherment: bundles of images are encrypted for this key
             .add_extension(certificates.usage(key_cert_sign=True, crl_sign=True, key_encipherment=True), critical=True)
             .sign(signing, hashes.SHA256()))
     return Signer(made, key)

@@ -113,7 +113,7 @@ class Cloud:
             self._late.set(self._application())
             http.start()
             self._started.remove(http)
-            self._started.append(http)       # to the end, because HTTP must stop before the services that it calls
+            self._started.append(http)       # at the end of the list, because HTTP must stop before the services
             last: list[Any] = [*assembly.metadata(self.conf, self.api_db, self.cells), *self._store_port(),
                                nightly_backup.nightly(self.conf, self.api_db, self.cells)]
             for part in last:

@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
             return given.function(nova_conf.new(rest), given)
     except exception.NovaException as error:
         return common.failed('nova-policy', error, 2)
-    except BrokenPipeError:              # the reader of the pipe has closed it
+    except BrokenPipeError:              # the reader has closed the pipe
         sys.stdout = None
         return 2
     except (cfg.Error, OSError) as error:

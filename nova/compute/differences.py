@@ -62,7 +62,7 @@ def is_settled_here(server: objects.Instance) -> bool:
 
 
 class Reporter:
-    """Reports differences. After an administrator has resolved one, plugs the guest's ports and volumes again."""
+    """Reports differences. After an administrator resolves a difference, plugs the guest's ports and volumes again."""
 
     def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
         self._host, self._volumes = host, volumes

@@ -67,7 +67,7 @@ class Snapshots:
             task.ends(power_state=host.driver.power_state(task.instance))
 
     def _copy_volumes(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
-        """Create snapshots of all volumes and wait for these; a frozen guest makes the snapshots consistent."""
+        """Create snapshots of all volumes and wait for completion; a frozen guest makes the snapshots consistent."""
         with self._volume_snapshots.copying(instance.uuid) as copies:
             with self._at_rest(instance) as rests:
                 ends = time.monotonic() + MAX_FREEZE_S

@@ -7,9 +7,9 @@
             change.record('pause', END, row, host)
 
 Conductors write the begin and the end of every task, and record its events in the same transactions. An action needs
-no code for its events: its row in nova/actions.py names them. The conductor that ends the task of a dead host records the event.
-Transactions that are rolled back, repeated or late record no event. Without notifications ``change`` is None and no
-rows are read.
+no code for its events: its row in nova/actions.py names them. The conductor that ends the task of a dead host records
+the event. Transactions that are rolled back, repeated or late record no event. Without notifications ``change`` is
+None and no rows are read.
 """
 import collections.abc
 import contextlib

@@ -48,7 +48,7 @@ RETRY_MS = 1000           # reconnection delay of clients
 CHECK_S = 10              # interval of authorization checks
 BUSY_S = 10               # Retry-After if all streams are in use
 
-PAGE = 1000               # rows read from a cell by one poll
+PAGE = 1000               # maximum number of rows that one poll reads from a cell
 
 _MOMENT = datetime.timedelta(microseconds=1)
 _OVERLAP = datetime.timedelta(seconds=OVERLAP_S)
@@ -117,7 +117,7 @@ class _Feed:
             fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._sent]
         for row in fresh:
             self._sent[row['uuid'], row['changed_at']] = None
-            if not self._down:               # not while a cell is down: its changes would be skipped later
+            if not self._down:               # while a cell is down, do not advance past its changes
                 self._reached = max(self._reached, row['changed_at'])
         self._sent = {key: None for key in self._sent if key[1] >= self._reached - _OVERLAP}
         return fresh

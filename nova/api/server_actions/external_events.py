@@ -95,7 +95,7 @@ def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tupl
 
 
 def _forget_device(cell: db_cells.Cell, row: InstancesRow, port_id: str) -> None:
-    """Release the device of a deleted port of an offloaded server. The host of another server releases the device."""
+    """Release the device of a deleted port if the server is offloaded; otherwise its host releases the device."""
     if row['vm_state'] == states.SHELVED_OFFLOADED:
         cell.db.run(port_devices.release_offloaded, row['uuid'], port_id)
 

@@ -283,4 +283,4 @@ ACTIONS = params.Query(params.Param('limit', params.LIMIT, since=58), params.Par
                        params.Param('changes-since', params.DATE_TIME, since=58),
                        params.Param('changes-before', params.DATE_TIME, since=66), closed=58, single=58)
 NOTHING = params.Query(closed=102)
-OF_CATEGORY = params.Query(params.Param(CATEGORY, params.STRING))       # names the category of an administrative server
+OF_CATEGORY = params.Query(params.Param(CATEGORY, params.STRING))       # category of an administrative server

@@ -18,7 +18,7 @@ from nova.web.params import Type
 from nova.web.routes import Route
 
 RULE = 'nova:servers:metrics'
-TOLERANCE_S = 60             # accepted excess of ``since`` over the stored period: clocks of clients may be behind
+TOLERANCE_S = 60             # tolerance of checks of ``since``, because clocks of clients may differ
 
 STEPS = Type({'type': 'string', 'enum': [str(step) for step in counter_rings.STEPS]}, convert=int)
 WINDOW = Query(Param('since', DATE_TIME), Param('step', STEPS), closed=1, single=1)

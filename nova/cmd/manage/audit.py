@@ -83,7 +83,7 @@ def record_of(words: list[str], options: Mapping[str, str | int | float | Sequen
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):              # the user id has no name
+    except (KeyError, OSError):              # no user name exists for the user id
         return str(os.getuid())
 
 

@@ -169,7 +169,7 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         guest_reports.resolve(conn, report, True)
         return None
     lost = _enter_ports(api_db, difference) if ports_are_here and kind in (rules.NEWER, rules.UNKNOWN) else ''
-    refused = cell.db.run(write)           # after the ports, because the host plugs them after this transaction
+    refused = cell.db.run(write)           # last, because the host plugs the ports after this transaction
     return refused or f'The record now matches the guest on {host}.{lost}', refused is None
 
 

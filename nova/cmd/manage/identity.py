@@ -81,7 +81,7 @@ def recover(conf: cfg.ConfigOpts, name: str) -> None:
     """
     from nova.cloud import assembly
     from nova.identity.embedded import bootstrap
-    key_ring(conf)                                  # check that this deployment has the keys, on this host
+    key_ring(conf)                                  # check that the token keys of this deployment are on this host
     api_db, _cells = assembly.checked_databases(conf)
     print(bootstrap.recover(assembly.identity(conf, api_db, ''), name))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OWNER = {'metavar': 'OWNER', 'help': f'project that owns the image: {known_projects.HELP}'}
 _FILE = {'metavar': 'PATH', 'help': 'a file'}
-_KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # names in the Bexar format
+_KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # {name in the Bexar format: disk format}
 
 
 def image_register(conf: cfg.ConfigOpts, path: str, owner: str | None, disk_format: str | None,

@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
         return common.failed('nova-manage', error, unexpected)
     except cfg.Error as error:
         return common.failed('nova-manage', error, 2)
-    except BrokenPipeError:              # the reader of the pipe has closed it
+    except BrokenPipeError:              # the reader has closed the pipe
         sys.stdout = None
         return 1
     except OSError as error:
