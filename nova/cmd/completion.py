@@ -17,7 +17,7 @@ PACKAGE = 'solonova'
 PARSERS: dict[str, Callable[[], command_line.Parser]] = {
     'nova-all': nova_all.new_parser, 'nova-manage': manage.command_parser, 'nova-policy': policy.new_parser,
     'nova-status': status.new_parser}
-# options of nova.conf that every program takes
+# options of nova.conf that every program accepts
 OPTIONS = ('--config-file', '--config-dir', '--debug', '--help', '--log-dir', '--log-file', '--state-path', '--version')
 FUNCTION = r'''
 _nova() {

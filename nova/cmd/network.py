@@ -66,7 +66,7 @@ def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
 def _is_control_plane(conf: cfg.ConfigOpts) -> bool:
     """Return whether this service serves agents and leaves its own host's network unchanged.
 
-    Agents accept messages only from such services, which run on the hosts of the conductors.
+    Agents accept messages only from services that serve agents. These services run on the hosts of the conductors.
     """
     return bool(conf.network.backend == 'embedded' and conf.network.driver == 'fake' and not conf.network.routers)
 

@@ -13,7 +13,7 @@ LOG = logging.getLogger(__name__)
 
 
 def has_tags(devices: collections.abc.Iterable[typing.Mapping[str, typing.Any]]) -> bool:
-    """Return whether one of these VIFs or rows of disks has a tag."""
+    """Return whether one of these VIFs or disks (rows of block_device_mappings) has a tag."""
     return any(device.get('tag') for device in devices)
 
 

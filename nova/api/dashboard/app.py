@@ -69,7 +69,7 @@ def websso_path(name: str) -> str:
 
 
 def websso_logins(found: collections.abc.Mapping[str, str], identity: str | None) -> list[dict[str, str]]:
-    """Return {'label', 'path'} of each button of [dashboard] websso.
+    """Return [{'label', 'path'}] with one entry for each button that [dashboard] websso configures.
 
     :raises InvalidInput: a name is malformed, there are too many, or the identity service is the embedded one
     """

@@ -108,7 +108,7 @@ def _cells_of(req: api_request.Request, hosts: list[str]) -> list[tuple[db_cells
 
 
 def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str]) -> None:
-    """Update the copies of zones and aggregates in the rows of hosts.
+    """Update the copies of zones and aggregates that the rows of hosts store.
 
     Call this before aggregates are committed. A conductor repairs inconsistencies after a crash or a concurrent build.
 

@@ -147,7 +147,7 @@ def visible_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
 
 
 def visible_members(group: Group, req: api_request.Request) -> list[str]:
-    """Return the members of a row of db.server_groups that are visible to the caller."""
+    """Return those members of a server group (row of db.server_groups) that the caller may see."""
     hidden = () if req.context.is_admin else group['administrative']
     return [uuid for uuid in group['members'] if uuid not in hidden] if hidden else group['members']
 

@@ -110,7 +110,7 @@ class CellPage:
 
 
 def share(limit: int, count: int) -> int:
-    """Return the number of rows of the first read of each cell, chosen so that second reads are rare.
+    """Return the number of rows to request in the first read of each cell: enough to make second reads rare.
 
     The standard deviation of a cell's share is about the square root of the mean. The result is the mean and two
     standard deviations.

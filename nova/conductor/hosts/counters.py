@@ -11,7 +11,7 @@ from nova.json_types import Json
 
 
 class CounterReports:
-    """Stores the samples of counters that hosts report; interface.py describes its RPC method."""
+    """Stores the samples of counters that hosts report; interface.py describes the RPC method."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db = services.cell_db

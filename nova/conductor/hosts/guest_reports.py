@@ -28,7 +28,7 @@ class GuestDifferences(typing.TypedDict):
 
 
 class GuestReports:
-    """Stores reports; see interface.py for its method."""
+    """Stores the differences that hosts report; interface.py describes the RPC method."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db = services.cell_db

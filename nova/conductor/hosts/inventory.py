@@ -26,7 +26,7 @@ _NO_ACTION = dict.fromkeys(('arguments', 'request_id', 'project_id', 'user_id'))
 
 
 class Inventory:
-    """Stores inventory reports; see interface.py for its methods."""
+    """Stores inventory reports of hosts; interface.py describes the RPC methods."""
 
     def __init__(self, services: CellServices, power_states: PowerStates) -> None:
         self._cell_db, self._notifier, self._power_states = services.cell_db, services.notifier, power_states

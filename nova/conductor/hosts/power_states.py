@@ -29,7 +29,7 @@ WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
 
 
 def vm_state_for(vm_state: str, power_state: int) -> str:
-    """Return the vm state of a server that follows from the power state of its guest, or else the present vm state."""
+    """Return the vm state that follows from the power state of the guest, or the present vm state if none follows."""
     if vm_state not in _SETTLED or (vm_state == states.SUSPENDED and power_state == states.SHUTDOWN):
         return vm_state
     return _FOLLOWS.get(power_state, vm_state)
@@ -44,7 +44,7 @@ class Report(batching.Item):
 
 
 class PowerStates:
-    """Collects reports of power states in batches, and writes these.
+    """Collects reports of power states in batches, and writes the batches.
 
     :param db: Database of the cell
     """

@@ -16,7 +16,7 @@ from nova.runtime.heartbeat import ServiceState
 
 
 class Registration:
-    """Registers services; see interface.py for its methods."""
+    """Registers services; interface.py describes the RPC methods."""
 
     def __init__(self, services: CellServices, heartbeats: Heartbeats) -> None:
         self._services, self._conf = services, services.conf

@@ -13,8 +13,8 @@ from nova.rpc import signatures
 CACHE_LIFETIME_S = 10      # lifetime of a lookup: maximum seconds for which a revoked key is still accepted
 UNKNOWN_CACHE_LIFETIME_S = 1      # lifetime of a failed lookup in mode ACCEPT
 MAX_KEYS = 10_000
-# Maximum number of keys in one lookup. To save SELECTs, a lookup includes other keys in use with cached results that
-# are older than half of their lifetime.
+# Maximum number of keys in one lookup. To save SELECTs, a lookup also renews the cached results of used keys that are
+# older than half of their lifetime.
 BATCH = 500
 
 

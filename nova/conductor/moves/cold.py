@@ -77,7 +77,7 @@ def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
 
 
 class ColdMoves:
-    """Moves servers; see interface.py for its methods."""
+    """Resizes and migrates servers; interface.py describes the RPC methods."""
 
     def __init__(self, services: CellServices, events: Events, specs: RequestSpecs) -> None:
         self._services, self._conf = services, services.conf

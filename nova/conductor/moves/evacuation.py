@@ -39,7 +39,7 @@ EVENT = 'compute_rebuild_instance'
 
 
 class Evacuations:
-    """Evacuates servers; see interface.py for its methods."""
+    """Evacuates servers; interface.py describes the RPC methods."""
 
     def __init__(self, services: CellServices, events: Events, specs: RequestSpecs) -> None:
         self._services, self._conf, self._cell_db = services, services.conf, services.cell_db

@@ -56,7 +56,7 @@ _SOURCE = ('queued', 'preparing', 'running')          # statuses in which the so
 
 
 class LiveMigrations:
-    """Migrates servers live; see interface.py for its methods."""
+    """Migrates running servers; interface.py describes the RPC methods."""
 
     def __init__(self, services: CellServices, events: Events, specs: RequestSpecs, tasks: Tasks,
                  volumes: Volumes, grants: ImageGrants) -> None:

@@ -162,7 +162,7 @@ class Builds:
         """Set a server in build to ERROR and release its host, claim and ports; return False if it was deleted.
 
         :param waiting: act only while the server waits for a host: a repeated request may find no free host although
-            the first request has claimed one
+            the first request has claimed a host
         :param has_ports: a host may have allocated ports: a failed build keeps them for the next host
         """
         fault = faults.stored(fault)

@@ -46,7 +46,7 @@ class Deletion:
         self._moves, self._keys = moves, keys
 
     def delete_instance(self, ctx: Context, instance_uuid: str) -> None:
-        """Request the deletion from the server's host if the host is up, otherwise delete the server here.
+        """Request the deletion from the server's host if the host is up, otherwise delete the server in this conductor.
 
         A host that is down finds the guest when it is back, asks the conductor, and removes it.
         """

@@ -54,7 +54,7 @@ class ImageGrants:
             rotate=arguments.get('rotation') is not None))
 
     def of_arrival(self, instance: objects.Instance, host: str) -> str:
-        """Return the grant for a live migration's destination: the guest's disks are based on the server's images."""
+        """Return the grant with which a live migration's destination reads the images of the guest's disks."""
         read = [instance.image_id, *(getattr(instance, name) for name in fields.REFERENCES)]
         return self._images.grant(grants.make(instance.uuid, host, self._conf.conductor.task_timeout, read, ()))
 

@@ -16,7 +16,7 @@ class AllowedShare(ShareMappingsRow):
 
 
 class Shares:
-    """Manages shares of servers; see interface.py for its methods."""
+    """Manages shares of servers; interface.py describes the RPC methods."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._shares = services.cell_db, services.shares

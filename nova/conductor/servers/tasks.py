@@ -37,7 +37,7 @@ _NEW_RUNS = frozenset({'compute_reboot_instance', 'compute_rebuild_instance', 'c
 
 
 class Tasks:
-    """Begins and ends tasks; see interface.py for its methods."""
+    """Begins and ends tasks of compute hosts; interface.py describes the RPC methods."""
 
     def __init__(self, services: CellServices, events: Events, grants: ImageGrants,
                  rebuilds: Rebuilds) -> None:

@@ -36,7 +36,7 @@ BROKEN = ('error', 'error_deleting', 'deleting')
 
 
 class Volumes:
-    """Manages volumes of servers; see interface.py for its methods."""
+    """Manages volumes of servers; interface.py describes the RPC methods."""
 
     def __init__(self, services: CellServices, grants: ImageGrants, keys: DiskKeys) -> None:
         self._cell_db, self._storage, self._grants = services.cell_db, services.volumes, grants
