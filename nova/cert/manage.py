@@ -48,7 +48,7 @@ def ca(conf: cfg.ConfigOpts, project: str) -> None:
 def crl(conf: cfg.ConfigOpts, project: str) -> None:
     """Print the revocation lists of a project's authority and of its parents, in PEM format.
 
-    A list is valid for 30 days. Distribute the lists to the verifiers of certificates at least every two weeks.
+    A list is valid for 30 days. Distribute it to the verifiers of certificates at least every two weeks.
     """
     print(_authorities(conf).lists(project), end='')
 
