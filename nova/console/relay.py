@@ -33,12 +33,12 @@ LOG = logging.getLogger(__name__)
 Arguments = TypeVarTuple('Arguments')
 
 FRAME = 256 * 1024              # bytes of a client's message, such as pasted text; larger ones end the session
-MAX_BUFFERED = 256 * 1024       # buffered bytes for one side at which reading from the other side stops
-STALL_S = 60                    # seconds in which a side takes no buffered data
+MAX_BUFFERED = 256 * 1024       # if one side has so many buffered bytes, reading from the other side stops
+STALL_S = 60                    # seconds without progress after which a side is disconnected
 CHECK_INTERVAL_S = 1            # interval of timeout checks
 CLOSE_TIMEOUT_S = 2             # seconds for a client to take the last frame
 GOING_AWAY, POLICY, INTERNAL = 1001, 1008, 1011
-WRONG = (1002, 1007, 1009)      # close codes of the library for protocol violations
+WRONG = (1002, 1007, 1009)      # close codes that the library sends after protocol violations
 
 
 class Step(NamedTuple):
@@ -100,7 +100,7 @@ class Session:
             self.host_can(selectors.EVENT_READ)
 
     def interest(self) -> tuple[int, int]:
-        """Return (events of the client's socket, events of the hypervisor's)."""
+        """Return (events to wait for on the client's socket, events to wait for on the hypervisor's socket)."""
         read, write = selectors.EVENT_READ, selectors.EVENT_WRITE
         # Do not read from a client that does not read, because responses to its pings would accumulate.
         client = (read if len(self._to_host) + len(self._said) < MAX_BUFFERED and self._client_size < MAX_BUFFERED

@@ -268,7 +268,7 @@ class Sessions:
 
 
 class Opened:
-    """Session that waits for the client's connection from the HTTP server (its Successor)."""
+    """Session that waits until the HTTP server hands over the client's connection (see exchange.Successor)."""
 
     def __init__(self, sessions: Sessions, session: relay.Session, facts: Facts) -> None:
         self._sessions, self._session, self._facts = sessions, session, facts

@@ -16,10 +16,10 @@ from nova.console.relay import Step
 MAGIC = b'REDQ'
 _HEADER = struct.Struct('<4sIII')        # magic, major and minor version, size of the rest
 _CAPABILITIES = struct.Struct('<III')    # link message: number of common and channel capabilities, and offset
-KEY = slice(4, 4 + 162)                  # of the reply: the public key, after the error code
+KEY = slice(4, 4 + 162)                  # position of the public key in the reply, after the error code
 TICKET = 128
 MAX_MESSAGE = 4096                       # bytes of a message; usually about 200
-AUTH_SELECTION, AUTH_SPICE = 1, 1        # bit of the common capabilities; type of password authentication
+AUTH_SELECTION, AUTH_SPICE = 1, 1        # mask of a common capability; type of password authentication
 _SHA1 = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)     # required by the protocol
 
 

@@ -15,7 +15,7 @@ rename it in the tables and in the first revision, which creates them, and add a
     Value('instances', 'cell_move', 'leaving', 'outgoing')       the whole value of a column
     Key('instance_actions', 'arguments', 'told', 'event_facts')  a key of the JSON object that a column holds
 
-Names of stored files are in ``nova.runtime.stored_files``. After the first release nothing is added to ROWS: renamed
+``nova.runtime.stored_files`` renames stored files. After the first release nothing is added to ROWS: renamed
 values need an online data migration (``nova.db.online_migrations``), because both releases run at the same time.
 """
 from __future__ import annotations

@@ -200,8 +200,8 @@ class Database:
     def only_writer(self, timeout: float) -> Iterator[bool]:
         """Exclude other writing threads of this process from an SQLite database during a block.
 
-        The block gets True if it has the lock, and always on a server. It gets False if another writer does not finish
-        within ``timeout`` seconds.
+        On a database server the block always gets True. On SQLite it gets True if it has the lock, and False if another
+        writer does not finish within ``timeout`` seconds.
         """
         taken = not self.sqlite or self._one_writer.acquire(timeout=timeout)
         try:

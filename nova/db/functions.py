@@ -26,7 +26,7 @@ class bytes_of(sa.sql.functions.GenericFunction[str]):
     name = 'nova_bytes'
 
 
-# function: {dialect, '' for all others: its form}
+# {function: {dialect: SQL of the function; '' is any other dialect}}
 _FORMS: dict[type[sa.sql.functions.GenericFunction[Any]], dict[str, str]] = {
     position: {'': 'instr({}, {})', 'postgresql': 'strpos({}, {})',
                **dict.fromkeys(('mysql', 'mariadb'), 'instr({}, cast({} as binary))')},

@@ -217,7 +217,7 @@ def _raw_tables(branch: str) -> dict[str, dict[str, Any]]:
 
 
 def _table(name: str, columns: dict[str, Any]) -> engine.Table:
-    """Return a table of these columns without the defaults of nova.db.tables: an older revision may lack columns."""
+    """Return a table of only these columns, because an older revision may lack columns of nova.db.tables."""
     return types.Table(name, sa.MetaData(), *(sa.Column(column, kind) for column, kind in columns.items()))
 
 

@@ -24,8 +24,8 @@ def remove(path: str) -> None:
 def lock(path: str, wait: bool = True) -> typing.Iterator[bool]:
     """Hold a lock between processes of this host; yields whether this process holds it.
 
-    It is polled, because a blocking flock would stop every green thread. The holder may remove the lock file; a waiting
-    process then creates a new one.
+    The lock is polled, because a blocking flock would stop every green thread. The holder may remove the lock file; a
+    waiting process then creates a new one.
     """
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -8,10 +8,10 @@ from nova.disk_files import files
 
 FICLONE = 0x40049409                     # linux/fs.h: share all blocks of another file
 FIEMAP = 0xc020660b                      # linux/fs.h: list the extents of a file
-LAST, SHARED = 0x1, 0x2000               # linux/fiemap.h: the last extent; one shared with other files
+LAST, SHARED = 0x1, 0x2000               # linux/fiemap.h: flags of the last extent, and of shared extents
 REQUEST = struct.Struct('=QQIIII')       # start, length, flags, extents found, extents requested, reserved
 EXTENT = struct.Struct('=QQQ16xI12x')    # logical, physical, length (bytes), flags
-MAX_EXTENTS = 512                            # extents of one call
+MAX_EXTENTS = 512                            # maximum number of extents that one call returns
 # errors of file systems that cannot share blocks at all or between these files
 UNABLE = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
 

@@ -32,8 +32,8 @@ MAX_FILES = 64                           # maximum number of open files
 LARGEST_FILE = 1 << 62                   # prlimit is limited to 64 bits
 
 # Ways to create the namespaces, preferred first. 'user': the user of the sandbox creates them in a user namespace, so
-# that no program in it is ever root. This requires unprivileged user namespaces, and directories that the user may
-# pass through (QEMU's user must, too). 'root': root creates them, then drops its privileges.
+# that no program in it is ever root. This requires unprivileged user namespaces, and that the user may pass through the
+# directories of the files. 'root': root creates them, then drops its privileges.
 WAYS = ('user', 'root')
 UNTRIED = 'untried'                      # not tested yet: the file system is full, and the test needs a file
 
@@ -286,7 +286,7 @@ def _filter() -> bytes:
 
 
 def _above(path: str) -> list[str]:
-    """Return the parent directories of a path, outermost first: bwrap would create them with access for root alone."""
+    """Return a path's parent directories, outermost first. bwrap itself would create them with access only for root."""
     found: list[str] = []
     while (path := os.path.dirname(path)) != '/':
         found.insert(0, path)

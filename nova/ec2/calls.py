@@ -277,7 +277,7 @@ class LocalServices:
 
 
 class RemoteServices:
-    """Services of a fleet, called at the endpoints in the user's catalog.
+    """Services of a deployment of several hosts, called at the endpoints in the user's catalog.
 
     :param session: keystoneauth1 session of this service's account, which may check signatures
     :param interface, region: interface and region of the endpoints

@@ -1,4 +1,4 @@
-"""nova-api-ec2: the EC2 API over HTTP, in front of the services of a fleet."""
+"""nova-api-ec2: the EC2 API over HTTP, for deployments of several hosts."""
 from typing import Any
 
 from oslo_config import cfg

@@ -57,7 +57,7 @@ def apply(items: Sequence[Item], given: Sequence[operations.Filter] | None, rows
 
 
 def unset(names: str) -> dict[str, Values]:
-    """Return rows of filters on attributes that no item has: such a filter matches no item.
+    """Return {filter: function that returns None} for attributes that no item has; such a filter matches no item.
 
     :param names: names separated by spaces
     """
@@ -65,7 +65,7 @@ def unset(names: str) -> dict[str, Values]:
 
 
 def fixed(value: str, names: str) -> dict[str, Values]:
-    """Return rows of filters on attributes that have this value in all items."""
+    """Return {filter: function that returns ``value``} for attributes that have this value in all items."""
     return dict.fromkeys(names.split(), lambda item: value)
 
 

@@ -19,7 +19,7 @@ from nova.runtime import queues
 
 
 PAGE = 1000                       # items in a page of a paginated list
-MAX_SINGLE_READS = 8              # up to this number, resources are read one by one; more are read as a list
+MAX_SINGLE_READS = 8              # up to this number of resources is read one by one; a list is read for more
 # {prefix: (service, list)} of resources with IDs that guests or images may show before the API has stored them. For
 # instances see nova.db.ec2.ids
 SHOWN_BEFORE = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'snap': ('volume', 'snapshots'),
@@ -121,7 +121,7 @@ class Request:
             return dict(self.call(service, 'GET', path.format(self.uuid(prefix, shown))))
 
     def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[Any]:
-        """Return detailed items, including all requested ones. Many IDs, or none, return all items.
+        """Return the requested items with all details. For many IDs, or none, return all items of the project.
 
         :param noun: used for the path, the key of the list and, without its s, the key of one item
         :raises Ec2Error: a requested item does not exist

@@ -41,7 +41,7 @@ def local(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: Appli
 
 
 def remote(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, bus: Bus | None) -> app.Application:
-    """Return the EC2 API of a fleet, which checks signatures at the Identity service with the account of [ec2].
+    """Return the EC2 API of several hosts, which checks signatures at the Identity service with the account of [ec2].
 
     :param bus: to nova-cert; None: there is none
     """

@@ -215,7 +215,7 @@ def answer(operation: str, values: JsonDocument, request_id: str, version: str =
 
 
 def item(operation: str, name: str, value: JsonDocument) -> xml_cache.XmlFragment:
-    """Return the XML of a list item. A handler may return it in place of the item's values.
+    """Return the XML of a list item. A handler may return this XML in place of the item's values.
 
     :param name: name of the list in the model
     """

@@ -16,7 +16,7 @@ Devices = tuple[Sequence[pci.Pool], Sequence[pci.Request]]
 
 MAX_SETS = 5000            # maximum number of sets of host cells that are checked for near PCI devices
 
-# reasons why no cell fits, in the order of the checks; a failure reports the last of the found reasons in this order
+# reasons why a cell does not fit, in the order of the checks; if none fits, the latest reason is reported
 MEMORY = 'has no NUMA node with enough free memory'
 PAGES = 'has no NUMA node with enough free memory pages of the requested size'
 CPUS = 'has no NUMA node with enough free CPUs'
@@ -134,7 +134,7 @@ def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommi
 def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
     """Yield candidate lists of host cells for a guest. The first candidates are each cell with its nearest cells.
 
-    Without devices, the last candidate is the list of all cells; it has a match, because the caller has checked that.
+    Without devices, the last candidate is the list of all cells. The caller has checked that the guest fits on them.
     With devices, other sets of cells follow.
     """
     seen = set()

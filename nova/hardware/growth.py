@@ -63,7 +63,7 @@ def check(flavor: Flavor, properties: Mapping[str, str] | None, topology: numa.G
 
 
 def while_running(old: Flavor, new: Flavor) -> bool:
-    """Tell whether a running guest can be resized between these flavors. The caller has checked the new flavor."""
+    """Tell whether a running guest can be resized from one flavor to another; the caller has checked the new one."""
     vcpus, memory_mb = of_specs(old.get('extra_specs'))
     if not vcpus and not memory_mb or pci.requested(old):
         return False

@@ -191,7 +191,7 @@ def _matches(pool: pci.Pool, request: pci.Request) -> bool:
 
 
 def _agrees(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    # remote-managed functions are only for requests that name this attribute
+    # devices tagged as remote_managed are only for requests with remote_managed true
     if facts.get('remote_managed') == 'true' and spec.get('remote_managed') != 'true':
         return False
     for name, value in spec.items():

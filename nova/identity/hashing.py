@@ -55,7 +55,7 @@ class HashPool:
                 raise exception.ServiceBusy(retry_after=RETRY_S)
 
     def run(self, address: str, function: Callable[[Unpack[_Args]], _Result], *args: *_Args) -> _Result:
-        """Return ``function(*args)``, called by a thread of the pool.
+        """Call ``function(*args)`` in a thread of the pool, and return its result.
 
         :param address: of the client; queues of addresses are served round-robin
         :raises ServiceBusy: the pool is full, or another address displaced this caller

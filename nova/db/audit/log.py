@@ -133,7 +133,7 @@ class Record:
         values['request_id'] = getattr(context, 'request_id', None) or values['request_id']
 
     def about(self, id: str | int | None) -> None:
-        """Set the target, or its part if the path names the target. A later call overrides an earlier one."""
+        """Set the id of the target, or of its part if the path has the target's id. A later call replaces the id."""
         if not self.written and id:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
 
@@ -344,7 +344,7 @@ class Auditor:
         self.flush()
 
     def flush(self) -> None:
-        """Record the number of refused requests without records for each caller."""
+        """For each caller, record the number of refused requests that got no record."""
         with self._lock:
             dropped, self._dropped = self._dropped, collections.Counter()
             self._summary = False

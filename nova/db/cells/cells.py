@@ -37,7 +37,7 @@ _Result = TypeVar('_Result')
 DEFAULT_CELL = 'cell1'
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
 REGISTERED_S, REGISTER_PAUSE_S = 60, 1
-REFRESH_S = 60                # seconds until a list of all cells contains a new row
+REFRESH_S = 60                # seconds until a list of all cells contains a new cell
 THREADS = 8                   # maximum number of concurrent requests to a cell, if there are several cells
 
 # errors of an unreachable database
@@ -125,7 +125,7 @@ class Cell:
 
 def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
          timeout: float | None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
-    """See Cells.scatter. Without a timeout, the cells are read sequentially in this thread."""
+    """Implement Cells.scatter. Without a timeout, this thread calls the function for one cell after the other."""
     found: list[tuple[Cell, _Result]] = []
     down: list[Cell] = []
     pending: list[tuple[Cell, futures.Future[_Result] | None]] = []

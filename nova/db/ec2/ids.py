@@ -65,7 +65,7 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
 
 
 def later(db: engine.Database, prefix: str, uuids: Collection[str]) -> set[str]:
-    """Return the uuids with the same digits as another resource with an earlier number."""
+    """Return those uuids of which another resource with a lower number has the same leading digits."""
     wanted, found = list(uuids), set[str]()
     before = table.alias('before')
     with db.reader() as conn:

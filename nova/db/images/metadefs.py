@@ -51,7 +51,7 @@ def delete(conn: sa.Connection, namespace_id: str) -> None:
 
 
 def items(conn: sa.Connection, namespace_ids: Collection[str], **match: str) -> list[MetadefItemsRow]:
-    """Return the items of namespaces whose columns equal ``match``, oldest first."""
+    """Return the items of these namespaces that have the column values ``match``, oldest first."""
     query = sa.select(_ITEMS).where(_ITEMS.c.namespace_id.in_(sorted(namespace_ids))).filter_by(**match)
     return statements.dicts(conn.execute(query.order_by(_ITEMS.c.created_at, _ITEMS.c.name)))
 
@@ -67,5 +67,5 @@ def update_item(conn: sa.Connection, name: str, row: MetadefItemsRow) -> None:
 
 
 def delete_items(conn: sa.Connection, namespace_id: str, **match: str) -> int:
-    """Delete the items of a namespace whose columns equal ``match``; return their number."""
+    """Delete the items of a namespace that have the column values ``match``; return their number."""
     return statements.delete(conn, _ITEMS, namespace_id=namespace_id, **match)

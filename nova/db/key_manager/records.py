@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     RowT = TypeVar('RowT')
     Listed = KeySecretsRow | KeyContainersRow      # a row with an access control list
 
-MAX_CONSUMERS = 1000                     # maximum of a secret or container; a response lists all
+MAX_CONSUMERS = 1000                     # for each secret or container, because a response lists all
 OPERATORS: dict[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le}
 # {resource: table with the counted rows}; in ``quotas`` the name of the resource has the prefix QUOTA

@@ -1,7 +1,7 @@
 """Transfer of servers between cells, in the steps of db/moves/cell_steps.py.
 
 No two databases are locked at the same time. An interrupted attempt leaves rows in cell_moves, with which any process
-can finish the attempt or roll it back. The cell in the server's mapping decides which of the two is done.
+can finish the attempt or roll it back. The cell in the server's mapping decides between the two.
 """
 from collections.abc import Mapping
 import logging
@@ -35,7 +35,7 @@ class Transfer:
         self.arrived: dict[str, db_cells.Cell] = {}              # {uuid: Cell with a copy}
 
     def leave(self, uuids: list[str], dest: db_cells.Cell) -> dict[str, cell_steps.Snapshot]:
-        """Return {uuid: Snapshot} of the servers that this attempt may transfer; it could not mark the others."""
+        """Return {uuid: Snapshot} of the servers that this attempt has marked and may transfer."""
         known = [uuid for uuid in uuids if uuid in self._snapshots]
         fresh = [uuid for uuid in uuids if uuid not in self._snapshots]
         if known:

@@ -84,7 +84,7 @@ def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
 def expedite(conn: sa.Connection, deadline: datetime) -> None:
     """Set an earlier deadline for moves that wait for a conductor's choice of destination.
 
-    A host recovers the moves that are in progress on it.
+    Moves in progress on a host are excluded, because the host recovers them.
     """
     waiting = sa.select(t.migrations.c.instance_uuid).where(t.migrations.c.status == 'accepted')
     c = t.instance_actions.c

@@ -1,8 +1,8 @@
-"""Maintenance of hosts. The host's cell has a row for each host and a row for each of its servers.
+"""Maintenance of hosts: a row for the last maintenance of a host, and a row for each affected server.
 
     draining      the host is disabled, its servers are being moved to other hosts of the aggregate
     maintenance   all servers have been moved
-    incomplete    some servers remain; ``message`` and their reasons explain it
+    incomplete    some servers remain; ``message`` and the ``reason`` of each failed server explain why
     rebalancing   the host is enabled again, moved servers are being moved back
     ended         all moved servers are back, or could not be moved
 
@@ -110,7 +110,7 @@ def forget(conn: sa.Connection, host: str) -> None:
 
 
 def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
-    """Prepare a new drain: servers that are still away count as moved, and rows of the others are removed."""
+    """Prepare a new drain: servers whose return has not begun, or failed, count as moved; finished rows are removed."""
     mine, now = servers.c.maintenance_id == maintenance_id, utils.utcnow()
     conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
         (WAITING, FAILED))).values(direction=AWAY, state=MOVED, reason=None, updated_at=now))
@@ -256,7 +256,7 @@ def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenance
            reason: str | None = None, dest: str | None = None) -> bool:
     """Record the result for a waiting or moving server; return whether it was still in that state.
 
-    A server whose move away ended after a stop, or whose return ended after another start, must be moved again.
+    If a stop or start has reversed the direction during the move, a moved server is queued for the new direction.
     """
     now = _of_host(conn, row['host'], lock=True)
     direction = now and DIRECTION.get(now['status'])
@@ -285,7 +285,7 @@ def postpone(conn: sa.Connection, entry: HostMaintenanceServersRow) -> None:
 
 
 def end_phase(conn: sa.Connection, row: HostMaintenancesRow) -> HostMaintenancesRow | None:
-    """End a phase if no server is waiting or moving; return the new row, or None if work remains."""
+    """End draining or rebalancing if no server is waiting or moving; return the new row, or None if work remains."""
     now = _of_host(conn, row['host'], lock=True)
     if now is None or now['id'] != row['id'] or now['status'] != row['status']:
         return None

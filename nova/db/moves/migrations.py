@@ -10,8 +10,8 @@ A share is the claimed amount of a node's resources, see claims.py.
     update   set other columns if the row has the expected values
 
 Every function takes a connection in a transaction. Conditions in the UPDATEs detect concurrent changes: if the row has
-changed, the function reports it and the caller must end the transaction. The server's row is changed before the move's
-row.
+changed, the function reports it and the caller must end the transaction. Functions change the server's row before the
+move's row.
 
 Statuses, as in the compute API:
 * cold moves: pre-migrating, migrating, post-migrating, finished, then confirming, confirmed or reverting, reverted

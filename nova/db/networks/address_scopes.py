@@ -1,4 +1,4 @@
-"""Address scopes: sets of subnet pools without a common prefix, whose networks are routed without address translation.
+"""Address scopes: sets of subnet pools with disjoint prefixes. Traffic within a scope is routed without translation.
 """
 from collections.abc import Collection
 

@@ -33,7 +33,7 @@ def host_subnets(conn: sa.Connection) -> list[Any]:
 
 
 def unreserve(conn: sa.Connection, subnet_id: str, number: int, mark: str) -> bool:
-    """Release a reserved address; return False if its port_id is not this mark."""
+    """Release an address that was reserved with ``mark`` as port_id; return False if it has another port_id."""
     c = t.addresses.c
     return bool(conn.execute(sa.delete(t.addresses).where(
         c.subnet_id == subnet_id, c.number == number, c.port_id == mark)).rowcount)

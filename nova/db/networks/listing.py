@@ -25,7 +25,7 @@ class Page(NamedTuple):
     """One page of a list.
 
     limit      maximum number of rows
-    reverse    whether the page ends before the marker, or at the end of the list; its rows are in reverse order
+    reverse    page_reverse: the page before the marker, or the last page without one; its rows are in reverse order
     by_client  whether the query sets the limit
     """
 

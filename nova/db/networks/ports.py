@@ -63,8 +63,8 @@ def device_by_network(conn: sa.Connection, network_id: str, address: str, host: 
 def device_by_router(conn: sa.Connection, router_id: str, address: str, host: str) -> str | None:
     """Return the server with an address in a subnet of a router, or None.
 
-    The router or the server must be on this host, and the address must identify the server. The router's owner sets the
-    routes of responses, and the router accepts packets from all its networks. Therefore:
+    The router or the server must be on this host, and the address must identify the server. The router's owner routes
+    the responses, and every network of the router can send packets with the address. Therefore:
 
     * The router must belong to the server's project, or to the owner of the server's network if all projects share it.
     * No other project may be able to send from arbitrary addresses in any of the router's networks.
@@ -273,7 +273,7 @@ def count(conn: sa.Connection, **values: object) -> int:
 
 
 def remove_from_router(conn: sa.Connection, port: PortsRow) -> None:
-    """Remove a port of a router with its interfaces."""
+    """Remove a router's port, and the router interfaces in the subnets of the port's addresses."""
     for held in networks.addresses_of(conn, [port['id']]).get(port['id'], ()):
         routers.leave(conn, port['device_id'], held['subnet_id'])
     remove(conn, [port['id']])
@@ -307,7 +307,7 @@ def evict(conn: sa.Connection, network_id: str, owner: str) -> None:
 def visible(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:
     """Return a condition on ports visible to the caller: ports of the project, and all ports in the project's networks.
 
-    Ports of administrative servers are visible only to administrators and services.
+    Ports of administrative servers, such as VPN instances, are visible only to administrators and services.
     """
     own = networks.own(t.ports)(context) if not nova_context.one_project(context.sees) else _in_reach(context.sees)
     return own if context.is_admin or 'service' in (context.roles or ()) else _regular(own)

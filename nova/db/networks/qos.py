@@ -36,7 +36,7 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
 
 
 def without_guarantees(conn: sa.Connection, policy_id: str) -> str:
-    """Return a router or subport with this policy, as 'router ID' or 'subport ID', or ''. They get no guarantees."""
+    """Return a user of the policy that cannot have guarantees: 'router ID' or 'subport ID'; '' if there is none."""
     c = t.ports.c
     for name, statement in (
             ('router', sa.select(t.routers.c.id).where(t.routers.c.qos_policy_id == policy_id)),

@@ -57,8 +57,8 @@ _CURRENT = sa.select(t.revisions.c.kind, sa.func.sum(t.revisions.c.number)).grou
 
 
 def _counted(kinds: Collection[str]) -> str | None:
-    """Return the counter to increment. One counter is enough, because a change of REST makes readers read everything.
-    Locks on two rows could cause deadlocks.
+    """Return the counter to increment. After a change of REST, readers read everything, so one counter is enough.
+    Incrementing both could cause deadlocks.
     """
     return REST if REST in kinds else FILTERS if kinds else None
 

@@ -54,10 +54,10 @@ def addresses_on(conn: sa.Connection, subnet_id: str) -> set[str]:
 
 
 def towards(conn: sa.Connection, subnet_id: str, external_network_id: str, project_id: str) -> str | None:
-    """Return the router between a subnet and an external network that serves a project's floating address, or None.
+    """Return the router that translates a project's floating address from the external network to a subnet, or None.
 
     The router with the gateway's address has priority, because guests send responses to it. Next are routers of that
-    project, then routers of the subnet's project. Others are not used, because they could redirect incoming traffic.
+    project, then routers of the subnet's project. Others are not used: they could redirect traffic.
     """
     of, held = t.router_interfaces.c, t.addresses.c
     rows = conn.execute(sa.select(

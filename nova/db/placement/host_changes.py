@@ -32,7 +32,7 @@ _c = compute_nodes.c
 def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
     """Select (node, change_number, usage_change_number, *usage) of the nodes changed since a number.
 
-    ``usage`` is NULL in the rows for nodes with changes of other columns.
+    A node may have two rows: NULL as ``usage`` if other columns have changed, and its usage if that has changed.
     """
     numbers = _c.id, _c.change_number, _c.usage_change_number
     return sa.union_all(
@@ -108,7 +108,7 @@ def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Se
 
 def numbers_and_usage(conn: sa.Connection,
                       since: int) -> collections.abc.Sequence[tuple[int, int, int, Used, Used, Used, Used]]:
-    """Return ``numbers`` and the other columns of USAGE, which are None for nodes with changes of other columns."""
+    """Return the rows of ``numbers`` with the other columns of USAGE; see _since for rows in which these are None."""
     return conn.execute(_WITH_USAGE, {'since': since}).all()
 
 
@@ -133,7 +133,7 @@ def topologies(conn: sa.Connection, ids: Ids | None = None) -> list[Topology]:
 
 
 def topology_numbers(conn: sa.Connection, since: int) -> collections.abc.Sequence[tuple[int, int]]:
-    """Return (node, numa_change_number) of the nodes with a topology or usage changed at ``since`` or later."""
+    """Return (node, numa_change_number) of the nodes with a numa_change_number of at least ``since``."""
     return conn.execute(_TOPOLOGY_NUMBERS, {'since': since}).all()
 
 

@@ -79,7 +79,7 @@ def _write(conn: sa.Connection, step: int, rings: Mapping[str, counter_rings.Rin
 
 
 def read(conn: sa.Connection, owner: str, step: int) -> dict[int, bytes]:
-    """Return {step: data} of two rings of a server or compute node: the finest and that with this step."""
+    """Return {step: data} of two rings of a server or compute node: the finest ring, and the ring with this step."""
     return {found: data for found, data in conn.execute(sa.select(_c.step, _c.data).where(
         _c.owner_uuid == owner, _c.step.in_({counter_rings.FINEST, step})))}
 

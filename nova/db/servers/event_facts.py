@@ -21,8 +21,7 @@ _OPEN = sa.select(*(instance_actions.c[name] for name in (
 
 
 class Contents(Protocol):
-    """The part of nova.notify.Notifier that tells whether the configured events contain devices and shares of
-    servers.
+    """Whether the configured events contain devices, and shares, of servers; nova.notify.Notifier implements it.
     """
 
     @property

@@ -43,7 +43,7 @@ class Report(TypedDict):
 def replace(conn: sa.Connection, host: str, reports: list[Report], done: list[str]) -> set[str]:
     """Replace a host's reports of unresolved differences; return the uuids of servers with resolved differences.
 
-    The host must still plug the guests of the returned servers.
+    The host must still plug the interfaces and volumes of the returned servers.
     :param done: uuids of servers with resolved differences that the host has plugged
     """
     c = t.guest_reports.c

@@ -24,7 +24,7 @@ BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # an empty row
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
 FEW = 16  # maximum number of expected values with one parameter each; longer lists use an expanding parameter
 NEXT_GENERATION = t.instances.c.generation + 1     # generation of a server after its host changes
-SET = object()                # marker in expected values for anything but NULL
+SET = object()                # as an expected value: any value but NULL
 _UUID = t.instances.c.uuid == sa.bindparam('key_uuid')
 _LOCK = sa.select(t.instances.c.id).where(_UUID).with_for_update()
 _OF_MANY = t.instances.c.uuid.in_(sa.bindparam('uuids', expanding=True))

@@ -59,7 +59,7 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
 
 
 def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: actions.Action) -> None:
-    """Check that no port with a device is being attached or detached. The action claims devices on another host.
+    """Refuse an action that claims devices on another host while a port with a device is being attached or detached.
 
     :raises Conflict: there is such a port; if it were removed later, its new claim would have no owner
     """

@@ -195,6 +195,6 @@ vpns = table(
     sa.Column('project_id', sa.String(64), primary_key=True),
     sa.Column('public_address', sa.String(45)),              # set by an operator; NULL: address of the server
     sa.Column('public_port', sa.Integer),
-    # start of the server's creation in progress, or NULL
+    # time at which the creation in progress began, or NULL
     sa.Column('started_at', types.DateTime),
 )

@@ -14,7 +14,7 @@ def cell_table(name: str, *columns: sa.schema.SchemaItem) -> types.Table[Any]:
 
 
 def _instance_columns() -> list[sa.Column[Any]]:
-    """Return the columns of servers. They include all data of a view, so that showing a server takes one SELECT.
+    """Return the columns of servers: all data that the API shows, so that showing a server takes one SELECT.
 
     ``instances_history`` has equal columns; deleting a server moves its row there.
     """
@@ -240,7 +240,7 @@ guest_reports: types.Table[rows.GuestReportsRow] = cell_table(
     sa.Column('server', types.Json, nullable=False),         # fields of objects.Instance in the host's record
     sa.Column('volumes', types.Json, nullable=False),        # {volume id: {'attachment_id', 'device_name'}}
     sa.Column('reported_at', types.DateTime, nullable=False),
-    # resolved, but the host must still plug the guest
+    # resolved, but the host must still plug the guest's interfaces and volumes
     sa.Column('resolved', sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )
@@ -367,7 +367,7 @@ cell_moves: types.Table[rows.CellMovesRow] = cell_table(
     sa.Column('move_id', sa.String(36), nullable=False),
     sa.Column('other_cell', sa.String(36), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    # in the source cell: the first snapshot of the server that was copied to the other cell
+    # in the source cell: the rows of the server as they were first copied to the other cell
     sa.Column('base', types.Json),
 )
 
@@ -402,7 +402,7 @@ console_auth_tokens: types.Table[rows.ConsoleAuthTokensRow] = cell_table(
     sa.Column('project_id', sa.String(255)),
     sa.Column('user_id', sa.String(255)),
     sa.Column('secret', sa.String(255)),  # password of the console, encrypted with the token
-    sa.Column('user_token_id', sa.String(64)),                       # the console token ends with this user token
+    sa.Column('user_token_id', sa.String(64)),                       # the console token expires with this one
     sa.Column('user_token_expires_at', types.DateTime),
     sa.Column('user_claims', sa.Text),                               # claims of the user token; see tokens.text_of
     sa.Column('session_expires_at', types.DateTime),                 # NULL: no session since creation or the last move

@@ -109,7 +109,7 @@ def readonly(conn: sa.Connection, volume_ids: set[str]) -> set[str]:
 
 
 def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dict[str, Any]]:
-    """Return all attachments that have a connector, or one of them; each has the column 'readonly' of its volume."""
+    """Return the attachments with a connector, or only ``attachment_id``, each with its volume's column 'readonly'."""
     table = t.volume_attachments
     statement = sa.select(table, t.volumes.c.readonly).join(t.volumes, t.volumes.c.id == table.c.volume_id).where(
         table.c.connector.is_not(None))

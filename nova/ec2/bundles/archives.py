@@ -101,7 +101,7 @@ def _header(source: _Source) -> tuple[tarfile.TarInfo, bytes, int]:
 
 
 def _size_in(records: bytes, before: int | None) -> int | None:
-    """Return the file size in extended headers, or ``before``: tar stores sizes of large files in such headers."""
+    """Return the size of a large file from tar's extended headers, or ``before`` if they contain no size."""
     while records:
         length, _, _rest = records.partition(b' ')
         if not length.isdigit() or not len(length) < int(length[:9]) <= len(records):

@@ -26,7 +26,7 @@ R = TypeVar('R')
 PARAMETERS = frozenset(f'{run_parameters.TAKES} NetworkInterfaces'.split())
 _NAME = re.compile(r'[A-Za-z0-9().\-/_]{3,128}\Z')
 _NUMBER = re.compile(r'[1-9][0-9]{0,8}\Z')
-GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # if a request has either, both of the template are ignored
+GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # if a request has one, the template's are ignored
 # {filter of versions: path in the template data}
 VERSION_FILTERS = {
     'ebs-optimized': 'EbsOptimized', 'http-endpoint': 'MetadataOptions.HttpEndpoint', 'image-id': 'ImageId',
@@ -54,7 +54,7 @@ def merged(req: operations.Request, given: operations.Given) -> tuple[operations
 
 
 def _check(data: Row) -> Row:
-    """Check the data of a template; return it without neutral parameters, which only the stored template keeps.
+    """Check the data of a template; return the data without neutral parameters (see neutral.py).
 
     :raises Ec2Error: unsupported parameters, or too much data
     """

@@ -227,7 +227,7 @@ def _network(req: operations.Request, given: operations.Structure) -> dict[str, 
             raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
                                   f'{given["NetworkInterfaceId"]} is in use.')
         if not req.caller.dry and network_interfaces.INDEX in tags.attributes(req, 'eni', port['id']):
-            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # from its former instance
+            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # left by its former instance
         return {'port': port['id']}
     network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)
@@ -282,7 +282,7 @@ def _category(req: operations.Request, given: operations.Given) -> dict[str, Any
 
 
 def _image_item(source: block_devices.Source) -> dict[str, str]:
-    """Return the metadata item with the image, which the compute API omits if the root volume is of a snapshot."""
+    """Return the metadata item with the image: the compute API shows no image if a snapshot became the root volume."""
     return {views.IMAGE: source['imageRef']} if 'imageRef' in source else {}
 
 
@@ -291,7 +291,7 @@ def _image(req: operations.Request, given: operations.Given) -> None:
 
     :raises Ec2Error: the image is not visible to the caller
     """
-    if not given.get('ImageId'):         # the image of the category is used
+    if not given.get('ImageId'):         # the category's default image is used
         return
     req.find('ami', given['ImageId'], 'image', '/images/{}')
 

@@ -34,7 +34,7 @@ class Checks:
         self._hashing.check(addresses.client(address))
 
     def matches(self, address: str, secret: str, stored: str | None) -> bool:
-        """Compare a secret with the stored hash, without counting failures."""
+        """Return whether a secret matches the stored hash; failures are not counted."""
         return self._hashing.run(addresses.client(address), passwords.matches, secret, stored, self._rounds)
 
     def secret(self, secret: str | None, stored: str | None, key: tuple[str, str], user_id: str | None) -> None:

@@ -206,7 +206,7 @@ class Kind:
     """A type of credential.
 
     check   callable(blob) -> ID of a new credential; raises BadRequest
-    most    maximum number for a user
+    most    maximum number of these credentials of a user
     """
 
     check: Callable[[str], str]

@@ -179,7 +179,8 @@ class Grants:
             return _named(conn, _expanded(found + of_groups, members, known, projects, on, wanted.role_id), projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
-        """Return the wanted targets, and for inherited assignments their kinds in BELOW; None: all targets."""
+        """Return the wanted targets, each also with its kind of inherited assignments (BELOW); None: all targets.
+        """
         on = self._direct(conn, wanted)
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 
@@ -227,7 +228,7 @@ def _named(conn: engine.Connection, found: Sequence[queries.Assignment], project
 def _sources(on: Collection[Target], projects: Projects) -> set[Target]:
     """Return these targets, and the parents and domains whose inherited assignments apply to them.
 
-    ``effective_roles.targets_of`` does the same for one target.
+    ``effective_roles.targets_of`` returns these for a single target.
     """
     parents: dict[str, str | None] = {project['id']: project['parent_id'] for project in projects}
     domain_ids: dict[str, str] = {project['id']: project['domain_id'] for project in projects}

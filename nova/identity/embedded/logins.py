@@ -186,7 +186,7 @@ class Logins:
         self._directory.update_user(user_id, password=new)
 
     def _refuse_past(self, user: IdentityUsersRow, new: str, address: str) -> None:
-        """Check the password history. Not for administrators: they do not know past passwords."""
+        """Refuse a past password. Passwords that administrators set are not checked: they do not know past ones."""
         if not self._directory.rules.history:
             return
         with self._directory.db.reader() as conn:

@@ -265,7 +265,7 @@ class Endpoints(OfService[IdentityEndpointsRow]):
 
 
 class RegisteredLimits(OfService[IdentityRegisteredLimitsRow]):
-    """The defaults of the embedded image service are part of the configuration; their ids are names of resources.
+    """Registered limits. Those of the embedded image service come from the configuration, with resource names as ids.
 
     :param image_limits: function() -> {resource: limit} of the embedded image service; None: images are elsewhere
     """

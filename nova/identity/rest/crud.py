@@ -157,7 +157,7 @@ _NOT_OF_DOMAIN = ('domain_id', 'parent_id')          # fields of a project that 
 
 
 class Projects(InDomain):
-    """Projects. Each domain is also shown as a project; lists with is_domain=true have only domains, others none."""
+    """Projects. A domain is also a project; a list has only domains if is_domain=true, and otherwise no domains."""
 
     exact, filters = True, ('is_domain', *resources.TAG_FILTERS)
 
@@ -401,8 +401,7 @@ class RegisteredLimits(Crud):
 
 
 class Limits(RegisteredLimits):
-    """Limits. Callers to whom the rule SHOW denies all limits list only those of their token's project or domain.
-    """
+    """Limits. If SHOW denies a caller access to all limits, lists have only limits of the token's project or domain."""
 
     SHOW = 'identity:get_limit'
 

@@ -142,7 +142,7 @@ FILTERS = ('user.id', 'group.id', 'role.id', 'scope.project.id', 'scope.domain.i
 
 
 class Grant:
-    """Operations on the roles of a kind of actor on a kind of target.
+    """Operations on role assignments of users or groups (actors) on projects, domains or the system (targets).
 
     :param actor: 'user' or 'group'
     :param kind: 'project', 'domain' or 'system'

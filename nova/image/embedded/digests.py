@@ -31,7 +31,7 @@ State = tuple[int, int, int, int]
 
 
 class Digests:
-    """Remembers which files were verified recently, and verifies others."""
+    """Verifies files, and remembers for a day which files were verified."""
 
     def __init__(self) -> None:
         self._known: collections.OrderedDict[str, tuple[State, float]] = collections.OrderedDict()
@@ -121,7 +121,7 @@ class _Check:
 
 
 def state_of(file: BinaryIO) -> State:
-    """Return the attributes of an open file that differ after the file was changed or replaced."""
+    """Return attributes of an open file that reveal a later change or replacement of the file."""
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 

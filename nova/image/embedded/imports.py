@@ -175,7 +175,7 @@ class Imports:
             self._running += 1
         try:
             concurrency.spawn('image-import', self._run)
-        except RuntimeError as error:            # without a new thread, a running thread or the next import starts it
+        except RuntimeError as error:            # a running thread or the next import takes the download
             with self._lock:
                 self._running -= 1
             LOG.warning('Cannot start a thread for the import of image %s: %s', download.image['id'], error)
