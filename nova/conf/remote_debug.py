@@ -15,4 +15,4 @@ CLI_OPTIONS = [
                 help='Whether the debugger may wait at an address other than loopback. The connection is not '
                      'protected: use it only on a private network.'),
 ]
-SAMPLE_OPTIONS = CLI_OPTIONS         # a configuration file may set them too
+SAMPLE_OPTIONS = CLI_OPTIONS         # these command line options are also allowed in configuration files

@@ -111,7 +111,7 @@ class Application:
     # ---- validation
 
     def _host(self, environ: WSGIEnvironment) -> str:
-        """Return the Host of a request, which must be known; otherwise DNS rebinding would be possible.
+        """Return the Host of a request. Unknown hosts are refused, because they would allow DNS rebinding.
 
         :raises BadRequest: the host is unknown
         """

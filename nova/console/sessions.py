@@ -212,7 +212,7 @@ class Sessions:
         return host
 
     def _socket(self, row: ConsoleAuthTokensRow) -> pathlib.Path:
-        """Return the socket of a guest's serial port, which must have the expected path."""
+        """Return the path of the socket of a guest's serial port; any path but the expected one is refused."""
         path = self._sockets / row['instance_uuid'] / (SOCKETS % 0)
         if row['instance_host'] not in self._local or row['internal_access_path'] != str(path):
             raise streams.Broken('The serial console is a socket of another host: set server_listen in '

@@ -1,7 +1,7 @@
 """SPICE authentication by the proxy, which replaces the browser's password with the guest's.
 
-Each SPICE channel is a connection. It starts with a link message of the client, a reply with a public key, and the
-password encrypted for this key (https://www.spice-space.org/spice-protocol.html, "link stage").
+Each SPICE channel is a connection. The connection starts with a link message of the client, a reply with a public key,
+and the password encrypted for this key (https://www.spice-space.org/spice-protocol.html, "link stage").
 """
 import struct
 

@@ -79,7 +79,7 @@ class Key:
         return f'rows of {self.table}.{self.column}'
 
     def apply(self, conn: Connection) -> int:
-        """Rename the key in all rows; return their number. The table has a primary key of one column."""
+        """Rename the key in all rows; return their number. The table must have a primary key of one column."""
         name, = sa.inspect(conn).get_pk_constraint(self.table)['constrained_columns']
         column: sa.ColumnClause[Any] = sa.column(self.column)
         key: sa.ColumnClause[Any] = sa.column(name)
@@ -159,7 +159,7 @@ class Index:
 
 
 def _index_renames(dialect: str, table: str, old: str, new: str, columns: str) -> list[str]:
-    """Return the statements that rename an index. SQLite can only create it again."""
+    """Return the statements that rename an index. SQLite cannot rename an index, so drop and create it."""
     if dialect == 'postgresql':
         return [f'ALTER INDEX {old} RENAME TO {new}']
     if dialect == 'sqlite':
@@ -167,7 +167,7 @@ def _index_renames(dialect: str, table: str, old: str, new: str, columns: str) -
     return [f'ALTER TABLE {table} RENAME INDEX {old} TO {new}']
 
 
-# branch: renamed columns and indexes, then renamed values
+# {branch: renamed columns and indexes, then renamed values}
 ROWS: dict[str, tuple[Column | Index | Value | Key, ...]] = {
     'api': (
         Column('default_security_group_rules', 'of_group', 'from_own_group'),

@@ -79,7 +79,7 @@ class CommitUnanswered(db_exc.DBConnectionError):
 
 
 class Database:
-    """One database: the API database or a cell's.
+    """One database: the API database or the database of a cell.
 
     :param url: an SQLAlchemy URL; ``sqlite:///path``, ``mysql+pymysql://…``, ``mysql+mysqldb://…`` (native threads
         only) or ``postgresql+psycopg2://…``
@@ -241,11 +241,11 @@ class Database:
         self._close_unused(now)
 
     def _close_unused(self, now: float) -> None:
-        """Close the connection that has been idle the longest, if that is longer than SQLITE_IDLE_S."""
-        with contextlib.suppress(IndexError):              # another thread took the last one
+        """Close the connection that has been idle the longest, if its idle time exceeds SQLITE_IDLE_S."""
+        with contextlib.suppress(IndexError):              # another thread has taken the last idle connection
             if now - self._idle[0][1] > SQLITE_IDLE_S:
                 conn, _since = self._idle.popleft()
-                conn.detach()                              # otherwise the pool keeps it open
+                conn.detach()                              # detached, because the pool would keep it open
                 conn.close()
 
     def run(self, function: Callable[Concatenate[sa.Connection, _Params], _Result], *args: _Params.args,
@@ -351,7 +351,7 @@ def _skip_needless_roundtrips(engine: sa.Engine, reading: bool = False) -> Calla
 
     @sa.event.listens_for(engine, 'checkin')
     def remember(connection: DBAPIConnection | None, _record: ConnectionPoolEntry) -> None:
-        if connection is not None:                         # None: it was invalidated
+        if connection is not None:                         # None: the connection was invalidated
             committed.discard(connection)
             used[connection] = time.monotonic()
 
@@ -434,7 +434,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
 
     @sa.event.listens_for(engine, 'checkin')
     def forget(dbapi_connection: _SqliteConnection | None, _record: ConnectionPoolEntry) -> None:
-        if dbapi_connection is not None:                   # None: it was invalidated
+        if dbapi_connection is not None:                   # None: the connection was invalidated
             dbapi_connection.close_cursors()
     return engine
 

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import exc_filters
 
-# Errors of a server that was the primary until recently, or is under maintenance. They count as a lost connection, so
-# that a new connection is opened, which reaches the current primary.
+# Errors of a server that was the primary until recently, or is under maintenance. They count as a lost connection: the
+# next connection reaches the current primary.
 READ_ONLY = (r'(?is).*(\b(1290|1792|1836)\b.*read.only|in a read-only transaction|not currently accepting connections|'
              r'database system is (starting up|shutting down|in recovery))')
 

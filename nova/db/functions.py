@@ -19,7 +19,7 @@ class position(sa.sql.functions.GenericFunction[int]):
 
 
 class bytes_of(sa.sql.functions.GenericFunction[str]):
-    """A text that is compared by bytes. This is the order of code points, as in Python."""
+    """A text that is compared by bytes. The order of bytes is the order of code points, as in Python."""
 
     type = sa.String()
     inherit_cache = True

@@ -69,7 +69,7 @@ NETWORK = (
 
 
 def statements(conn: sa.Connection, database: str, account: str) -> list[str]:
-    """Return the GRANT statements of NETWORK in one database. On MariaDB they may be run in any database.
+    """Return the GRANT statements of NETWORK in one database. On MariaDB the statements may run in any database.
 
     :param conn: a connection to the database
     :param database: API or CELL

@@ -194,7 +194,7 @@ def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[st
 
 
 def _present(conn: engine.Connection, branch: str) -> dict[str, dict[str, Any]]:
-    """Return the tables and columns of ``_raw_tables`` that a database has. Some may be missing before an upgrade."""
+    """Return those tables and columns of ``_raw_tables`` that a database has; an upgrade may add the others."""
     tables = _raw_tables(branch)
     if schema.version_of(conn) == schema.revisions(branch)[-1]:
         return tables

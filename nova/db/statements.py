@@ -81,7 +81,7 @@ def more_than(conn: sa.Connection, table: sa.Table, most: int, **match: object) 
 
 
 def dicts(result: sa.Result[*tuple[Any, ...]]) -> list[Any]:
-    """Return all rows of a result as dicts. This is several times faster than the result's ``mappings()``."""
+    """Return all rows of a result as dicts. This function is several times faster than the result's ``mappings()``."""
     names = tuple(result.keys())
     return [dict(zip(names, row)) for row in result.all()]
 

@@ -1,9 +1,9 @@
 """qemu-img in a sandbox with limits on memory, CPU time and elapsed time; the format is always explicit, never probed.
 
-A file named in a header is inaccessible unless the caller also names it.
+A file that a disk's header names, such as a backing file, is inaccessible unless the caller passes its path.
 
-``key`` is the passphrase of an encrypted qcow2 file (QEMU's LUKS layer), or of a file of the format luks, which is raw
-data behind a header. The key is random, so its derivation need not be slow.
+``key`` is the passphrase of an encrypted qcow2 file (QEMU's LUKS layer), or of a file of the format luks (raw data
+behind a header). The key is random, so its derivation need not be slow.
 """
 import json
 import os
@@ -95,7 +95,7 @@ class QemuImg:
         return self._sandbox.reaches(os.path.abspath(path))
 
     def info(self, path: str, disk_format: str) -> DiskInfo:
-        """Run ``qemu-img info``. The caller must have checked the header of the file.
+        """Run ``qemu-img info``. The caller must have checked the file's header before this call.
 
         :raises VirtError: the format differs, or reading exceeds the limits
         """

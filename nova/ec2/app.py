@@ -129,7 +129,7 @@ class Application:
 
     @staticmethod
     def _absent(action: str, pairs: signing.Pairs, request_id: str, version: str) -> bytes:
-        """Return the empty response of an operation in ``absent``; it reveals no data, so it has no policy rule."""
+        """Return an operation's empty response (see absent.py); it reveals no data, so it has no policy rule."""
         if action not in protocol.service().operation_names:        # an older botocore may not know it
             raise _unknown(action)
         given = protocol.parse(action, pairs)

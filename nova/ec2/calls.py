@@ -337,7 +337,7 @@ class RemoteServices:
         raise errors.NoService(service)
 
     def _as_service(self) -> dict[str, str]:
-        """Return the header with the token of this service's account, which the session caches.
+        """Return the header with the token of this service's account; the session caches the token.
 
         Return {} if the account lacks the role ``service``: the compute API would refuse the request with its token.
         """

@@ -129,7 +129,7 @@ def image_as(prefix: str, shown: str | None) -> str | None:
 
 
 def forms_of_image(field: str) -> Callable[[dict[str, Any]], list[str]]:
-    """Return a getter for filters: all forms of the image ID in ``field``, one for each prefix of IMAGES."""
+    """Return a function for filters: it returns an item's image ID in ``field`` with each prefix of IMAGES."""
     return lambda item: [str(image_as(prefix, item[field])) for prefix in IMAGES] if item.get(field) else []
 
 

@@ -12,7 +12,7 @@ from nova.ec2.protocol import Parameters
 # {parameter: neutral values, or rules of its members}
 Rules: TypeAlias = Mapping[str, 'tuple[str | int, ...] | Rules']
 OFF, NONE = (False,), (0,)
-EITHER = (False, True)                   # no effect: the parameter selects resources that this cloud lacks
+EITHER = (False, True)                   # both values have no effect: this cloud lacks what the parameter selects
 BASE_IOPS, BASE_THROUGHPUT = 3000, 125   # default performance of a gp3 volume, from EC2's documentation
 _SRD: Rules = {'EnaSrdEnabled': OFF, 'EnaSrdUdpSpecification': {'EnaSrdUdpEnabled': OFF}}
 _EBS: Rules = {'Encrypted': OFF, 'Iops': (0, BASE_IOPS), 'Throughput': (0, BASE_THROUGHPUT),

@@ -17,7 +17,7 @@ WAIT_S, POLL_INTERVAL_S = 20, 0.2          # maximum wait (below client timeouts
 def when_idle(req: operations.Request, server_id: str, change: Callable[[], _Result]) -> _Result:
     """Call a function that changes a server. If an image of the server is being created, wait and call it again.
 
-    The compute API refuses changes while it creates an image, but EC2 allows them and its clients send them.
+    The compute API refuses changes while it creates an image. EC2 allows such changes, and EC2 clients send them.
     """
     try:
         return change()

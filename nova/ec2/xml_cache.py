@@ -1,6 +1,6 @@
 """Cache of XML fragments of responses.
 
-An instance has about 40 elements. A cache lookup is faster than formatting these again (ADR 0018).
+An instance has about 40 elements. A cache lookup is faster than formatting these elements again (ADR 0018).
 """
 import collections
 from collections.abc import Callable

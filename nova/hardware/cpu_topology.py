@@ -82,7 +82,7 @@ def _number(name: str, text: str | None) -> int | None:
 
 
 def _pinned_threads(topology: numa.GuestTopology | None) -> int | None:
-    """Return the number of threads for each core that fits all cells of a pinned guest, or None without pinning."""
+    """Return a number of threads per core that suits all cells of a pinned guest, or None without pinning."""
     found = [cell.cpu_topology['threads'] for cell in topology.cells if cell.cpu_topology] if topology else []
     return math.gcd(*found) if found else None
 

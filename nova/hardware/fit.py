@@ -47,8 +47,8 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
         devices: Devices | None = None, pack: bool = False) -> Fit:
     """Place a guest on the free resources of a host.
 
-    Cells with the most free resources come first. With ``pack``, the most used cells come first. Cells near PCI devices
-    come last for guests without devices, and first for guests with devices. Host cells of one guest are near each
+    Cells with the most free resources are preferred, or with ``pack`` the most used cells. Cells near PCI devices are
+    the last choice for guests without devices, and the first choice for others. Host cells of one guest are near each
     other.
     :param host: HostTopology, or None if the host reports none
     :param guest: GuestTopology (hardware.guest_request), not yet pinned

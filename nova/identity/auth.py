@@ -1,7 +1,7 @@
 """Authentication middleware: stores the caller's RequestContext in ``environ['nova.context']``.
 
 ``EmbeddedAuth`` uses the embedded identity service. ``KeystoneContext`` follows keystonemiddleware's auth_token and
-uses its results. api-paste.ini selects one:
+uses its results. api-paste.ini selects one of the two:
 
     [filter:embedded_auth]
     paste.filter_factory = nova.identity.auth:embedded_factory
@@ -206,7 +206,7 @@ def identity_uri(conf: cfg.ConfigOpts) -> str | None:
 
 
 def _request_of(environ: WSGIEnvironment) -> dict[str, Any]:
-    """Return the arguments of a RequestContext that come from the request, without the caller."""
+    """Return the arguments of a RequestContext that do not describe the caller."""
     return {'request_id': environ.get('openstack.request_id'),
             'global_request_id': _inbound_request_id(environ),
             'remote_address': environ.get('REMOTE_ADDR'), 'overwrite': True}

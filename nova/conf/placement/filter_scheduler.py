@@ -7,7 +7,7 @@ GROUP = 'filter_scheduler'
 
 
 def _before(*names: str) -> dict[str, Any]:
-    """Return keyword arguments of an option for its former names in [DEFAULT]."""
+    """Return the keyword argument that declares the former names of an option in [DEFAULT]."""
     return {'deprecated_opts': [cfg.DeprecatedOpt(name, group='DEFAULT') for name in names]}
 
 

@@ -228,7 +228,7 @@ def belongs_to(project_id: str) -> None:
 
 def naming(function: Callable[Concatenate[sa.Connection, _Params], _Row],
            column: str) -> Callable[Concatenate[sa.Connection, _Params], _Row]:
-    """Wrap ``function(conn, …)``, which creates and returns a row, to set a column of the row as the target."""
+    """Wrap ``function(conn, …)``, which creates and returns a row: a column of the row becomes the target."""
     def run(conn: sa.Connection, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Row:
         row = function(conn, *args, **kwargs)
         about(str(row[column]))

@@ -97,7 +97,7 @@ class Cell:
         with self._lock:
             opened, self._db = self._db, None
             connected, self._rpc = self._rpc, None
-            self._executor = None             # its threads end when the executor is no longer referenced
+            self._executor = None             # the threads of the executor end when it is no longer referenced
         if opened is not None:
             opened.dispose()
         if connected is not None:

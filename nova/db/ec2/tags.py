@@ -1,4 +1,4 @@
-"""Tags of the EC2 API on resources of services that have no such tags."""
+"""Tags of the EC2 API on resources for which the service itself stores no tags."""
 from collections.abc import Collection, Mapping
 
 import sqlalchemy as sa

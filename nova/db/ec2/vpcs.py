@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """The VPC resources of a project. The other fields contain rows of the tables of the same names.
+    """The VPC resources of a project. The other fields are {id: row}; ``associations`` is {subnet: row}.
 
     routes   {route table: {destination: internet gateway}}
     groups   {security group: VPC}

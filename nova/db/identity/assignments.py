@@ -77,7 +77,7 @@ def unassign(conn: sa.Connection, actor_id: str, target_type: str, target_id: st
 
 
 def delete_of(conn: sa.Connection, **match: str) -> None:
-    """Delete the assignments of all users and groups whose columns equal ``match``."""
+    """Delete those assignments of users and groups that have the column values ``match``."""
     for table in ACTORS.values():
         if set(match) <= set(table.c.keys()):
             statements.delete(conn, table, **match)

@@ -65,7 +65,7 @@ LIMIT = _noun('limit', tables.identity_limits)
 
 
 def get(conn: sa.Connection, noun: Noun[RowT], **match: object) -> RowT | None:
-    """Return the only row of a resource type whose columns equal ``match``, or None."""
+    """Return the only row of a resource type that has the column values ``match``, or None."""
     return statements.first(conn, NOUNS[noun], **match)
 
 

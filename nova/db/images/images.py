@@ -43,7 +43,7 @@ class Search(Protocol):
 def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, str], tags: list[str]) -> bool:
     """Insert an image; return False if its id, or the first part of the id, is or was in use.
 
-    The EC2 API finds an image by the first part of its id. After a collision of ids it would start the wrong image.
+    The EC2 API finds an image by the first part of its id. Images with equal first parts could be confused.
     """
     image_id = values['id']
     for table in (t.images, t.image_tombstones):
@@ -76,7 +76,7 @@ _WHOLE = _GET.add_columns(_OF_ONE.c.name.label('more_name'), _OF_ONE.c.value.lab
 
 
 def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any] | None:
-    """Return the image, or None. ``administrative`` tells whether an instance category has it as default image.
+    """Return the image, or None. ``administrative`` tells whether it is the default image of an instance category.
 
     :param lock: lock the row until the transaction ends
     """

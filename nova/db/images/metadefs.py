@@ -22,7 +22,7 @@ def find(conn: sa.Connection, namespace: str, lock: bool = False) -> MetadefName
 
 
 def namespaces(conn: sa.Connection, project_id: str | None, **match: str) -> list[MetadefNamespacesRow]:
-    """Return namespaces whose columns equal ``match``, oldest first.
+    """Return the namespaces that have the column values ``match``, oldest first.
 
     :param project_id: project that may see the namespaces (its own and public ones); None: all
     """
@@ -61,7 +61,7 @@ def insert_item(conn: sa.Connection, values: MetadefItemsRow) -> None:
 
 
 def update_item(conn: sa.Connection, name: str, row: MetadefItemsRow) -> None:
-    """Replace the item that has had this name."""
+    """Replace the item with this name; the new item may have another name."""
     conn.execute(_ITEMS.update().filter_by(
         namespace_id=row['namespace_id'], kind=row['kind'], name=name).values(**row))
 

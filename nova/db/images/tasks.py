@@ -36,7 +36,7 @@ def of_image(conn: sa.Connection, image_id: str) -> list[ImageTasksRow]:
 
 def page(conn: sa.Connection, owner: str | None, match: Mapping[str, str], limit: int | None = None,
          marker: str | None = None) -> list[ImageTasksRow]:
-    """Return the tasks whose columns equal ``match``, newest first.
+    """Return the tasks that have the column values ``match``, newest first.
 
     :param owner: a project; None: all
     :param marker: id of the task before the page

@@ -67,7 +67,7 @@ class Snapshot:
 
 
 def _key(action: InstanceActionsRow) -> tuple[str, str, datetime.datetime]:
-    """Return a key of an action that is the same in both cells."""
+    """Return a key that identifies an action in both cells; ids differ between cells."""
     return action['request_id'], action['action'], action['started_at']
 
 
@@ -201,7 +201,7 @@ def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) 
         return {}
     conn.execute(sa.update(t.instances).where(c.uuid.in_(marked)).values(cell_move=OUTGOING))
     found = snapshots(conn, marked)
-    forget(conn, marked)                             # rows of earlier attempts
+    forget(conn, marked)                             # remove the rows of earlier attempts
     conn.execute(sa.insert(cell_moves), [
         {'instance_uuid': uuid, 'move_id': move_id, 'other_cell': other_cell, 'created_at': utils.utcnow(),
          'base': snapshot.plain()} for uuid, snapshot in found.items()])
@@ -251,7 +251,7 @@ def arrive(conn: sa.Connection, move_id: str, other_cell: str,
     :param coming: {uuid: (Snapshot, {column: value})}
     """
     uuids = list(coming)
-    drop(conn, uuids)                                # rows of attempts that were rolled back
+    drop(conn, uuids)                                # remove copies of attempts that were rolled back
     forget(conn, uuids)
     conn.execute(sa.insert(t.instances), [
         {**{name: value for name, value in snapshot.row.items() if name != 'id'}, **place, 'cell_move': INCOMING}

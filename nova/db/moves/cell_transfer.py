@@ -66,7 +66,7 @@ class Transfer:
         self.arrived.update(dict.fromkeys(uuids, dest))
 
     def give_up(self, uuids: list[str] | None = None) -> None:
-        """Keep servers (default: all) in their cell. Rows in unreachable cells remain until ``settle`` removes them."""
+        """End the attempt for servers (default: all). In unreachable cells, rows remain until ``settle`` is called."""
         uuids = [uuid for uuid in (self._snapshots if uuids is None else uuids) if uuid in self._snapshots]
         if not uuids:
             return
@@ -99,7 +99,7 @@ class Transfer:
             now.update(cell_steps.snapshots(conn, changed) if changed else {})
         waiting = {uuid: snapshot for uuid, snapshot in now.items()
                    if snapshot.waiting and snapshot.row['cell_move'] == cell_steps.OUTGOING}
-        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # such as deleted servers
+        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # deleted, or no longer waiting for a host
         base = {uuid: self._snapshots[uuid].plain() for uuid in waiting}
         for uuid in waiting.keys() & set(changed):
             dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # before the copy is visible

@@ -66,7 +66,7 @@ def end(conn: sa.Connection, migration: MigrationsRow, status: str, *, event: st
 
 
 def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
-    """Return [{'instance_uuid', 'over', 'shared', 'id'}] of evacuations from a host that has not cleaned up yet.
+    """Return [{'id', 'instance_uuid', 'over', 'home', 'generation', 'shared'}]: evacuations that a host must clean up.
 
     ``over`` is true if the server is elsewhere or deleted; otherwise the server is being built elsewhere.
     """

@@ -44,7 +44,7 @@ def of_policies(conn: sa.Connection, policy_ids: Iterable[str]) -> dict[str, lis
 # ---- needs of ports -------------------------------------------------------------
 
 def needs(conn: sa.Connection, ports: Iterable[tuple[str, str | None]], nets: Mapping[str, NetworksRow]) -> Amounts:
-    """Return the sum of the guarantees that ports need. If they have no policy, no statement runs.
+    """Return the sum of the guarantees that ports need. If the ports have no policy, no statement runs.
 
     :param ports: (id of the network, id of the port's policy or None) of each port
     :param nets: rows of their networks by id
@@ -110,7 +110,7 @@ def stated(guarantees: Mapping[str, Mapping[str, int]] | None) -> Amounts:
 
 
 def free(conn: sa.Connection, server: str) -> dict[str, Amounts]:
-    """Return {host: amounts free for a server} of the hosts that report guarantees; its own ports do not count."""
+    """Return {host: amounts free for a server} of hosts that report guarantees; the server's own ports do not count."""
     of_hosts = {row.host: stated(row.guarantees) for row in conn.execute(
         sa.select(t.hosts.c.host, t.hosts.c.guarantees).where(t.hosts.c.guarantees.is_not(None)))}
     taken = used(conn, without=server) if of_hosts else {}

@@ -122,7 +122,7 @@ def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: 
 
 
 def free(conn: sa.Connection, row: InstancesRow) -> None:
-    """Release the share that a server (a row) has on its node, if any.
+    """Release the share that a server (a row) has on its node; without effect for a server without a node.
 
     The caller changes or removes the row in the same transaction.
     """

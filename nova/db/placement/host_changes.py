@@ -1,4 +1,4 @@
-"""Queries with which schedulers fill and update their tables of hosts, which contain nodes with their services.
+"""Queries with which schedulers fill and update their host tables. A host table has nodes and their services.
 
 Statements are built only once, because a scheduler runs one of them for each request.
 """
@@ -47,7 +47,7 @@ def _sums(*columns: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
         column >= sa.bindparam('since'), column < sa.bindparam('until')) for column in columns])
 
 
-# two forms: with the usage columns, or without them if the caller already knows most of the rows
+# two forms: with the usage columns, or without them for callers that already know most rows
 _WITH_USAGE, _NUMBERS_SINCE = _since(*[_c[name] for name in USAGE[1:]]), _since()
 _NUMBERS = sa.select(_c.id, _c.change_number, _c.usage_change_number)
 _SUMS = _sums(_c.change_number, _c.usage_change_number)

@@ -68,7 +68,7 @@ def of_node(conn: sa.Connection, host: str, node: str) -> str | None:
 
 
 def take(conn: sa.Connection, node_id: int, topology: numa.HostTopology) -> None:
-    """Write the HostTopology of a locked node, which includes the new claim."""
+    """Store a HostTopology that includes the new claim in the row of a locked node."""
     _write(conn, node_id, numa.text_of_host(topology))
 
 

@@ -27,7 +27,7 @@ from nova.objects.numa import HostTopology
 LOG = logging.getLogger(__name__)
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(pci.Device))
-_OURS = ('status', 'instance_uuid', 'request_id', 'claimed_by_move')            # the other fields come from the host
+_OURS = ('status', 'instance_uuid', 'request_id', 'claimed_by_move')            # fields that only claims set
 _LOCK = sa.select(t.compute_nodes.c.id).where(
     t.compute_nodes.c.host == sa.bindparam('key_host'),
     t.compute_nodes.c.node == sa.bindparam('key_node')).with_for_update()
@@ -113,7 +113,7 @@ def forget(conn: sa.Connection, host: str) -> None:
 
 
 def of_instance(conn: sa.Connection, instance_uuid: str, host: str) -> list[pci.Device]:
-    """Return [pci.Device] of a server on its host, without those of a move."""
+    """Return [pci.Device] of a server on its host, without the devices of its move."""
     rows = statements.rows(conn, t.pci_devices, ('address',), instance_uuid=instance_uuid, host=host,
                            claimed_by_move=False)
     return [_device(row) for row in rows]

@@ -47,7 +47,7 @@ class HostAggregate(TypedDict):
 
 
 class Group(TypedDict):
-    """A group. ``members`` are uuids of servers, oldest first; ``find`` omits them."""
+    """A group. ``members`` are uuids of servers, oldest first; ``find`` omits this field."""
 
     id: int
     uuid: str

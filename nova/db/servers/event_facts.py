@@ -21,8 +21,7 @@ _OPEN = sa.select(*(instance_actions.c[name] for name in (
 
 
 class Contents(Protocol):
-    """Whether the configured events contain devices, and shares, of servers; nova.notify.Notifier implements it.
-    """
+    """Whether the configured events contain devices, and shares, of servers; nova.notify.Notifier implements it."""
 
     @property
     def devices(self) -> bool: ...

@@ -56,7 +56,7 @@ class Query:
     project_id   id of a project, or ALL_PROJECTS
     filters   {name of a column or in CONDITIONS: value}; for a column, a list matches any of its values
     matches   {column, 'ip' or 'ip6': regular expression}
-    sort      sort keys; a unique key is added as the last one
+    sort      sort keys; a unique key is added at the end
     marker    uuid of the last server of the previous page
     limit     maximum number of rows, or None for all
     rows      'live', 'deleted' (the history) or 'all' (both)
@@ -289,7 +289,7 @@ def merge(pages: list[list[Row]], query: Query) -> list[Row]:
     if len(pages) > 1:
         here = {row['uuid'] for row in rows if row['cell_move'] is None}
         rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
-        rows = list({row['uuid']: row for row in rows}.values())     # of several rows, the one of the last page is used
+        rows = list({row['uuid']: row for row in rows}.values())     # a server in several pages keeps its last row
         _arrange(rows, query)
     return rows[:query.limit]
 

@@ -159,8 +159,8 @@ def any_up(conn: sa.Connection, rows: Iterable[Mapping[str, Any] | sa.RowMapping
 
 
 def host_is_down(conn: sa.Connection, host: str, down_time: int) -> bool:
-    """Tell whether a host's compute service is down. Its row is locked, so a heartbeat waits for the transaction's
-    end.
+    """Tell whether a host's compute service is down. The service's row is locked, so a heartbeat waits for the
+    transaction's end.
     """
     statement = sa.select(services).where(services.c.host == host, services.c.topic == 'compute').with_for_update()
     return not any_up(conn, statements.dicts(conn.execute(statement)), down_time)
@@ -175,7 +175,7 @@ def unheard(conn: sa.Connection, now: datetime.datetime) -> datetime.timedelta |
 def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> int:
     """Mark the services that were up as alive now, if there was no heartbeat for ``quiet_s`` seconds.
 
-    Call it before the next heartbeat is written; it is idempotent. Return the number of these services.
+    Call this idempotent function before the next heartbeat is written. Return the number of these services.
     """
     now = utils.utcnow()
     gap = unheard(conn, now)

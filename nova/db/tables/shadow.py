@@ -1,6 +1,6 @@
 """Shadow tables of a cell for `nova-manage db archive_deleted_rows`.
 
-A shadow table has the columns of its original, without constraints, so that every row fits. In addition it has
+A shadow table has the columns of its original, without constraints, so that every row fits. The additional column is
 ``ended_at``, the time of the server's deletion or the end of the audited period, which ``nova-manage db purge`` uses.
 """
 import sqlalchemy as sa

@@ -55,7 +55,7 @@ def allow(conn: sa.Connection, type_id: str, project_id: str) -> bool:
 
 
 def forbid(conn: sa.Connection, type_id: str, project_id: str | None = None) -> bool:
-    """Remove the access of a project, or of all projects, to a type; return False if it had none."""
+    """Remove the access of a project, or of all projects, to a type; return False if there was none."""
     table = t.volume_type_projects
     one = () if project_id is None else (table.c.project_id == project_id,)
     return bool(conn.execute(sa.delete(table).where(table.c.type_id == type_id, *one)).rowcount)

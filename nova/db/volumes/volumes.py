@@ -62,7 +62,7 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: ColumnValue
 def _has_items(column: sa.Column[Any], items: dict[str, str]) -> sa.ColumnElement[bool]:
     """Return the condition that a JSON object in a text column has these items.
 
-    It searches the text for an item after a brace or a comma. A string value cannot match: its quotes are escaped.
+    It finds an item after a brace or a comma. A string value cannot match, because its quotes are escaped.
     """
     text = sa.type_coerce(column, sa.Text)
     return sa.and_(*(sa.or_(*(functions.position(text, before + utils.dump_json({key: value})[1:-1]) > 0

@@ -83,7 +83,7 @@ def _mappings(image: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown(image: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the devices of an image. Its owner can change them, so their IDs are not added to the table of IDs."""
+    """Return the devices of an image. They are not added to the table of IDs, because the owner can change them."""
     aliases = types.of_text(image.get(TYPES))
     try:
         mappings = _mappings(image)

@@ -109,7 +109,7 @@ def describe_instances(req: operations.Request, given: operations.Given) -> Json
 
 
 def _write(facts: list[Any]) -> xml_cache.XmlFragment:
-    """Return the XML of a reservation. It depends only on ``facts``, so that it can be cached."""
+    """Return the XML of a reservation. The XML depends only on ``facts``, so that it can be cached."""
     project_id, reservation, some = facts
     made = _reservation(project_id, reservation, [views.instance(server, of_server) for server, of_server in some])
     return protocol.item('DescribeInstances', 'Reservations', made)

@@ -34,7 +34,7 @@ def expect(conn: engine.Connection, domain_id: str) -> None:
 
 
 def enabled(conn: engine.Connection, ids: Collection[str]) -> dict[str, str]:
-    """Return {id: name} of the domains of a token, which must be enabled.
+    """Return {id: name} of the domains of a token, and check that all are enabled.
 
     :raises Unauthorized: one of them was disabled or deleted
     """

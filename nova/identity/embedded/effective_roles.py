@@ -22,7 +22,7 @@ SYSTEM = 'all'            # id that stands for the system as target of assignmen
 # {kind of target: kind of the inherited assignments on it, which apply only to projects below it}
 BELOW = {'project': 'below_project', 'domain': 'below_domain'}
 
-# Default roles: each implies the next one, and clients cannot change that. The role service is not in this chain.
+# Default roles: each implies the next one; clients cannot change this. The role service is not in this chain.
 LADDER = ('admin', 'manager', 'member', 'reader')
 ROLES = (*LADDER, 'service')
 

@@ -136,7 +136,7 @@ class Grants:
             return {role['id'] for role in effective_roles.expand(assigned, effective_roles.known_roles(conn))}
 
     def role_ids_of_user(self, user_id: str) -> set[str]:
-        """Return the ids of the roles of a user on any target, including implied roles and those of groups and trusts.
+        """Return the ids of a user's roles on any target, including implied roles and the roles of groups and trusts.
         """
         with self._db.reader() as conn:
             found = queries.held_role_ids(conn, user_id)
@@ -179,8 +179,7 @@ class Grants:
             return _named(conn, _expanded(found + of_groups, members, known, projects, on, wanted.role_id), projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
-        """Return the wanted targets, each also with its kind of inherited assignments (BELOW); None: all targets.
-        """
+        """Return the wanted targets, and the same with the kind of their inherited assignments; None: all targets."""
         on = self._direct(conn, wanted)
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 

@@ -29,7 +29,7 @@ class Proof(NamedTuple):
     expires_at      latest expiry of a token; None: unlimited
     project_id      project of an application credential
     credential_id   ID of an application credential
-    claims          of the presented token
+    claims          content of the presented token
     """
 
     user_id: str
@@ -39,7 +39,7 @@ class Proof(NamedTuple):
     claims: tokens.Claims | None = None
 
 
-TRUST = 'OS-TRUST:trust'      # key of a trust in the scope of a login
+TRUST = 'OS-TRUST:trust'      # name of a trust in the scope of a login request
 _ONCE = frozenset(('totp',))         # verified last, because each code is valid only once
 
 

@@ -5,8 +5,8 @@
   at most MAX_WAIT_S. Attempts during the delay are refused without a check and are not counted. A correct password
   after the delay resets the counter.
 - If ``failures`` or more addresses have failed for a user, the user is under attack. Then each address from which the
-user has not logged in is delayed after its first failure, at most for a window. So a distributed attack has one guess
-for each address and window. Addresses from which the user has logged in are not affected by this rule.
+user has not logged in is delayed after its first failure, at most until the window ends. So a distributed attack has
+one guess for each address and window. Addresses from which the user has logged in are not affected by this rule.
 - Clients behind one NAT address share the delay for a user.
 - Attackers can invent user names, so new names must not evict the failures of other names within the window. An address
   has MAX_NAMES counters. Further names share one counter, so failures of one name can delay another. When all

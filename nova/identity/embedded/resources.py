@@ -1,7 +1,7 @@
 """Create, read, update and delete domains, projects, users, roles, groups, limits and the resources of the catalog.
 
 The services, endpoints and regions of this deployment come from its configuration and cannot be changed. Clients can
-add services, endpoints and regions. The catalog of a token contains both.
+add services, endpoints and regions. The catalog of a token contains both kinds.
 """
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Resources(Generic[RowT]):
         """
 
     def release(self, conn: engine.Connection, row_id: str) -> None:
-        """Delete what belongs to a row that is being deleted, or refuse the deletion."""
+        """Delete the dependent rows of a row that is being deleted, or refuse the deletion."""
 
     def refuse_use(self, conn: engine.Connection, noun: str, row_id: str, **match: str) -> None:
         if queries.count(conn, noun, **match):
@@ -398,8 +398,8 @@ def of(directory: Directory, built_in: BuiltIn, image_limits: ImageLimits | None
 def catalog(conn: engine.Connection, built_in: catalogs.Catalog, values: Mapping[str, str | None]) -> catalogs.Catalog:
     """Return the catalog of a token.
 
-    It includes services without endpoints. It omits endpoints if the token lacks a value for a placeholder in the URL,
-    such as the project.
+    The catalog includes services without endpoints. An endpoint is omitted if the token lacks a value for a placeholder
+    in its URL, such as the project.
 
     :param values: {name of PLACEHOLDERS: value}
     """

@@ -22,7 +22,7 @@ SHARED = datetime.timedelta(minutes=1)           # maximum time for which reques
 class SignedRequests:
     """Authenticates signed requests.
 
-    Multi-factor rules do not apply, because the owner satisfied them before creating the key pair.
+    Multi-factor rules are not checked, because the owner has satisfied them to create the key pair.
 
     :param credentials: storage of the key pairs
     :param tokens_of: issues the tokens

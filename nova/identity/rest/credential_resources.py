@@ -24,7 +24,7 @@ _USER = 'target.credential.user_id'
 
 
 def _reaches(req: Request, kind: str, project_id: str | None) -> bool:
-    """Return True if the caller's application credential, if any, permits credentials of this type and project.
+    """Return True unless the caller's application credential forbids credentials of this type and project.
 
     A caller with an application credential may access only EC2 keys of its project, and only with all roles of the user
     on the project. Reason: an EC2 key gives all these roles, without the limits of the application credential.

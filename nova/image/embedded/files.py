@@ -59,7 +59,7 @@ class Files:
 
     def write(self, data_id: str, chunks: Iterable[bytes], disk_format: str, max_virtual_size: int,
               image_id: str) -> Columns:
-        """Store the data of ``chunks``; return the columns with its sizes and checksums. A failure leaves no file.
+        """Store the data of ``chunks``; return the columns with sizes and checksums. A failure leaves no file.
 
         :raises TooLarge: the data exceeds the limit
         :raises InsufficientStorage: the data would use the reserve, or the disk is full
