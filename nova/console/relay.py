@@ -57,7 +57,7 @@ _DATA = (frames.Opcode.TEXT, frames.Opcode.BINARY, frames.Opcode.CONT)
 
 
 class Session:
-    """One client at one console.
+    """Console session of one client.
 
     :param protocol: WebSocket protocol in the state OPEN
     :param stream: connection to the hypervisor, already authenticated

@@ -2,8 +2,8 @@
 
 A file that a disk's header names, such as a backing file, is inaccessible unless the caller passes its path.
 
-``key`` is the passphrase of an encrypted qcow2 file (QEMU's LUKS layer), or of a file of the format luks (raw data
-behind a header). The key is random, so its derivation need not be slow.
+``key`` is the passphrase of an encrypted qcow2 file (QEMU's LUKS layer), or of a file of the format luks: raw data
+behind a header. The key is random, so its derivation need not be slow.
 """
 import json
 import os

@@ -29,7 +29,7 @@ MAX_WAITS = 8                    # maximum waiting requests of a process; one pr
 
 @dataclasses.dataclass(frozen=True)
 class Bundles:
-    """Dependencies for bundled images.
+    """Functions and limits that imports of bundled images need.
 
     decrypt   (project ID, hexadecimal text) -> plain text; decrypts with the project's authority in nova-cert
     signed    (project ID, digest, signature: hexadecimal) -> True if a user of the project signed the digest

@@ -14,7 +14,7 @@ SWAP = 'swap'
 # file systems of ephemeral disks
 FORMATS = ('ext2', 'ext3', 'ext4', 'vfat', 'xfs')
 DEFAULT_FORMAT = 'ext4'
-# file name of a volume, without a path, so that it cannot leave its directory
+# file name of a volume: without a path, so that the file cannot be outside of the volumes' directory
 FILE_NAME = re.compile(r'[0-9A-Za-z_][0-9A-Za-z._+-]{0,254}\Z', re.ASCII)
 FILE_NAME_RULE = 'a name of letters, digits and ._+-, without directories'
 RAW, QCOW2 = 'raw', 'qcow2'

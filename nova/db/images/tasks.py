@@ -1,4 +1,4 @@
-"""Queries for image tasks: the record of imports."""
+"""Queries for image tasks, which record the imports of images."""
 from collections.abc import Mapping
 
 import sqlalchemy as sa

@@ -59,7 +59,7 @@ def insert(conn: sa.Connection, table: sa.Table, values: ColumnValues, moment: d
 
 
 def get(conn: sa.Connection, table: Table[RowT], ident: str, *, lock: bool = False) -> RowT | None:
-    """Return the row of an id, or None.
+    """Return the row with this id, or None.
 
     :param lock: lock the row until the transaction ends
     """

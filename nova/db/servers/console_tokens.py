@@ -86,7 +86,7 @@ def take(conn: sa.Connection, token: str, seconds: int, once: bool) -> ConsoleAu
 
 
 def keep(conn: sa.Connection, hashes: Iterable[str], seconds: int) -> set[str]:
-    """Extend the sessions that may continue; return their token_hash.
+    """Extend the sessions of servers that are still on the token's host; return the token_hash of these sessions.
 
     :param hashes: token_hash of sessions
     """

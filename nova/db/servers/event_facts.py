@@ -1,4 +1,4 @@
-"""Data in a cell's database, in addition to the server's row, that events about servers contain."""
+"""Data of a cell's database that events about servers contain, in addition to the server's row."""
 from typing import Protocol, TypedDict
 
 import sqlalchemy as sa
@@ -76,7 +76,7 @@ def attached(conn: sa.Connection, uuid: str, notifier: Contents) -> Attached:
 
 
 def read_attached(db: engine.Database, uuid: str, notifier: Contents) -> Attached:
-    """Return ``attached`` on a new connection; if events contain neither devices nor shares, no query runs."""
+    """Return the result of ``attached`` on a new connection, or {} without a query if no such data is needed."""
     if not (notifier.devices or notifier.shares):
         return {}
     with db.reader() as conn:

@@ -1,8 +1,8 @@
 """Background import of images from bundles. Clients see the image as pending.
 
 The state is stored in properties of the image, so that every process can show it: ``image_location``; ``image_state``
-(pending, available or failed); ``image_progress`` in percent; ``image_state_reason``. A running import updates them
-every minute. If updates stop, the process has ended and the import counts as failed.
+(pending, available or failed); ``image_progress`` in percent; ``image_state_reason``. A running import updates these
+properties every minute. If updates stop, the process has ended and the import counts as failed.
 """
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def joins(req: operations.Request, routers: Sequence[str]) -> list[dict[str, Any
 
 
 def subnets(req: operations.Request, uuids: Iterable[str]) -> list[dict[str, Any]]:
-    """Return subnets by ID."""
+    """Return the subnets with these IDs."""
     wanted, found = list(uuids), []
     for start in range(0, len(wanted), PART):
         found += req.call('network', 'GET', '/subnets', query={'id': wanted[start:start + PART]})['subnets']

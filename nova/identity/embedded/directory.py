@@ -80,7 +80,7 @@ class Directory:
 
     def write(self, function: Callable[[engine.Connection, Unpack[_Args]], _Result], *args: *_Args,
               noun: str = 'row', name: str = '') -> _Result:
-        """Run ``function(conn, …)`` in a transaction; a duplicate name becomes IdentityExists."""
+        """Run ``function(conn, …)`` in a transaction; a duplicate name raises IdentityExists."""
         try:
             result = self.db.run(function, *args)
         except db_exc.DBDuplicateEntry:
@@ -98,7 +98,7 @@ class Directory:
     # ---- all nouns
 
     def find(self, noun: Noun[RowT], **match: ColumnValue) -> RowT | None:
-        """Return the row that matches, or None."""
+        """Return the row that has the column values ``match``, or None."""
         with self.db.reader() as conn:
             return queries.get(conn, noun, **match)
 
@@ -142,7 +142,7 @@ class Directory:
         return self.write(change, noun=noun, name=str(values.get('name', '')))
 
     def delete_with(self, noun: str, function: Callable[[engine.Connection, str], bool], row_id: str) -> None:
-        """Run a function that deletes a row and returns False if it does not exist."""
+        """Delete a row with ``function``, which returns False if the row does not exist."""
         if not self.write(function, row_id):
             raise exception.IdentityNotFound(noun=noun.replace('_', ' '), id=row_id)
 

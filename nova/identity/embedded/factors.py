@@ -1,6 +1,6 @@
 """Multi-factor rules: the authentication methods that a login of a user requires.
 
-The options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules`` of a user set them.
+The options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules`` of a user set these rules.
 """
 import datetime
 
@@ -8,7 +8,7 @@ from nova import exception
 from nova.db.tables.rows import IdentityUsersRow
 from nova.identity import tokens
 
-LIFETIME = datetime.timedelta(minutes=5)       # time to find the device and type the code
+LIFETIME = datetime.timedelta(minutes=5)       # lifetime of a receipt: time to find the device and type the code
 # Methods that a receipt may store. A token or an application credential must be sent again with the receipt.
 RECEIPT_METHODS = frozenset(('password', 'totp'))
 

@@ -29,7 +29,7 @@ Match = dict[str, str | bool | None]
 
 
 class Crud:
-    """Operations of a kind of resources; each operation checks one policy rule.
+    """Operations on the resources of one kind; each operation checks one policy rule.
 
     :cvar exact: whether a filter without a value matches empty values; otherwise it is ignored
     :cvar filters: query parameters in addition to the filters of the fields

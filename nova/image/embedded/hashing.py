@@ -30,7 +30,7 @@ class Columns(TypedDict):
 
 
 class Hashes:
-    """Both checksums of one stream. The context manager ends the threads."""
+    """Computation of the MD5 and SHA-512 checksums of one stream. The context manager ends the threads."""
 
     def __init__(self) -> None:
         self._hashes = hashlib.md5(usedforsecurity=False), hashlib.sha512()

@@ -89,7 +89,7 @@ class Store(typing.Protocol):
 
 
 class Imports:
-    """Imports into one store.
+    """Starts imports into one store, and runs their downloads.
 
     :param store: the store
     :param settings: its configuration
