@@ -142,7 +142,7 @@ class Session:
         self.pump()
 
     def look(self, now: float) -> None:
-        """End the session after a timeout."""
+        """End the session if a timeout has expired."""
         if self.closing is not None:
             if now > self.closing or not self._client_size:
                 self.end('')

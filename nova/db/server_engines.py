@@ -65,7 +65,7 @@ def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bo
                               pool_recycle=RECYCLE_S, pool_pre_ping=True, pool_use_lifo=True)
     if url.get_driver_name() == 'pymysql':
         sa.event.listen(engine, 'do_connect', _connect)
-    if mysql:  # set the mode before the dialect inspects the server: it determines the quoting of names
+    if mysql:  # set the SQL mode before the dialect inspects the server: the mode determines the quoting of names
         sa.event.listen(engine, 'first_connect', _be_strict)
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
     if reading:

@@ -95,7 +95,7 @@ class QemuImg:
         return self._sandbox.reaches(os.path.abspath(path))
 
     def info(self, path: str, disk_format: str) -> DiskInfo:
-        """Run ``qemu-img info``. The caller must have checked the file's header before this call.
+        """Run ``qemu-img info``. The caller must have checked the header of the file.
 
         :raises VirtError: the format differs, or reading exceeds the limits
         """

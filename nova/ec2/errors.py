@@ -40,7 +40,7 @@ class ServiceRefused(Exception):
 
 
 class OnStatus:
-    """Context manager: replace the error of a service with one of these HTTP status codes.
+    """Context manager: replace a service's error that has one of these HTTP status codes.
 
     :param make: function(ServiceRefused) -> error of the EC2 API
     """
@@ -56,13 +56,13 @@ class OnStatus:
             raise self._make(error) from None
 
 
-# HTTP code of a service: (code of EC2, HTTP code)
+# {HTTP status of a service: (error code of EC2, HTTP status of the EC2 API)}
 CODES = {
     400: ('InvalidParameterValue', 400), 401: ('AuthFailure', 401), 403: ('UnauthorizedOperation', 403),
     404: ('InvalidParameterValue', 400), 409: ('IncorrectState', 400), 413: ('ResourceLimitExceeded', 400),
     429: ('RequestLimitExceeded', 503), 503: ('Unavailable', 503),
 }
-# ID prefix: (code for an unknown ID, code for a malformed ID, noun)
+# {ID prefix: (code for an unknown ID, code for a malformed ID, noun)}
 NOT_FOUND = {
     'i': ('InvalidInstanceID.NotFound', 'InvalidInstanceID.Malformed', 'instance'),
     'ami': ('InvalidAMIID.NotFound', 'InvalidAMIID.Malformed', 'image'),

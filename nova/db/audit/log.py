@@ -41,7 +41,7 @@ _Row = TypeVar('_Row', bound=Mapping[str, object])
 
 WRITES = frozenset({'POST', 'PUT', 'PATCH', 'DELETE'})
 DROPPED = 'audit:dropped'        # action of a record that summarizes refused requests without records
-FOR_OWNER = 'ByOtherProject'     # reason of the record for the project that owns the server
+FOR_OWNER = 'ByOtherProject'     # reason in the record for the project that owns the target
 # columns that are empty in the owner's record, which shows only user, action, time and result
 _OF_CALLER = ('domain_id', 'roles', 'credential_id', 'service_user_id', 'remote_address')
 MAX_TEXT_LENGTH = 255                    # maximum number of characters of a column

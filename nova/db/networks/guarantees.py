@@ -78,7 +78,7 @@ def needs_of(conn: sa.Connection, server: str, port_ids: Collection[str] = (),
 # ---- hosts ----------------------------------------------------------------------
 
 def _uses(place: sa.ColumnElement[str], condition: sa.ColumnElement[bool]) -> list[sa.Select[Any]]:
-    """Return selects of the guarantees that guests' ports use at ``place``, a column of ports."""
+    """Return SELECTs of the guarantees that guests' ports use; ``place`` is the column with the ports' host."""
     columns = (place.label('host'), t.qos_minimums.c.type, t.qos_minimums.c.direction, t.qos_minimums.c.amount,
                t.networks.c.physical_network)
     both = sa.select(*columns).where(

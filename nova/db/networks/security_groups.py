@@ -108,7 +108,7 @@ def leave(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
 def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> list[str]:
     """Return the hosts to notify when these ports join or leave a group.
 
-    These are the hosts of the ports, and the hosts of ports with a rule that refers to the group.
+    The result has the hosts of these ports, and the hosts of all ports with a rule that refers to the group.
     """
     port, rule, binding = t.ports.c, t.security_group_rules.c, t.port_security_groups.c
     own = _PLACES.where(port.id.in_(port_ids))
@@ -125,7 +125,7 @@ def stateless(conn: sa.Connection, idents: Iterable[str]) -> list[str]:
 
 
 def hosts_with(conn: sa.Connection, group_id: str) -> list[str]:
-    """Return the hosts of the ports in the group, and the destination hosts of such ports that migrate."""
+    """Return the hosts of the ports in the group, including the destination hosts of migrating ports."""
     binding = t.port_security_groups.c
     return _hosts(conn, _PLACES.join(t.port_security_groups, binding.port_id == t.ports.c.id).where(
         binding.security_group_id == group_id))

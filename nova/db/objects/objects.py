@@ -65,7 +65,7 @@ def get(conn: sa.Connection, bucket: int, key: str) -> sa.Row[Any] | None:
 
 
 def page(conn: sa.Connection, bucket: int, prefix: str, after: str, limit: int) -> Sequence[Any]:
-    """Return (key, size, etag, modified_at) of objects with a prefix, after a key, in the order of bytes."""
+    """Return (key, size, etag, modified_at) of objects with a prefix and a key above ``after``, in byte order."""
     return conn.execute(sa.select(*_LISTED).where(
         t.objects.c.bucket_id == bucket, t.objects.c.key > after, t.objects.c.key >= prefix,
         t.objects.c.key <= prefix + LAST).order_by(t.objects.c.key).limit(limit)).all()
@@ -89,7 +89,7 @@ def replace(conn: sa.Connection, bucket: int, key: str, *, file: str, size: int,
 # ---- multipart uploads
 
 def uploads(conn: sa.Connection, bucket: int) -> Sequence[Any]:
-    """Return the uploads of a bucket by key, oldest first."""
+    """Return the uploads of a bucket, sorted by key and then by age."""
     return conn.execute(sa.select(t.uploads).where(t.uploads.c.bucket_id == bucket).order_by(
         t.uploads.c.key, t.uploads.c.created_at)).all()
 

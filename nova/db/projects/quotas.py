@@ -31,7 +31,7 @@ def configured(conf: ConfigOpts) -> dict[str, int]:
 
 
 def defaults(conn: sa.Connection, conf: ConfigOpts) -> dict[str, int]:
-    """Return {resource: limit} of projects without limits in ``quotas``: the default class, then the configuration."""
+    """Return {resource: limit} of projects without limits in ``quotas``, from the default class or configuration."""
     return configured(conf) | class_limits(conn, DEFAULT_CLASS)
 
 

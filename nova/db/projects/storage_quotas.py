@@ -55,7 +55,7 @@ def set_limit(conn: Connection, project_id: str, resource: str, limit: int) -> N
 
 
 def reset(conn: Connection, project_id: str) -> None:
-    """Delete the limits of a project for images, volumes and snapshots."""
+    """Delete the limits of a project for images, volumes, snapshots and backups."""
     quotas.delete_limits(conn, project_id, resources=(*IMAGES, *VOLUMES))
     for resource in IMAGES:
         directory.delete_project_limit(conn, project_id, resource)

@@ -79,7 +79,7 @@ def _owned(conn: sa.Connection, table: sa.Table, column: sa.Column[Any], owners:
 
 
 def _move(conn: sa.Connection, original: types.Table[Any], key: sa.Column[Any], ended_at: dict[int, datetime]) -> int:
-    """Move the rows with these keys; return their number."""
+    """Move the rows with these keys to the shadow table; return the number of moved rows."""
     names = [column.name for column in original.columns]
     shadow, moved = SHADOWS[original], 0
     for some in _chunks(ended_at):

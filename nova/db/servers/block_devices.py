@@ -58,7 +58,7 @@ def of_metadata(conn: sa.Connection, uuid: str) -> list[dict[str, Any]]:
 
 
 def by_volume(conn: sa.Connection, volume_id: str) -> list[BlockDeviceMappingsRow]:
-    """Return the rows of all servers with this volume."""
+    """Return the rows of this volume, for all servers to which it is attached."""
     return statements.rows(conn, block_device_mappings, ('id',), volume_id=volume_id)
 
 

@@ -153,7 +153,7 @@ def _conditions(expected: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[s
 @functools.cache
 def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: bool,
                moves: bool) -> sa.Update | ReturningUpdate[Any]:
-    """Return the cached UPDATE.
+    """Return the UPDATE of a server with these conditions.
 
     :param moves: whether the host changes, which increases the generation
     """

@@ -295,7 +295,7 @@ def merge(pages: list[list[Row]], query: Query) -> list[Row]:
 
 
 def precedes(row: Row, other: Row, query: Query) -> bool:
-    """Tell whether a row comes before another in the query's order."""
+    """Tell whether ``row`` comes before ``other`` in the query's order."""
     pair = [other, row]
     _arrange(pair, query)
     return pair[0] is row

@@ -75,7 +75,7 @@ def modify_image_attribute(req: operations.Request, given: operations.Given) -> 
 
 
 def _permissions(given: operations.Given) -> dict[str, Any]:
-    """Return {'Add': permissions, 'Remove': permissions}; requests have one of two forms of the parameters.
+    """Return {'Add': permissions, 'Remove': permissions} of a request, which may have either form of the parameters.
 
     :raises Ec2Error: unsupported attribute
     """

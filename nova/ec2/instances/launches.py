@@ -111,7 +111,7 @@ def _finish(req: operations.Request, servers: Sequence[str], outside: str | None
             volumes: int) -> None:
     """Wait until the new servers have ports and volumes, then assign public addresses and tag the volumes.
 
-    Servers in ERROR are skipped. If this fails for one server, delete all of them. The caller holds a slot of
+    Servers in ERROR are skipped. If a step fails for one server, delete all new servers. The caller holds a slot of
     ``waits``.
 
     :param servers: UUIDs
@@ -143,7 +143,7 @@ def _finish(req: operations.Request, servers: Sequence[str], outside: str | None
     except (errors.Ec2Error, errors.ServiceRefused) as error:
         _delete(req, servers, outside is not None)
         shown = errors.of_service(error) if isinstance(error, errors.ServiceRefused) else error
-        # not a 5xx, after which clients repeat a request: its ClientToken refers to the deleted servers
+        # not a 5xx: clients would repeat the request, but its ClientToken refers to the deleted servers
         raise shown if shown.status < 500 else errors.Ec2Error(
             'IncorrectInstanceState', f'The instances are terminated: {shown.message}') from None
 
@@ -180,10 +180,10 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
           finish: Callable[[list[str]], None]) -> tuple[str, list[Server] | None]:
     """Create servers; return (UUID of one server or reservation ID of several, new servers or None for an old token).
 
-    :param finish: function(UUIDs of new servers) that completes the request
-
     The token is also passed to the compute API, which finds the servers of an interrupted request. ``client_tokens``
     refuses a token that was used with other parameters. The compute API checks the visibility of the image.
+
+    :param finish: function(UUIDs of new servers) that completes the request
     """
     headers, servers = {'Prefer': 'return=representation'}, list[Server]()
     if requested.get('ClientToken'):
