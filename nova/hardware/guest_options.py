@@ -156,7 +156,7 @@ def encrypted(flavor: Flavor | None, properties: Specs) -> bool:
 
 
 def has_part(part: str, flavor: Flavor | None, properties: Specs) -> bool:
-    """Tell whether the guest of a server has a TPM (actions.TPM) or UEFI variables (actions.UEFI)."""
+    """Tell whether a guest has ``part``: a TPM (actions.TPM) or UEFI variables (actions.UEFI)."""
     found = settings(flavor and flavor.get('extra_specs'), properties)
     if part == actions.TPM:
         return 'tpm_version' in found
@@ -170,7 +170,7 @@ def every_trait() -> frozenset[str]:
 
 
 def machine(found: Mapping[str, str], default: str) -> str:
-    """Return the machine type of a guest: the requested one, or one that supports the settings.
+    """Return the machine type of a guest: the requested type, or a type that supports the settings.
 
     :param found: settings()
     """

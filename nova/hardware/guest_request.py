@@ -62,7 +62,7 @@ class Requested:
         return image if flavor is None else flavor
 
     def node_keys(self) -> dict[str, set[str]]:
-        """Return {'cpus' or 'mem': numbers (text) of the nodes for which the flavor or image sets it}."""
+        """Return {'cpus' or 'mem': numbers (as text) of the nodes for which the flavor or image has the key}."""
         found: dict[str, set[str]] = {'cpus': set(), 'mem': set()}
         for key in (*self._specs, *self._properties):
             match = _PER_NODE.match(key)

@@ -71,7 +71,7 @@ def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host:
            cells: Collection[int] | None = None) -> dict[str, int] | None:
     """Return the devices for a guest, {address: index of the request}, or None.
 
-    The order of preference is: near devices, virtual functions of devices in use, address.
+    Near devices are preferred, then virtual functions of devices that are in use, then the lowest address.
     """
     if not supports(pools(devices), requests, host, cells):
         return None

@@ -70,7 +70,7 @@ def get(conn: sa.Connection, noun: Noun[RowT], **match: object) -> RowT | None:
 
 
 def rows(conn: sa.Connection, noun: Noun[RowT], ids: Collection[str] | None = None, **match: object) -> list[RowT]:
-    """Return the rows of a resource type, oldest first, with these ``ids`` and with columns equal to ``match``."""
+    """Return the rows of a resource type, oldest first, that have these ``ids`` and the column values ``match``."""
     table = NOUNS[noun]
     query = sa.select(table).filter_by(**match).order_by(table.c.created_at, table.c.id)
     if ids is not None:
@@ -93,7 +93,7 @@ def count(conn: sa.Connection, noun: str, **match: object) -> int:
 
 
 def enabled_projects(conn: sa.Connection, ids: Collection[str]) -> set[str]:
-    """Return the ids of the existing and enabled projects of enabled domains."""
+    """Return the subset of ``ids`` that are enabled projects of enabled domains."""
     table = tables.identity_projects
     return set(conn.execute(sa.select(table.c.id).where(table.c.id.in_(sorted(ids)), *_USABLE)).scalars())
 
@@ -160,7 +160,7 @@ def delete_project_limit(conn: sa.Connection, project_id: str, registered_id: st
 
 
 def project_endpoints(conn: sa.Connection, **match: str) -> list[IdentityProjectEndpointsRow]:
-    """Return the rows that associate endpoints and endpoint groups with projects, with columns equal to ``match``."""
+    """Return associations of endpoints or endpoint groups with projects that have the column values ``match``."""
     return statements.rows(conn, tables.identity_project_endpoints, (), **match)
 
 

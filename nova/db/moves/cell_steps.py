@@ -164,7 +164,7 @@ def _rows(conn: sa.Connection, table: sa.Table, column: str, values: Sequence[in
 
 
 def _delete(conn: sa.Connection, found: dict[str, Snapshot]) -> None:
-    """Remove all rows of servers, {uuid: Snapshot} read with a lock."""
+    """Remove all rows of the servers in ``found``, {uuid: Snapshot}, which the caller has locked."""
     uuids = list(found)
     actions = [action['id'] for snapshot in found.values() for action in snapshot.actions]
     conn.execute(sa.delete(t.instance_action_events).where(t.instance_action_events.c.action_id.in_(actions)))
@@ -175,7 +175,7 @@ def _delete(conn: sa.Connection, found: dict[str, Snapshot]) -> None:
 
 
 def expedite(conn: sa.Connection, uuid: str) -> None:
-    """Mark actions as overdue, so that the reconciler builds or deletes the server: no RPC message was sent here."""
+    """Make actions overdue: this cell got no RPC message, so its reconciler must build or delete the server."""
     now = utils.utcnow()
     waiting = sa.select(t.instances.c.uuid).where(
         t.instances.c.uuid == uuid, t.instances.c.task_state.in_((states.SCHEDULING, *_DELETES)))

@@ -11,7 +11,8 @@ from nova.db.volumes import volumes
 
 
 def among(conn: sa.Connection, idents: Collection[str]) -> set[str]:
-    """Return the subset of ids of administrative servers, their ports and volumes, and category images."""
+    """Return the subset of ``idents`` that are administrative servers, their ports or volumes, or images of categories.
+    """
     if not idents:
         return set()
     named = list(idents)

@@ -313,7 +313,7 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str,
            untaken: bool = False) -> None:
     """Set an earlier deadline for the open actions of servers without a host.
 
-    Hosts recover the open actions of their servers.
+    Actions of servers with a host are excluded, because the host recovers them.
     :param uuids: only these servers, if their task waits for a conductor, even if they have a host
     :param untaken: whether to include main actions without an owner on all servers, because a message may be lost
     """

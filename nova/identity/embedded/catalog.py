@@ -9,7 +9,7 @@ Service = tuple[str, str, str]               # type, name, path or URL
 
 
 class Endpoint(TypedDict):
-    """Row of a catalog."""
+    """An endpoint in a catalog."""
 
     id: str
     interface: str
@@ -32,8 +32,7 @@ Catalog = list[CatalogService]
 REGION = 'RegionOne'
 INTERFACES = ('public', 'internal', 'admin')
 
-# type, name, path below the base URL. Compute's path has the version, because clients append to it; other services'
-# versions are discovered.
+# (type, name, path below the base URL). Only compute's path has the version, because clients append to this path.
 SERVICES = (
     ('identity', 'keystone', '/identity'),
     ('compute', 'nova', '/compute/v2.1'),
@@ -68,7 +67,7 @@ def build(urls: Iterable[Service], region: str = REGION) -> Catalog:
 def served(conf: cfg.ConfigOpts) -> list[Service]:
     """Return the services that this deployment provides.
 
-    The volume and network services may be external. The object store and the key manager may be disabled.
+    A service is omitted if it is external (volume, network) or disabled (object store, key manager).
     """
     elsewhere = {path for path, here in (
         ('/volume', conf.volume.backend == 'embedded'), ('/network', conf.network.backend == 'embedded'),

@@ -49,7 +49,7 @@ class Changes(TypedDict, total=False):
 
 
 class Credentials:
-    """Rows with their decrypted secret.
+    """Credentials in the database, with their decrypted secrets.
 
     :param db: the API database
     :param keys: encrypt the secrets

@@ -31,7 +31,7 @@ class Filtered(TypedDict):
 
 
 class EndpointGroups(Resources[IdentityEndpointGroupsRow]):
-    """Named filters of endpoints."""
+    """Endpoint groups, which are named filters of endpoints."""
 
     noun = queries.ENDPOINT_GROUP
 
