@@ -326,9 +326,9 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
     class AuthToken(auth_token.AuthProtocol):
         """Caches validations, and returns 503 instead of 401 while Keystone is unavailable.
 
-        The cache includes the headers that auth_token sets after a validation. They must not depend on the request, so
-        tokens with access rules or bind, and requests with a service token, are excluded. Each request checks the
-        expiry.
+        The cache includes the headers that auth_token sets after a validation. These headers must not depend on the
+        request, so tokens with access rules or bind, and requests with a service token, are excluded. Each request
+        checks the expiry.
         """
 
         def __init__(self, app: WSGIApplication, settings: Mapping[str, str | cfg.ConfigOpts]) -> None:

@@ -85,7 +85,7 @@ class HashPool:
         return longest if len(self._queues[longest]) > len(self._queues.get(address, ())) + 1 else None
 
     def _take_from(self, address: str) -> None:
-        """Displace the newest job of an address. The queue keeps at least one job."""
+        """Displace the newest job of an address. The address must have at least two jobs."""
         job, _function = self._queues[address].pop()
         self._held -= 1
         self._waiting -= 1

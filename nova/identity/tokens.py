@@ -276,7 +276,7 @@ class KeyRing:
             if len(keys) > 1:
                 renewed = _renewer(keys)
                 if reseal is not None:
-                    reseal(renewed)                      # first: no secret may need a deleted key
+                    reseal(renewed)                      # before old keys are deleted: no secret may need them
                 self._write(keys[:1], replace=True)
                 if reseal is not None:
                     reseal(renewed)  # again, for secrets that other processes encrypted meanwhile with the old key

@@ -11,8 +11,7 @@ from nova.db.volumes import volumes
 
 
 def among(conn: sa.Connection, idents: Collection[str]) -> set[str]:
-    """Return the subset of ``idents`` that are administrative servers, their ports or volumes, or images of categories.
-    """
+    """Return those of ``idents`` that are administrative servers, their ports or volumes, or images of categories."""
     if not idents:
         return set()
     named = list(idents)

@@ -32,7 +32,7 @@ Catalog = list[CatalogService]
 REGION = 'RegionOne'
 INTERFACES = ('public', 'internal', 'admin')
 
-# (type, name, path below the base URL). Only compute's path has the version, because clients append to this path.
+# (type, name, path below the base URL). The paths of compute and block storage contain the version.
 SERVICES = (
     ('identity', 'keystone', '/identity'),
     ('compute', 'nova', '/compute/v2.1'),

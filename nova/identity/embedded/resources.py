@@ -34,7 +34,7 @@ ImageLimits = Callable[[], Mapping[str, int]]
 _PLACEHOLDER = re.compile(r'[$%]\(([^)]*)\)s')
 PLACEHOLDERS = frozenset(('project_id', 'tenant_id', 'user_id'))
 LimitKey = Literal['service_id', 'region_id', 'resource_name']
-LIMIT_KEY: tuple[LimitKey, ...] = ('service_id', 'region_id', 'resource_name')       # identify a registered limit
+LIMIT_KEY: tuple[LimitKey, ...] = ('service_id', 'region_id', 'resource_name')       # key of a registered limit
 NEVER = effective_roles.DOMAIN['created_at']                     # creation time of rows that the configuration defines
 
 

@@ -142,7 +142,7 @@ class InDomain(Crud):
 
 
 class DomainProject(IdentityDomainsRow):
-    """The project that acts as a domain."""
+    """A domain in the form of a project."""
 
     domain_id: None
     parent_id: None

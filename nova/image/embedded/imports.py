@@ -117,7 +117,7 @@ class Imports:
 
     def page(self, owner: str | None, match: Mapping[str, str], limit: int | None = None,
              marker: str | None = None) -> list[ImageTasksRow]:
-        """Return a page of tasks: nova.db.images.tasks.page."""
+        """Return a page of tasks; see nova.db.images.tasks.page."""
         with self._store.db.reader() as conn:
             return db_tasks.page(conn, owner, match, limit, marker)
 
