@@ -157,7 +157,7 @@ class Database:
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
         """Provide a connection for SELECTs without locks. On SQLite all SELECTs see one snapshot, on a server each
-        SELECT sees a newer one.
+        SELECT sees the newest state.
         """
         with self._connection('BEGIN', self._reading) as conn:
             yield conn

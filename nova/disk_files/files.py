@@ -62,7 +62,7 @@ def _is_file(fd: int, path: str) -> bool:
 def give_to_guest(path: str) -> None:
     """Share a file with QEMU while this process keeps read access.
 
-    libvirt changes the owner when the guest starts. When it stops, the owner becomes root unless libvirt has
+    libvirt changes the owner when the guest starts. When the guest stops, the owner becomes root unless libvirt has
     recorded the previous owner.
     """
     os.chmod(path, GUEST_MODE)

@@ -2,7 +2,7 @@
 
     bwrap      private namespaces: no network, no other processes, a file system of /usr and the named files
     user       USER, or OTHER_USER if it does not exist; without root the user of this process
-    seccomp    SYSTEM_CALLS; all others return ENOSYS, as a kernel without them does
+    seccomp    SYSTEM_CALLS; all other calls return ENOSYS, as in a kernel that lacks these calls
     prlimit    address space, CPU time, size of a file, number of files, no core dump
 
 Reasons for bubblewrap: ADR 0015.

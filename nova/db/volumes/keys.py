@@ -71,7 +71,7 @@ def unused_outside(conn: sa.Connection) -> list[str]:
 
 
 def give_up(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
-    """Mark an unreferenced key for destruction; return its row, or None if it is referenced or does not exist."""
+    """Mark an unreferenced key for destruction; return its row, or None if the key is referenced or missing."""
     row = lock(conn, key_id)
     if row is None or conn.execute(sa.select(_KEYS.c.id).where(_KEYS.c.id == key_id, *_UNUSED)).first() is None:
         return None
