@@ -191,7 +191,7 @@ def _mapped(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 def _is_local(address: Address) -> bool:
     """Return whether an address belongs to this machine.
 
-    If the destination is a local address, the kernel selects it as source, too. No packet is sent.
+    To reach a local address, the kernel selects the same address as source. Connecting a UDP socket sends no packet.
     """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
@@ -214,7 +214,7 @@ def _ask(connection: _Pinned, url: str) -> http.client.HTTPResponse:
         answer = connection.getresponse()
     finally:
         timer.cancel()
-    if connection.is_cut:                # the parser accepts the cut stream as complete headers
+    if connection.is_cut:                # the parser accepts headers that cut() has truncated as complete
         raise TimeoutError(f'no response within {ANSWER_S} s')
     return answer
 
@@ -248,7 +248,7 @@ def _parsed(url: str, schemes: Sequence[str]) -> tuple[str, str, int]:
 
 
 class _Pinned(http.client.HTTPConnection):
-    """A connection to a fixed address. With TLS it checks the certificate of the host name."""
+    """A connection to a fixed address. With TLS, the server's certificate must be valid for the host name."""
 
     def __init__(self, host: str, port: int, address: str, tls: ssl.SSLContext | None) -> None:
         super().__init__(host, port, timeout=WAIT_S)
@@ -260,7 +260,7 @@ class _Pinned(http.client.HTTPConnection):
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
 
     def cut(self) -> None:
-        """End the connection from another thread; its reader gets the end of the stream."""
+        """End the connection from another thread; the thread that reads gets the end of the stream."""
         self.is_cut = True
         if self.sock is not None:
             with contextlib.suppress(OSError):

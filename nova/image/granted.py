@@ -70,7 +70,7 @@ class GrantedImages:
 
 
 class BoundImages:
-    """Image requests that all use one context, which the constructor gets."""
+    """Image requests with the context that the constructor gets."""
 
     def __init__(self, images: Images | GrantedImages, ctx: context.RequestContext) -> None:
         self._images, self._ctx = images, ctx
@@ -96,7 +96,7 @@ def _with_token(ctx: context.RequestContext, function: Callable[[context.Request
     """Call a function with the user's token, or with the service token if the user's token has expired.
 
     :param copy: whether the image is a snapshot of the server. A snapshot belongs to the user who requested it, for
-        example an administrator. For other users who unshelve the server and lack access, the service token is used
+        example an administrator. If a user without access to it unshelves the server, the service token is used
     """
     if ctx.auth_token:
         try:

@@ -62,13 +62,13 @@ def _known(values: tuple[str, ...]) -> Schema:
 
 # ---- rows --------------------------------------------------------------------
 
-SHOWN = 'show schema'                    # views with the field: documents of images, and GET /v2/schemas/image
+SHOWN = 'show schema'                    # views that contain the field: documents of images, and GET /v2/schemas/image
 BOTH: dict[str, Any] = {'views': SHOWN, 'write': 'create update'}
 READ: dict[str, Any] = {'views': SHOWN}
 
 
 def _url(suffix: str = '') -> Getter:
-    """Return the getter of a link; the URL is relative to the service's root."""
+    """Return a function that gets a URL, relative to the service's root, from an image's row."""
     return lambda row, request: f'/v2/images/{row["id"]}{suffix}'
 
 
@@ -142,7 +142,7 @@ def check(name: str, value: Json) -> None:
 
 
 def check_settable(name: str, when: str) -> None:
-    """Raise Forbidden if a user may not set the field ``when`` ('create' or 'update')."""
+    """Raise Forbidden if a user may not set the field in a request ``when`` ('create' or 'update')."""
     if name in RESERVED:
         raise exception.Forbidden(f"Attribute '{name}' is reserved.")
     if name in FIELDS and when not in FIELDS[name].write.split():

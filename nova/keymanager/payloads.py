@@ -1,4 +1,4 @@
-"""Payloads of secrets: media types, encodings and bounds."""
+"""Payloads of secrets: media types, encodings and size limits."""
 from __future__ import annotations
 
 import base64

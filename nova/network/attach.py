@@ -27,7 +27,7 @@ class Attachments:
     """Attach and detach one port of a server, and change its addresses.
 
     ``attached_by`` is the id of the attaching request. So a retry attaches no second port, and the rollback of a
-    request detaches only its ports.
+    request detaches only ports that this request attached.
     """
 
     def __init__(self, network: host_network.HostNetwork) -> None:
@@ -130,14 +130,14 @@ def has_port_security(network: db_rows.NetworksRow) -> bool:
 
 
 def _of_version_4(found: _WithSubnets) -> _WithSubnets:
-    """Return the network with its subnets for one more address: its IPv4 subnets or, without these, all subnets."""
+    """Return the network with the subnets for one more address: the IPv4 subnets, or all subnets if none is IPv4."""
     network, subnets = found
     return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
 
 
 def claim(allocator: ipam.AddressAllocator, network: db_rows.NetworksRow, subnets: list[db_rows.SubnetsRow],
           port: db_rows.PortsRow | host_network.ServerPort, address: str | None) -> list[dict[str, str]]:
-    """Claim ``address`` for a port, or free addresses if it is None. Return [{'subnet_id', 'ip_address'}].
+    """Claim ``address`` for a port, or free addresses if ``address`` is None. Return [{'subnet_id', 'ip_address'}].
 
     :param port: id, MAC, project and device_owner of the port
     :raises NetworkRequestInvalid: guests cannot use the address, or only the network's owner may use it

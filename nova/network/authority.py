@@ -1,7 +1,7 @@
 """Authorization of compute hosts at the network service: a host may change only ports of its servers.
 
-``RIGHTS`` has the checks (rpc/admission.py) of each method of interface.py that hosts call. The message's host and
-project are not trusted: one SELECT reads those of the server from the cell database.
+``RIGHTS`` has the checks (rpc/admission.py) of each method of interface.py that hosts call. The host and project in a
+message are not trusted: one SELECT reads the server's host and project from the cell database.
 """
 from nova.db.engine import Database
 from nova.db.servers import ownership
@@ -23,7 +23,7 @@ def _own_request(call: admission.Call) -> None:
 
 
 def _plumbs(call: admission.Call) -> None:
-    """Require that the server is on the caller, and ``host`` is the caller or the source of a move to the caller."""
+    """Require that the server is on the calling host, and ``host`` is this host or the source of a move to it."""
     server = on_caller(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host

@@ -12,7 +12,7 @@ from nova.objects import guarantees as names
 if TYPE_CHECKING:
     from nova.db.tables.rows import QosMinimumsRow
 
-Stated = dict[str, dict[str, int]]       # {resource class: {physical network; '' for packet rates: amount}}
+Stated = dict[str, dict[str, int]]       # {resource class: {physical network, or '' for packet rates: amount}}
 
 _GROUPS = uuid.UUID('0f1c6c2e-9a57-4a1e-8a0c-3f6f0f8f2a61')       # UUID namespace for ids of request groups
 
@@ -26,7 +26,7 @@ class RequestGroup(TypedDict):
 
 
 class ResourceRequest(TypedDict):
-    """Resources that a port requests, as the extension port-resource-request-groups shows it."""
+    """Resources that a port requests, in the format of the extension port-resource-request-groups."""
 
     request_groups: list[RequestGroup]
     same_subtree: list[str]

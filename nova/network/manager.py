@@ -47,7 +47,7 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-AUDIT_AGE_S = 120       # seconds; the servers of younger ports may not be committed yet
+AUDIT_AGE_S = 120       # minimum seconds since the allocation of an audited port: its server may not be committed yet
 
 
 class NetworkManager:
@@ -149,7 +149,7 @@ class NetworkManager:
         """Load the state of this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
-            self._loaded = revisions.current(conn)          # read before the state, which is then at least as new
+            self._loaded = revisions.current(conn)  # read before the state, so the state is not older than the revision
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key, self.gateways.distributed,
                                   move_key=self._relay_key.migration_key)

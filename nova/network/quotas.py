@@ -32,7 +32,7 @@ def used(conn: Connection, name: str, project_id: str) -> int:
 def check(conn: Connection, conf: ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
     """Check the quota. Other requests of the project wait until the transaction ends.
 
-    Call it before any read without a lock: such a read fixes the snapshot that later reads of the transaction see.
+    Call this function before any read without a lock: such a read fixes the snapshot for later reads.
 
     :raises QuotaExceeded:
     """

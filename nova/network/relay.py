@@ -186,7 +186,7 @@ class RelayedNetwork:
         self._open[address] += 1
         try:
             answer, hops = split_hop_limit(await self._answer(reader, address))
-            if hops is not None:                    # applies to the whole connection, which has one response
+            if hops is not None:  # sets the TTL of the whole connection, because a connection has only one response
                 writer.get_extra_info('socket').setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
             writer.write(answer)
             async with asyncio.timeout(IDLE_S):

@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from typing import Any
 
 RARP, REQUEST = 0x8035, 3                     # RFC 903
-MAX_MOVING = 1000                             # expected MACs of a device; a later refresh sends the others
+MAX_MOVING = 1000  # maximum expected MACs of a device; a later refresh sends the further MACs
 MESSAGE = 128 << 10                           # bytes of a message with MAX_MOVING entries
 _ANNOUNCEMENT = struct.Struct('!6s6sHHHBBH6s')      # destination, source, type; hardware, protocol, sizes, operation
 # linux/if_packet.h, linux/if_ether.h, linux/filter.h. _ALL: a bridge hides frames from sockets of one protocol.
@@ -49,7 +49,7 @@ _SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: FDB of the tunnel; NTF
 _STATIC, _PERMANENT = 0x42, 0xc0              # "static" and "permanent" of bridge(8)
 _DESTINATION, _MAC = 1, 2                     # NDA_DST, NDA_LLADDR
 PORT = 4788                                   # UDP port that receives connections of incoming guests
-MAX_FLOWS = 4096                              # maximum connections of a guest; others are not copied
+MAX_FLOWS = 4096                              # maximum connections of a guest that are copied
 SEND_S = 1                                    # interval between two copies of a guest's connections
 FLOWS_OF_MESSAGE = 12                         # connections in a datagram that fits into an Ethernet frame
 DATAGRAM = 2048

@@ -12,8 +12,8 @@ renders and sends the queued events. While the broker is unavailable, the thread
 events are dropped and counted; events that are unsent when the process ends are lost. An event is sent at most once in
 each form. A failure to send an event does not fail the operation.
 
-Without a driver in [oslo_messaging_notifications] there is no notifier: ``on`` is False, and no event is created,
-queued or read.
+Without a driver in [oslo_messaging_notifications] there is no notifier: ``on`` is False, no event is created or queued,
+and no data is read for events.
 """
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LOG = logging.getLogger(__name__)
 
 QUEUE = 10_000            # events that wait for the broker
 LOG_S = 60                # seconds between two log lines about dropped events
-FLUSH_TIMEOUT_S = 2                # seconds for sending the queued events at the end
+FLUSH_TIMEOUT_S = 2                # seconds to send the queued events when the process ends
 IDLE_S = 5                # seconds without an event after which the thread ends
 OFF_DRIVERS = ('', 'noop')
 # fields of the caller's context; never the token
@@ -201,7 +201,7 @@ class Notifier:
             cadf.event, row, self.host, self.binary))
 
     def publish_seal(self, name: str, seal: str) -> None:
-        """Queue the newest seal of a database's audit log as a CADF event."""
+        """Queue a CADF event with the newest seal (the hash over all records) of a database's audit log."""
         self._put(self._render_cadf, cadf.SEALED, None, functools.partial(
             cadf.sealed, name, seal, self.host, self.binary))
 

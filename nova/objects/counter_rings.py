@@ -14,7 +14,7 @@ import typing
 from nova.objects import counters
 from nova.objects.counters import Counters
 
-STEPS = {counters.SAMPLE_S: 181, 120: 721, 900: 673}     # {seconds: slots of an hour, day, week + open one}
+STEPS = {counters.SAMPLE_S: 181, 120: 721, 900: 673}     # {step in s: slots of 1 hour, 1 day, 1 week, and an open slot}
 FINEST, *COARSE = STEPS
 MAX_GAP_S = 100              # a longer interval between two samples counts only in the totals, not in slots
 FORMAT = 1                   # a stored ring of another format is replaced by an empty one
@@ -47,7 +47,7 @@ class Ring:
         return int(_HEAD.unpack_from(self.data)[1])
 
     def add(self, number: int, values: typing.Iterable[float]) -> None:
-        """Add values to a slot; a slot that the ring no longer reaches is ignored."""
+        """Add values to a slot; a slot older than the ring's oldest slot is ignored."""
         newest = self.newest
         if number <= newest - self._count:
             return

@@ -9,7 +9,7 @@ from nova.runtime import concurrency
 
 THREADS = 4                       # threads of a process; more threads than processors have no benefit
 BATCH = 1 << 20                   # bytes in a batch; passing a batch to a thread costs as much as hashing 50 KiB
-CALLS = 4096                      # maximum calls in a batch: small pieces do not reach BATCH
+CALLS = 4096                      # maximum calls in a batch: many small pieces need long to reach BATCH
 _Args = TypeVarTuple('_Args')
 _Call = tuple[Callable[..., object], tuple[object, ...]]
 

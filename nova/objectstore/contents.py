@@ -49,7 +49,7 @@ class Contents:
         ahead: futures.Future[None] | None = None
         try:
             with open(part, 'xb', buffering=0) as file, contextlib.ExitStack() as stack:
-                stack.callback(lambda: ahead is None or futures.wait([ahead]))      # the flush needs it open
+                stack.callback(lambda: ahead is None or futures.wait([ahead]))  # a running flush needs the open file
                 claim = stack.enter_context(self._reserve.claimed(
                     str(self._directory), min(size, disk_space.STEP), str(part)))
                 for batch in _batches(pieces):

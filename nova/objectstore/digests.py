@@ -88,7 +88,7 @@ def sums_of(environ: WSGIEnvironment) -> dict[str, str]:
 
 
 class Chain:
-    """Verifies the signatures of chunks: each covers the previous chunk's; the first covers the request's.
+    """Verifies signatures of chunks: each covers the previous signature, and the first covers the request's signature.
 
     :param key: signing key of the scope
     :param text: the request's "string to sign"; its lines 2 and 3 are the time and the scope

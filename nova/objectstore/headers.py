@@ -1,4 +1,4 @@
-"""Headers of objects: headers that writes store, and conditions and ranges of reads."""
+"""Headers of objects: those that a write stores with the object, and the conditions and ranges of reads."""
 import datetime
 import email.utils
 import re

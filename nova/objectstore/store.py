@@ -200,7 +200,7 @@ class Store:
                         return Listing(rows, prefixes, last)
                     if cut >= 0:
                         common = row.key[:cut + len(delimiter)]
-                        at, last = common + db.LAST, common + db.LAST[0]         # clients get ``last`` as marker
+                        at, last = common + db.LAST, common + db.LAST[0]  # clients send ``last`` back as the marker
                         if last > after:
                             prefixes.append(common)
                         some = 1

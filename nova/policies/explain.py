@@ -18,7 +18,7 @@ Values = JsonObject
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One part of a check.
+    """A check, or one of the checks that it combines, with its result.
 
     :ivar text: the check
     :ivar passes: its result

@@ -106,13 +106,13 @@ def rules(conf: cfg.ConfigOpts | None, added: dict[str, str] | None = None,
     else:
         found = {name: Rule(text, _check(text), DEFAULT) for name, text in service.defaults.items()} | written
         _add_referred(found, service.absent)
-    if written or added:                             # without these, only defaults remain, which a test checks
+    if written or added:  # otherwise only defaults remain, and a test has checked their references
         _check_references(found)
     return found
 
 
 def _add_referred(found: dict[str, Rule], known: Mapping[str, str]) -> None:
-    """Add the default of each rule that only rules of a file refer to, and not the API."""
+    """Add the default of each rule that the API does not check, but to which rules of a file refer."""
     waiting = list(found)
     for name in waiting:
         for other in references(found[name].check):

@@ -31,7 +31,7 @@ MAX_LOGGED = 1000            # maximum refusals that are remembered, to log each
 
 
 class OpenAction(TypedDict):
-    """Open action of a server: columns of its row."""
+    """Unfinished instance action of a server: columns of its row."""
 
     action: str
     request_id: str
@@ -71,7 +71,7 @@ class Move(Protocol):
 class Call:
     """A message of a host.
 
-    host        name of the host that has sent it
+    host        name of the host that has sent the message
     arguments   {name: value}; a check may replace a sent value by the stored one
     request_id  id of the request, according to the host
     read        function(call, kind) -> facts: a Server for the kind 'server', a Move for the kind 'move'

@@ -116,14 +116,14 @@ class Enrolment:
             if key_id == signatures.fingerprint(public):
                 return signatures.Trusted(None, public)
         own = self._keys.key
-        if own is not None and key_id == own.id:     # heartbeat.py sends messages to the service itself
+        if own is not None and key_id == own.id:     # signs the probe messages of this service to itself (heartbeat.py)
             return signatures.Trusted(self._host, own.public)
         return None
 
     # ---- files
 
     def _requires_signatures(self) -> bool:
-        """Return whether this or a later release first started this host; a marker file records this."""
+        """Return whether the host was first started by a release that requires signatures; a marker file records it."""
         mark = f'{self._path}.required'
         if not os.path.exists(self._path) and not os.path.exists(mark):
             _store(mark, '', new=True)

@@ -22,7 +22,7 @@ def succession(public: bytes) -> bytes:
 
 
 def proof(secret: str, what: str, *facts: str) -> str:
-    """Return a MAC of ``facts``. It covers ``what``, the sender ('host' or 'deployment'), against reflection."""
+    """Return a MAC of ``facts``. ``what`` is the sender, 'host' or 'deployment': it prevents reflection."""
     made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')
     return base64.b64encode(made).decode()
 

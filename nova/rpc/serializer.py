@@ -53,7 +53,7 @@ def _tag(value: object, manifest: Manifest | None = None) -> JsonObject:
 
 
 def at_version(value: base.VersionedObject, manifest: Manifest) -> JsonObject:
-    """Return the primitive of an object, at most in the version that the manifest names."""
+    """Return the primitive of an object in its own version or the version in the manifest, whichever is older."""
     target = manifest.get(value.obj_name(), value.VERSION)
     if parsed(target) > parsed(value.VERSION):
         target = value.VERSION                       # the object came from an older service

@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 
 OFF, ACCEPT, REQUIRE = MODES = ('off', 'accept', 'require')
 FIELD = 'signature'          # context key
-SIGNED_BY = 'signed_by'      # context key of a verified message: id of the signing key; missing in unsigned messages
+SIGNED_BY = 'signed_by'      # context key with the id of the verified signing key; missing in unsigned messages
 
 SKEW_S = 120                 # tolerated clock difference between two hosts
 # Seconds for which a cast is valid: it waits in its queue while a service is down. A call is valid until its timeout.

@@ -3,8 +3,8 @@
 After a lost connection or a deleted queue, oslo.messaging declares the queues of a server again, without an event.
 Servers need this event, because messages may have been lost.
 
-At a shutdown it stops reading, but keeps its subscription until the running calls have ended, so the broker continues
-to send messages. When oslo.messaging closes the connection, it acknowledges these messages, and they are lost.
+At a shutdown oslo.messaging stops reading, but keeps its subscription until the running calls have ended. The broker
+continues to send messages. Closing the connection acknowledges these messages, so they are lost.
 """
 from collections.abc import Callable
 import functools

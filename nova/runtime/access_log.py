@@ -30,7 +30,7 @@ class AccessLog:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         begun, method = time.monotonic(), environ['REQUEST_METHOD']
-        path = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')   # before wsgi.Mounts changes both
+        path = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')   # wsgi.Mounts changes both keys later
         answered: dict[str, str] = {}
 
         def start(status: str, headers: list[tuple[str, str]], /,

@@ -161,7 +161,7 @@ class Authority:
                 .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                 .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
                 .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
-                # not critical: libvirt and QEMU require key encipherment in a critical one, which EC keys lack
+                # not critical: libvirt and QEMU require key encipherment in a critical usage, and EC keys have none
                 .add_extension(usage(digital_signature=True), critical=False)
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
                                critical=False)

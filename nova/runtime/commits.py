@@ -12,7 +12,7 @@ from nova.runtime import queues
 Callback = typing.Callable[[], object]
 
 AFTER = 'nova_after'       # key in Connection.info: [(function, otherwise)] of the transaction
-BEFORE = 'nova_before'     # key in Connection.info: {function: set of its words}
+BEFORE = 'nova_before'     # key in Connection.info: {function: set of the words for its call}
 
 
 class Connection(typing.Protocol):
@@ -42,7 +42,7 @@ class OrderedCallbacks:
     """Calls functions after commits; the functions of one key in the order of the commits.
 
     The caller of ``add`` holds a row lock of the key, so the order of ``add`` is the order of the commits. Without this
-    class, a thread could commit first and call its function last.
+    class, a thread that commits first could call its function last.
     """
 
     def __init__(self) -> None:

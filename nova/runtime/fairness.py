@@ -16,7 +16,7 @@ _Result = TypeVar('_Result')
 
 MAX_TIMES_FREE = 3   # maximum ratio of a project's threads to free threads: one project can get 3/4 of all threads
 HALF_LIFE_S = 10     # half-life of a project's cost, in seconds
-MAX_COSTS = 1000     # if more projects have a stored cost, small costs are dropped
+MAX_COSTS = 1000     # maximum number of stored costs; beyond it, small costs are dropped
 SMALL_COST_S = 0.01  # maximum thread time of a small cost
 
 
@@ -89,7 +89,7 @@ class FairQueue(Generic[Work]):
         self._max_running, self._spare = max_running, spare
         self._lock = threading.Lock()
         self._shares = Shares()
-        self._waiting: dict[str, collections.deque[Work]] = {}    # newly added or last served projects are at the end
+        self._waiting: dict[str, collections.deque[Work]] = {}  # a project moves to the end when it is added or served
 
     def take(self, project_id: str, work: Work) -> bool:
         """Return whether a job may start now. Otherwise the job waits until ``ended`` returns it."""

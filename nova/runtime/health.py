@@ -21,7 +21,7 @@ States = Mapping[str, State]                     # {name: State}
 
 # Workers without progress for this time are considered stuck.
 STUCK_S = 600
-# Time without a heartbeat after which the sending thread is considered stuck; it may wait less long for the broker.
+# Time without a heartbeat after which the sending thread is considered stuck; each wait for the broker is shorter.
 HEARTBEAT_STUCK_S = 300
 ANSWER_S = 3                 # timeout of a check
 FRESH_S = 1                  # time for which the result of a check is reused

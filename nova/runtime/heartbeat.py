@@ -3,7 +3,7 @@
 Every [DEFAULT] report_interval the service sends itself a message through the broker. When a worker has received it,
 the service sends a heartbeat to the conductor, usually as a cast. If the queue is missing, the consumer hangs or all
 workers are busy, the service logs this and sends no heartbeat; after service_down_time it counts as down. Unless its
-workers are busy, it subscribes to its queues again.
+workers are busy, the service also subscribes to its queues again.
 """
 from collections.abc import Callable
 import contextlib

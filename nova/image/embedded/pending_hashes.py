@@ -1,4 +1,4 @@
-"""Checksums of images that were moved into the store. They are computed after activation, one image at a time.
+"""Compute the checksums of images that were moved into the store: after the activation, one image at a time.
 
 Moving a file copies no data, so hashing would take longer than the rest of a snapshot. Glance also hashes in the
 background if a location was added to an image (``do_secure_hash``). Checksums are null until then.
@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 
 
 class PendingHashes:
-    """A queue of files to hash, with a thread while it has files. After a restart, ``recover`` fills the queue again.
+    """Queue of files to hash, processed by one thread. After a restart, ``recover`` fills the queue again.
 
     :param db: the API database
     :param files: the store's files
@@ -45,7 +45,7 @@ class PendingHashes:
             self._running = True
         try:
             concurrency.spawn('image-hash', self._run)
-        except RuntimeError as error:            # no thread: the next image or a restart retries
+        except RuntimeError as error:            # no thread can start: the next image or a restart retries
             with self._lock:
                 self._running = False
             LOG.warning('Cannot start to compute the checksums of image %s: %s', image_id, error)

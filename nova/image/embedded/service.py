@@ -1,8 +1,8 @@
 """The embedded image service: permissions, database rows and files. The HTTP API and the Python API use it.
 
-Callers see public and community images, their own images, and images shared with them. Only administrators see images
-of instance categories. The data of an image is uploaded once: the status changes from queued to saving and then to
-active. After a failed upload the image is queued again and has no file.
+Callers see public and community images, their own images, and images shared with them. Only administrators see the
+default images of instance categories. The data of an image is uploaded once: the status changes from queued to saving
+and then to active. After a failed upload the image is queued again and has no file.
 """
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
@@ -40,7 +40,7 @@ from nova.web import sizes
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128
-FEW = sizes.PAGE // sizes.IMAGE          # page size for images of maximum size
+FEW = sizes.PAGE // sizes.IMAGE          # rows of a page if all its images have the maximum size
 STEP = 64 * 2 ** 20              # quota bytes that an upload of unknown length reserves in one step
 PUBLISHING = {'public': 'publicize_image', 'community': 'communitize_image'}     # {visibility: rule to set it}
 Change = tuple[Mapping[str, 'Json'], Mapping[str, 'Json'], list[str]]          # columns, properties, tags
@@ -109,7 +109,7 @@ class Store:
             return cast('list[StoredImage]', db_images.page(conn, search, ctx.sees, FEW, sizes.first))
 
     def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[StoredImage]:
-        """Return the backups that a rotation may delete: those of the server with the owner of the new backup."""
+        """Return the backups of a server that a rotation may delete: those with the owner of the new backup."""
         grant = grants.load(ctx.image_grant or '', self._key)
         owner = _owner_of_copies(conn, grant)
         if not grant.rotate or owner is None or grant.server is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class StoredImage(Image):
     """An image with the columns of the store.
 
-    administrative  whether an instance category (nova/db/placement/categories.py) has it as the default image for its
+    administrative  whether an instance category (nova/db/placement/categories.py) uses this image by default for its
                     servers; only administrators see it
     """
 

@@ -269,7 +269,7 @@ _TAG_NAME = Whole(closed('name', name=_NAME, **_MADE))
 
 
 class Query(params.Query):
-    """Parameters of a query string; the handler gets {name: last value}, without unknown ones."""
+    """Parameters of a query string; the handler gets {name: last value} of the known parameters."""
 
     def validate(self, query_string: str, version: int, relaxed: bool = False) -> Any:
         found = super().validate(query_string, version, relaxed)

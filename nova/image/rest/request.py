@@ -12,7 +12,7 @@ if typing.TYPE_CHECKING:
 
 
 class ImageRequest(BaseRequest):
-    """Request to a handler; ``store`` has the images, ``metadefs`` the metadata definitions."""
+    """Request to a handler; ``store`` contains the images, ``metadefs`` the metadata definitions."""
 
     __slots__ = ('metadefs', 'store')
 

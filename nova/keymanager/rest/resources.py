@@ -34,7 +34,7 @@ TYPES = ('symmetric', 'passphrase', 'private', 'public', 'certificate', 'opaque'
 _NAME: Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _LENGTH: Schema = {'type': ['integer', 'null'], 'minimum': 1, 'maximum': 32767}
 _NOW = Constant('ACTIVE')
-# keys of the consumers of a secret and of a container
+# keys of an entry of "consumers": in a secret, in a container
 SECRET_CONSUMER, CONTAINER_CONSUMER = ('service', 'resource_type', 'resource_id'), ('name', 'URL')
 SECRET_REF = closed('secret_ref', name=TEXT_OR_NULL, secret_ref=REF)
 
@@ -44,7 +44,7 @@ def _texts(*names: str) -> Schema:
 
 
 def _ref(path: str, column: str = 'id') -> Getter:
-    """Return the getter of a URL; ABSENT if the column is NULL."""
+    """Return a function that makes a URL from a column of a row, or returns ABSENT if the column is NULL."""
     return lambda row, request: ABSENT if row[column] is None else request.ref(f'{path}/{row[column]}')
 
 

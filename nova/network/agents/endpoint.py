@@ -80,7 +80,7 @@ class AgentEndpoint:
         key = keys()
         rest, members = _known(applied_state or {})
         with self._api_db.reader() as conn:
-            revision = revisions.current(conn)              # read before the state, which is then at least as new
+            revision = revisions.current(conn)  # read before the state, so the state is not older than the revision
             found: host_state.StateAnswer = {'revision': revision}
             if rest == revision:
                 return found

@@ -22,7 +22,7 @@ from nova.objects import network_info
 def load(conn: Connection, host: str, devname: Callable[[str], str], physical: dict[str, str] | None = None,
          tunnel: str = '', metadata_key: str = '', distributed: bool = False,
          move_key: Callable[[str], str] | None = None) -> host_state.HostState:
-    """Load the HostState of a host in ten SELECTs; overlay networks, routers and trunks need further ones.
+    """Load the HostState of a host in ten SELECTs; overlay networks, routers and trunks need further SELECTs.
 
     :param devname: function: port id -> name of the port's device; parents of trunks have other devices
     :param physical: {physical network: bridge of the operator}

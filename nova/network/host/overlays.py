@@ -19,7 +19,7 @@ R = TypeVar('R', db_rows.PortsRow, db_rows.SubnetsRow)
 
 @dataclasses.dataclass
 class OverlayState:
-    """Overlays of a host, and the guests in these.
+    """Overlay networks that a host needs, and the guests in them.
 
     neighbours  {bridge: [[address, MAC]]} of guests, except addresses that several ports of the network may use
     """
@@ -88,8 +88,8 @@ class _AddressRanges:
 
 
 def _name_owners(row: db_rows.NetworksRow, ports: list[db_rows.PortsRow]) -> dict[str, str]:
-    """Return {DNS name: project that has it}: the network's project if one of its ports has the name, else the oldest
-    port's. So another project in a shared network cannot take over the name of a server.
+    """Return {DNS name: project}: the network's project if one of its ports has the name, otherwise the project of the
+    oldest port. So another project in a shared network cannot take over the name of a server.
     """
     found: dict[str, str] = {}
     for port in sorted(ports, key=lambda port: port['project_id'] != row['project_id']):
@@ -99,7 +99,7 @@ def _name_owners(row: db_rows.NetworksRow, ports: list[db_rows.PortsRow]) -> dic
 
 
 def _options(port: db_rows.PortsRow) -> list[host_state.DhcpOption]:
-    """Return the valid DHCP options of a port: an invalid one would make the host reject its whole state."""
+    """Return the valid DHCP options of a port: an invalid option would make the host reject its whole state."""
     return [option for option in port['extra_dhcp_opts'] or ()
             if host_state.OPTION_NAME.fullmatch(option['opt_name'])
             and host_state.OPTION_VALUE.fullmatch(option['opt_value'])

@@ -22,8 +22,8 @@ class HostRouters:
     """Routers of a host.
 
     network_ids   networks that the routers are connected to
-    transit       those of ``network_ids`` without guests on this host, which only distributed routers need
-    substitutes   {id of a distributed router's port: MAC of the router on its gateway host; None: no such host}
+    transit       networks in ``network_ids`` without guests on this host; only distributed routers need them
+    substitutes   {id of a distributed router's port: MAC of the router on its gateway host; None: no gateway host}
     """
 
     routers: list[host_state.Router]
@@ -36,7 +36,7 @@ def load(conn: Connection, host: str, guest_projects: dict[str, set[str]] | None
     """Load the routers of a host, in eight SELECTs, or in one if there are no routers.
 
     :param guest_projects: {network id: projects of the guests' ports in it}. Distributed routers of these networks have
-        an instance on this host (two more SELECTs). None: no router is distributed
+        an instance on this host; loading these takes two more SELECTs. None: no router is distributed
     """
     rows = db.of_host(conn, host)
     ports = _ports(conn, rows)

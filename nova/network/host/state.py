@@ -127,7 +127,7 @@ class Trunk:
 
 @dataclasses.dataclass
 class OverlaySubnet:
-    """Subnet of an overlay. ``mode``: ipv6_address_mode. ``dns``: name servers beyond ``dhcp``."""
+    """Subnet of an overlay. ``mode``: ipv6_address_mode. ``dns``: name servers in addition to ``dhcp``."""
 
     cidr: str
     gateway: str | None
@@ -242,13 +242,13 @@ class HostState:
     members: Members
     overlays: list[Overlay] = dataclasses.field(default_factory=list)
     routers: list[Router] = dataclasses.field(default_factory=list)
-    # {bridge of a flat network: bridge of the operator on the network's physical network}
+    # {bridge of a flat network: the operator's bridge that connects the host to the physical network}
     physical_bridges: dict[str, str] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's tunnel address
     host: str = ''                                                 # name of this host
     metadata_key: str = ''  # key with which the metadata relay signs (hexadecimal); '': no relay
     # user-defined DNS names: [[id of the network that resolves the name, or '' for all networks, address, full name]].
-    # The address of a parent domain is ''
+    # An entry for a parent domain has the address ''
     dns_names: list[list[str]] = dataclasses.field(default_factory=list)
     trunks: list[Trunk] = dataclasses.field(default_factory=list)
     stateless: list[str] = dataclasses.field(default_factory=list)

@@ -37,9 +37,9 @@ def frame_chains(ports: list[Port], known: dict[str, int]) -> list[tuple[str, li
 
     The chains mark frames to a range with the number of the receiving port. Connection tracking begins before the
     bridge has chosen the output device. So the chain in prerouting only compares the destination MAC and sets
-    UNKNOWN_RECEIVER, which selects the conntrack zone of ranges. The chain in forward replaces this number by that of
-    the output device's port. It drops frames without UNKNOWN_RECEIVER: their MAC is not the port's, and they were
-    tracked as frames to the guest that owns the address.
+    UNKNOWN_RECEIVER, which selects the conntrack zone of ranges. The chain in forward replaces this number by the
+    number of the output device's port. It drops frames without UNKNOWN_RECEIVER: their MAC is not the port's, and they
+    were tracked as frames to the guest that owns the address.
     """
     several = [port for port in ports if port.device in known]
     if not several:

@@ -106,7 +106,7 @@ def _to_gateway_host(router: host_state.Router, interface: host_state.RouterInte
 
 
 def _local_destinations(router: host_state.Router) -> set[str]:
-    """Return the router's addresses, the metadata address and guest addresses without a more specific route."""
+    """Return the router's addresses, the metadata address, and addresses of guests to which no static route leads."""
     routes = [ipaddress.ip_network(route['destination']) for route in router.routes]
     found = {relay.ADDRESS}
     for interface in _distributed_interfaces(router):

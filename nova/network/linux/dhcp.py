@@ -150,7 +150,7 @@ def hosts_file(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def dhcp_subnets(network: host_state.Network) -> list[host_state.Subnet]:
-    """Return the subnets that DHCP serves. They need a gateway address, because the server replies from it."""
+    """Return the subnets that DHCP serves: those with a gateway address, from which the server replies."""
     return [subnet for subnet in network.subnets if subnet.dhcp and subnet.gateway]
 
 

@@ -1,7 +1,7 @@
 """nova-dhcpbridge: called by dnsmasq when a lease begins, changes or ends.
 
-The program writes a file for each lease, which nova-network reads. Each DHCP request of a guest that passes the rate
-limit starts it. To start fast, it imports only the standard library and nova.version.
+The program writes a file for each lease; nova-network reads these files. Each DHCP request of a guest starts the
+program, unless it exceeds the rate limit. To start fast, it imports only the standard library and nova.version.
 """
 import argparse
 import ipaddress

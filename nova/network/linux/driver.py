@@ -117,7 +117,7 @@ class LinuxDriver:
         relayed = self._relayed_networks(served)
         if self.relay.configure(state.host, state.metadata_key,
                                 self._metadata(state) if state.overlays or relayed else None, self._authority()):
-            self._applied.clear()                             # a new relay needs sockets for all networks
+            self._applied.clear()                             # a new relay process needs sockets for all networks
         for network in relayed:
             self._apply_isolated(network.id, self.relay.serve_at, network.id, *self._relay_address(network))
         for each in state.overlays:
@@ -199,7 +199,7 @@ class LinuxDriver:
         self.relay.serve(space, 'network', state.id, made)
 
     def _trunk(self, trunk: host_state.Trunk) -> None:
-        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))       # lets a later run remove it
+        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))    # so that a later run can remove the trunk
         trunks.ensure(self.run, trunk)
 
     def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:

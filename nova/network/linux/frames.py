@@ -128,7 +128,7 @@ _FRAGMENTS = ('ether type ip6 frag nexthdr { 0, 43, 44, 51, 60, 135, 139, 140 } 
 
 
 def _about(address: str) -> str:
-    """Return the match of neighbour discovery messages with a target in a range (or equal to an address)."""
+    """Return the match for neighbour discovery messages with this target: an address, or any address of a range."""
     range_ = ipaddress.ip_network(address)
     return f'@th,64,{range_.prefixlen} {int(range_.network_address) >> 128 - range_.prefixlen:#x}'
 
@@ -184,7 +184,7 @@ def router_name(interface: host_state.RouterInterface) -> str:
 
 
 def to_tunnel(drops: list[str]) -> list[str]:
-    """Order the drops of frames to other hosts: first by MAC, then accept most IPv4 packets, then the other drops."""
+    """Order the drop rules for frames to other hosts: rules for MACs, accepts for most IPv4 packets, other rules."""
     by_mac = [each for each in drops if 'ether type' not in each]
     return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',
             *(each for each in drops if each not in by_mac)]

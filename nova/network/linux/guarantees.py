@@ -30,8 +30,8 @@ LOG = logging.getLogger(__name__)
 HANDLE = '7676:'                          # handle of the qdisc, by which a later process finds it
 WHOLE, OTHERS = 'fffe', 'ffff'
 MAX_PORTS = 0xfff0
-OWN = ('tap', 'nr', 'nd')                 # name prefixes of this cloud's devices on an operator's bridge
-BURST_MS = 2                              # burst of a class: the data of this time at its rate
+OWN = ('tap', 'nr', 'nd')                 # prefixes of the names of this cloud's devices on an operator's bridge
+BURST_MS = 2                              # a class may send as a burst the data of this time at its rate
 
 
 class Class(NamedTuple):
@@ -78,7 +78,7 @@ class Guarantees:
         for device in {*loaded, *wanted}:
             try:
                 self._load(device, wanted.get(device, {}))
-            except exception.NetworkPlumbingError as error:     # go on with other devices
+            except exception.NetworkPlumbingError as error:     # continue with the other devices
                 LOG.error('Device %s does not guarantee bandwidth: %s', device, error)
         return {device: HANDLE + number for device, number in numbers.items() if number in served}
 
@@ -88,7 +88,7 @@ class Guarantees:
             self._load(device, {})
 
     def _known(self) -> dict[str, Tree]:
-        """Return {device: loaded classes}, initially of devices with classes of an earlier process of this service."""
+        """Return {device: loaded classes}; the first call finds the devices with classes of an earlier process."""
         if self._loaded is None:
             devices = {device for name in self._stated for device in self._devices(self._place(name))}
             self._loaded = {device: {} for device in devices if self._is_present(device)}
@@ -100,7 +100,7 @@ class Guarantees:
                        'tc', '-json', 'qdisc', 'show', 'dev', device, check=False) or '[]'))
 
     def _place(self, name: str) -> str | None:
-        """Return the bridge of a physical network, if any, or '' for the device with the tunnel address."""
+        """Return the bridge of a physical network, or None; '' stands for the device with the tunnel address."""
         return '' if name == names.TUNNELLED else self._bridges.get(name)
 
     def _load(self, device: str, wanted: Tree) -> None:

@@ -11,7 +11,7 @@ from nova.network.linux.namespaces import Namespace
 
 LOG = logging.getLogger(__name__)
 
-USER = 'nobody'                  # user of the relay; dnsmasq has the same one
+USER = 'nobody'                  # user of the relay process; dnsmasq runs as the same user
 LOCAL = f'{relay.ADDRESS}/32'
 # Program that creates a listening socket, in the namespace if there is one, and passes it to the relay.
 _LISTEN = (
@@ -37,7 +37,7 @@ class MetadataRelay:
         self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
-        """Set the destination and signing key of requests. If one of them is missing, stop the relay.
+        """Set the destination and signing key of requests. If the destination or the key is missing, stop the relay.
 
         Return True if a new process was started, which has no sockets yet.
 

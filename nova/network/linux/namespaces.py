@@ -1,6 +1,6 @@
 """Network namespaces of this host, and the veth pairs that connect them to its bridges.
 
-A namespace has its name through a mount. Under systemd a unit's mounts are private and end with the unit
+The name of a namespace is a mount point. Under systemd a unit's mounts are private and end with the unit
 (PrivateMounts= and options that imply it, systemd.exec(5)). A namespace without a name or process disappears with its
 connections. So a process stays in each namespace, and the next start of the daemon restores the name.
 """

@@ -85,8 +85,8 @@ def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable
     # read before ``switched``: otherwise an entry that is switched in between would be deleted
     remotes, expected = dict(overlay.remotes), dict(overlay.migrating)
     moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
-    # A guest that migrates away is local until it runs on the target host. Its entry is written in advance, so that it
-    # exists when the local device disappears.
+    # A guest that migrates away is local until it runs on the target host. Its FDB entry is written in advance, so that
+    # the entry exists when the local device disappears.
     leaving = {mac: host for mac, host in expected.items() if mac not in remotes}
     wanted = {*(remotes | moved | leaving).items(), *(
         (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.migrating])}

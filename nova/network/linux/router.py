@@ -139,7 +139,7 @@ def _is_effective(text: str, suffix: str, tables: str) -> bool:
 
 
 def helpers(router: host_state.Router) -> str:
-    """Return the nft script of a router's conntrack helpers, a separate table, as its loading may fail."""
+    """Return the nft script of a router's conntrack helpers: a separate table, because loading it may fail."""
     lines = [f'table inet {TABLE}_helpers', f'delete table inet {TABLE}_helpers']
     if router.helpers and router.role not in host_state.DVR_LOCAL_ROLES:
         lines.append(f'table inet {TABLE}_helpers {{')
@@ -179,7 +179,7 @@ def _sources(router: host_state.Router) -> list[str]:
     for interfaces in on.values():
         names = frames.anonymous_set(f'"{frames.router_name(interface)}"' for interface in interfaces)
         ranges = [str(ipaddress.ip_interface(each).network) for interface in interfaces for each in interface.addresses
-                  if not each.endswith('/32')]  # skip floating addresses (/32), which are within another range
+                  if not each.endswith('/32')]  # skip floating addresses (/32): another range contains them
         for family, version in (('ip', 4), ('ip6', 6)):
             if known := frames.of_version(sorted(set(ranges)), version):
                 rules.append(f'iifname != {names} {family} saddr {frames.anonymous_set(known)} drop')

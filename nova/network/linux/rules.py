@@ -172,7 +172,7 @@ def _bridge_body(state: host_state.HostState, served: list[host_state.Network], 
         body += _addresses(name, kind, elements)
     for name, rules in anycast.chains(state):
         body += _chain(name, rules)
-    if rules := anycast.rules(state):                        # the priority is after that of the checks of senders
+    if rules := anycast.rules(state):                        # runs after the chains that check senders
         body += _chain('gateways', rules, ('filter', 'prerouting', -200))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
     if state.overlays or state.trunks:  # drop frames to the host from devices of overlays and trunks
@@ -226,7 +226,7 @@ def _group_bodies(state: host_state.HostState, verdicts: dict[str, str]) -> list
                                frames.of_version(addresses, version))
     for group, rows in sorted(state.rules.items()):
         for direction, verdict in verdicts.items():
-            passed = 'accept' if group in state.stateless else verdict       # a mark would accept all replies
+            passed = 'accept' if group in state.stateless else verdict       # a marked connection accepts all replies
             body += _chain(f'{direction}_{_hex(group)}',
                            [text for row in rows if row['direction'] == direction and (text := rule(row, passed))])
     return body
@@ -368,7 +368,7 @@ def _isolation(served: list[host_state.Network], overlays: list[str]) -> list[st
 def _owners(ports: list[host_state.Port]) -> Owners:
     """Return [(chain name, ports that share the chain, (bridge, address) pairs of these ports)].
 
-    Each port has an entry, and so has each additional address, which several ports may use.
+    Each port has an entry. Each additional address has an entry, because several ports may use the address.
     """
     found: Owners = []
     shared: dict[tuple[str, str], list[host_state.Port]] = {}

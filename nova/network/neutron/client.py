@@ -111,7 +111,7 @@ class Neutron:
 
     def delete(self, ctx: RequestContext, kind: str, ident: str,
                missing: exception.NovaException | None = None) -> None:
-        """Delete a resource. If it does not exist, raise ``missing`` unless that is None."""
+        """Delete a resource. If the resource does not exist, raise ``missing``, or return if ``missing`` is None."""
         nothing = missing or exception.NotFound()
         try:
             self.call(ctx, 'DELETE', f'/{kind}/{rest_client.checked(ident, nothing)}', nothing)

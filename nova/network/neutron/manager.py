@@ -69,7 +69,7 @@ class NeutronManager:
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                               requested_networks: list[PortRequest] | str | None,
                               security_groups: list[str] | None, host: str) -> list[Vif]:
-        """See interface.py. A repeated call creates missing ports and rebinds ports of another host."""
+        """See interface.py. A repeated call creates missing ports, and rebinds ports that are bound to another host."""
         if requested_networks == 'none' or requested_networks == []:
             return []
         ctx = network_selection.system(context)
@@ -316,8 +316,8 @@ class NeutronManager:
     def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Port]:
         """Return a server's ports in order. They belong to its project and have the binding profile key POSITION.
 
-        A port's owner may set device_id and device_owner to any values, but only services write the profile. Its key
-        may be of another server, so the projects are compared, too. Subports have the device_owner of trunks.
+        A port's owner may set device_id and device_owner to any values, but only services write the profile. The key
+        may be from another server, so the projects are compared. Subports have the device_owner of trunks.
         """
         rows = self.neutron.list(ctx, documents.PORTS, device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None

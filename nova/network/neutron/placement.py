@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 
 class Segments(NamedTuple):
-    """The hosts that are connected to at least one of some segments.
+    """Hosts that are connected to at least one of the given segments.
 
     aggregates  uuids of the segments' host aggregates, which Neutron creates in the compute API
     nodes       names of the hosts' resource providers in these aggregates
@@ -135,7 +135,7 @@ class Placement:
         self._call(ctx, 'DELETE', f'/allocations/{consumer(port_id, server, host)}')
 
     def release_server(self, ctx: RequestContext, server: str, project: str, node: str) -> None:
-        """Release all resources of a server's ports on a host. One request suffices if there are none.
+        """Release all resources of a server's ports on a host. Without such resources, only one request is sent.
 
         :param project: project of the server
         :param node: name of the host's provider

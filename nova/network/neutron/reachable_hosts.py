@@ -19,7 +19,7 @@ COMPUTE = 'compute:'                 # prefix of device_owner for server ports
 class ReachableHosts(NamedTuple):
     """Hosts that ports can be bound to.
 
-    nodes     names of nodes with free requested resources; None: the ports request no resources
+    nodes     names of nodes that have the requested resources; None: the ports request no resources
     bound     host to which all ports with requested resources are already bound, if any
     segments  for each port or network with segments, the hosts connected to one of these segments
     """

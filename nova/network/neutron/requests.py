@@ -58,7 +58,7 @@ def allocation(port: Port, mappings: dict[str, list[str]]) -> Providers:
 def allocation_value(port: Port, allocations: dict[str, Allocation]) -> Providers | None:
     """Return the binding profile value for existing allocations {provider: allocation}, or None if a group has none.
 
-    Groups are matched by resource class: each group of a port has other classes.
+    Groups are matched by resource class: no two groups of a port have a class in common.
     """
     mappings = {}
     for group in groups(port):

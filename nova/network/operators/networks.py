@@ -150,7 +150,7 @@ def assign_network(api_db: Database, ident: str, project: str | None) -> None:
             release(conn, ident)
             return
         _locked(conn, ident)
-        if _holders(conn, ident) - {project, ''}:            # '' owns ports of this service
+        if _holders(conn, ident) - {project, ''}:            # ports of this service have the project ''
             raise exception.NetworkInUse(network_id=ident)
         give(conn, ident, project)
     api_db.run(change)

@@ -89,7 +89,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, resource: Reso
 
 
 def _has_parent(conn: Connection, context: RequestContext, resource: Resource[Any], values: JsonObject) -> bool:
-    """Return whether the caller may add a new resource to its network or security group."""
+    """Return whether the caller may add a new resource to the network or security group that its values name."""
     if 'security_group_id' in values:
         group = db.get(conn, t.security_groups, str(values['security_group_id'])[:MAX_ID])
         return group is not None and is_owner(context, group)

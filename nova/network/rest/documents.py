@@ -309,7 +309,7 @@ def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
     :param resources: {path: Resource} that the index lists
     """
     def index(req: NetworkRequest) -> JsonDocument:
-        # has the version, too, for clients with /v2.0 in the endpoint URL
+        # the version is for clients with /v2.0 in the endpoint URL
         return {'version': version(req.root_url),
                 'resources': [{'name': resource.name, 'collection': resource.plural,
                                'links': [{'rel': 'self', 'href': f'{req.root_url}/v2.0/{path}'}]}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
     from nova.network.rest.values import DefaultSecurityGroupRuleValues
 
-PARENT = 'PARENT'                  # as remote_group_id of a default rule: the new group that gets the rule
-MAX_TEMPLATES = 100                # limited, because each new group gets all default rules
+PARENT = 'PARENT'                  # remote_group_id of a default rule that stands for the new group with its copy
+MAX_TEMPLATES = 100                # maximum number of default rules: each new group gets a copy of all
 _SAME = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix')
 
 

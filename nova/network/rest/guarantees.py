@@ -1,4 +1,4 @@
-"""Guarantees of QoS policies in requests: refuse unsupported ones, and claim changed ones on hosts."""
+"""Guarantees of QoS policies in requests: refuse unsupported guarantees, and claim changed guarantees on hosts."""
 from collections.abc import Callable
 
 from nova import exception

@@ -47,7 +47,7 @@ VXLAN_BYTES = 50            # bytes that VXLAN adds to a frame (RFC 7348)
 
 
 def _allow(deps: Deps, context: RequestContext, network: Mapping[str, Any], rule: str) -> None:
-    """Raise PolicyDenied if a project may not have a network of this type: flat without [network] project_ranges."""
+    """Raise PolicyDenied if a project requests a flat network, and [network] project_ranges is empty."""
     if not context.is_admin and network['network_type'] == db.FLAT and not deps.conf.network.project_ranges:
         raise exception.PolicyDenied(rule=rule)
 

@@ -43,7 +43,7 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-_Shown = tuple[str | None, collections.abc.Hashable]           # see Resource.server_view
+_Shown = tuple[str | None, collections.abc.Hashable]           # result of Resource.server_view
 MAX_BULK = 100              # maximum of resources that one request creates
 _TAGS = schemas.TypeValidator(schemas.TAGS)
 _TAGS_ANSWER = Document({'tags': schemas.TEXTS})
@@ -118,7 +118,7 @@ def index(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
 
 
 def _condition(resource: Resource[R], req: NetworkRequest) -> Condition:
-    """Return the condition that selects the rows in which the caller may read the fields of filters and sorting.
+    """Return a condition for the visible rows in which the caller may read all fields of filters and sort keys.
 
     A filter on an unreadable field would reveal its value.
 
@@ -294,7 +294,7 @@ def _shown(conn: Connection, resource: Resource[R], row: R) -> _Shown:
 
 
 def _showing(conn: Connection, shown: set[_Shown]) -> list[str]:
-    """Return the uuids of the servers that show the data (server_view) of these ports."""
+    """Return the uuids of the servers that have these ports and show their data (Resource.server_view)."""
     idents = {ident for ident, _what in shown if ident is not None}
     return servers.of_ports(conn, idents) if idents else []
 
@@ -319,7 +319,7 @@ def refresh(req: NetworkRequest, what: str) -> None:
         LOG.warning('Cannot notify the network service of a changed %s: %s', what, error)
 
 
-# paths of resources below another resource; the first group is the name of the lower resource in rules
+# paths of sub-resources; group 1 of the match is the sub-resource's name in policy rules
 _BELOW = re.compile('(port_forwarding|service_profile|conntrack_helper|[a-z_]+_rule)s(/.*)?')
 _READS = {'l3-agents': 'get_l3-agents'}
 

@@ -1,4 +1,4 @@
-"""Resources below another resource: port forwardings of floating addresses, rules of QoS policies."""
+"""Sub-resources (parts) of a resource, for example port forwardings of floating addresses and rules of QoS policies."""
 from __future__ import annotations
 
 import dataclasses
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 class Kept(TypedDict):
-    """Columns of every table of parts."""
+    """Columns that each table of sub-resources has."""
 
     id: str
 
 
-P = TypeVar('P', bound=Kept)            # the row type of a part
+P = TypeVar('P', bound=Kept)            # the row type of a sub-resource
 
 
 @dataclasses.dataclass(frozen=True)
 class Parts(Rows, Generic[R, P, V]):
-    """Operations on the resources (parts) that belong to another resource (row).
+    """Operations on the sub-resources (parts) of a resource (row).
 
     read     function(conn, row) -> parts
     lock     function(conn, row) -> locked row

@@ -158,7 +158,7 @@ def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, A
                   info: RouterExternalGatewayInfo, new: bool) -> None:
     """Check that the caller may set the requested external addresses and disable SNAT.
 
-    The current values of the router need no permission.
+    A request may repeat the router's current values without this right.
 
     :raises PolicyDenied:
     """

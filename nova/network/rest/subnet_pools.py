@@ -176,7 +176,7 @@ def _lengths(version: int, values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _check_default(conn: Connection, row: Mapping[str, Any]) -> None:
-    """Reject a second default pool. If two concurrent requests set one, the unique key rejects the second."""
+    """Reject a second default pool. If two concurrent requests set a default pool, the unique key rejects one."""
     if row['default_ip_version'] is not None:
         known = db_networks.many(conn, t.subnet_pools, [row['default_ip_version']], 'default_ip_version')
         if any(each['id'] != row['id'] for each in known):

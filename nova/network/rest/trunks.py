@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from nova.network.rest.values import TrunkValues
 
 INHERIT = 'inherit'             # the subport has the VLAN id of its network
-MAX_SUBPORTS = 200              # maximum for a trunk: each needs two network devices on the host
+MAX_SUBPORTS = 200              # maximum subports of a trunk: each subport needs two network devices on the host
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, values: TrunkValues) -> str:

@@ -52,7 +52,7 @@ class Call(Sent):
         self.answer: JsonObject = {}
 
     def settle(self, failure: Exception | None) -> None:
-        if failure is not None:                        # a reply ends a successful call, not the confirmation
+        if failure is not None:  # a successful call ends with the reply, not with the confirmation
             super().settle(failure)
 
     def answered(self, answer: JsonObject) -> None:
@@ -107,7 +107,7 @@ class Replies:
 
 
 class Reply(rabbit_session.Message):
-    """A reply. It is sent again while its queue is missing: after a restart of the broker the caller declares it again.
+    """Reply, sent again while its queue is missing: the caller declares the queue again after a restart of the broker.
 
     :param expiry_s: seconds after which it is dropped
     """

@@ -81,7 +81,7 @@ class Session:
     def __init__(self, settings: rabbit_settings.Settings) -> None:
         self._settings = settings
         self._state = threading.Condition(threading.RLock())
-        self._link: rabbit_link.Link | None = None     # connection, after the declaration of all queues
+        self._link: rabbit_link.Link | None = None     # the connection, once all queues are declared on it
         self._takes = True
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -93,7 +93,7 @@ class Session:
         self._numbers = itertools.count(1)
         self._unconfirmed: dict[int, Message] = {}
         self._parked: dict[int, Message] = {}          # {id: message} of messages that wait for a connection
-        self._suspects: list[Message] = []             # one of them made the broker close the channel
+        self._suspects: list[Message] = []             # one of these messages made the broker close the channel
         self._undelivered: list[Message] = []          # returned messages, sent again after REDELIVERY_INTERVAL_S
         self._redelivers = False
         self._first = True
@@ -140,7 +140,7 @@ class Session:
             exchange, queue = exchange and exchange.as_durable(), queue and queue.as_durable()
         if exchange is not None and self._declares and exchange.name not in self._declared:
             wanted.append(_declaration(exchange, nowait=True))
-            if not exchange.auto_delete:               # else declare it each time: the broker may delete it
+            if not exchange.auto_delete:               # otherwise declare it each time: the broker may delete it
                 self._declared.add(exchange.name)
         if queue is not None and exchange is not None and self._declares and queue.name not in self._declared:
             self._declared.add(queue.name)
@@ -401,7 +401,7 @@ class Session:
         try:
             made.read_until(lambda: len(self._unconfirmed) == before)
         except rabbit_link.Refused as error:
-            # IS_OTHERWISE: a declaration failed, not the message, which the next connection sends without declarations
+            # IS_OTHERWISE: the broker refused a declaration; the next connection sends the message without declarations
             if error.code != IS_OTHERWISE:
                 self._suspects.remove(message)
                 message.settle(oslo_messaging.MessageDeliveryFailure(str(error)))

@@ -13,6 +13,6 @@
     green        one green thread for each connection
     server       the public interface
 
-A thread works on a request when the whole request has arrived; only for large uploads it starts earlier. A thread waits
-for a client to read the response only in large downloads. Both have separate workers. See ADR 0004.
+A thread works on a request when the request is complete, but earlier on large uploads. A thread waits until a client
+reads the response only in large downloads. Large uploads and downloads have separate workers. See ADR 0004.
 """
