@@ -4,8 +4,8 @@ Each host sends a heartbeat every REPORT_S. The response has the revision of the
 notifications. A router is placed on the live gateway host with the fewest routers. If the host of a router sends no
 heartbeat for DOWN_S, the router moves to another host.
 
-A host that an administrator disabled gets no routers, and its routers move to other live hosts, if any. A router that
-an administrator removed from a host has no host until an administrator assigns one.
+A host that an administrator disabled gets no routers, and its routers move to live hosts if there are any. A router
+that an administrator removed from a host has no host until an administrator assigns it to a host.
 
 The fake driver forwards no packets. Its host gets routers only if it is the only host, as in a cloud with simulated
 guests.
@@ -44,7 +44,7 @@ def is_eligible(row: NetworkHostsRow) -> bool:
 class Gateways:
     """Heartbeats of hosts, and placement of routers.
 
-    others  whether other hosts have sent heartbeats
+    others  whether hosts other than this host have sent heartbeats
 
     :param host: host of this service
     :param address: tunnel address of this host

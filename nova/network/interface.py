@@ -5,7 +5,7 @@ On hosts without an agent, the network service plugs the ports that allocate_for
 from nova.rpc.interface import Interface, Method, Newer
 
 MAX_LEASES = 500
-REPORT_TIMEOUT_S = 3       # seconds; without a response, the report is not retried: the next one follows soon
+REPORT_TIMEOUT_S = 3       # seconds; a report without a response is not retried, because the next report follows soon
 
 # argument of external_instance_event: the server's addresses changed, and its host must read them again
 NETWORK_CHANGED = {'name': 'network-changed', 'tag': None, 'status': 'completed'}

@@ -193,7 +193,7 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
 
 
 class AddressAllocator:
-    """Chooses addresses for the ports of one transaction, which locks the subnets, and stores them in bulk.
+    """Chooses addresses for the ports of one transaction, which has locked the subnets, and inserts them together.
 
     :param rested_before: see quarantine_cutoff
     :param size: number of free addresses of a subnet to find in one lookup
@@ -203,7 +203,7 @@ class AddressAllocator:
         self._conn, self._rested_before, self._size = conn, rested_before, size
         self._chosen: dict[tuple[str, int], AddressesRow] = {}        # {(subnet, number): new row}
         self._resting: dict[str, list[int]] = {}  # {subnet: numbers of released addresses that are chosen again}
-        self._free: dict[str, list[tuple[int, bool]]] = {}  # {subnet: free numbers}; the last one is used first
+        self._free: dict[str, list[tuple[int, bool]]] = {}  # {subnet: free numbers}; the last number is used first
 
     def claim(self, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
               mac: str | None = None, gateways: bool = False, anywhere: bool = True,

@@ -16,7 +16,7 @@ def merged(prefixes: Iterable[Cidr]) -> list[Cidr]:
 
 
 def without(prefix: Cidr, gone: Cidr) -> Iterable[Cidr]:
-    """Return the ranges that remain of ``prefix`` without ``gone``. Both have the same IP version."""
+    """Return the ranges that remain of ``prefix`` without ``gone``. The ranges have the same IP version."""
     if not prefix.overlaps(gone):
         return [prefix]
     return [] if prefix.subnet_of(gone) else prefix.address_exclude(gone)             # type: ignore[arg-type]
@@ -31,8 +31,8 @@ def covers(prefixes: Iterable[Cidr], wanted: Cidr) -> bool:
 def find_free(prefixes: Sequence[Cidr], taken: Collection[Cidr], prefixlen: int) -> Cidr | None:
     """Find a free range of this length in the prefixes, or return None.
 
-    The smallest prefixes are tried first, to keep the large ones whole. Gaps are computed from the sorted ``taken``,
-    without trying each possible range.
+    The smallest prefixes are tried first, to keep the large prefixes whole. Gaps are computed from the sorted
+    ``taken``, without trying each possible range.
     """
     for prefix in sorted(prefixes, key=lambda each: (-each.prefixlen, int(each.network_address))):
         if prefix.prefixlen > prefixlen:

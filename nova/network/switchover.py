@@ -260,7 +260,7 @@ class Connections:
             if each.incoming and each.peer == sender:
                 found = [message for flow in verified(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
-                with contextlib.suppress(OSError), _netlink() as kernel:         # the source host sends them again
+                with contextlib.suppress(OSError), _netlink() as kernel:  # the source host sends the connections again
                     for message in found:
                         kernel.send(message)
                         kernel.recv(4096)        # the kernel refuses an existing entry
@@ -394,7 +394,7 @@ def _log_error(text: str) -> None:
 
 
 def _switch(kernel: socket.socket, device: str, mac: str, address: str) -> None:
-    """Change both FDB entries of a MAC. After a failure, the parent's next refresh changes them."""
+    """Change both FDB entries of a MAC. After a failure, the parent's next refresh changes the entries."""
     try:
         for request in requests(socket.if_nametoindex(device), mac, address):
             kernel.send(request)

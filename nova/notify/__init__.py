@@ -201,7 +201,7 @@ class Notifier:
             cadf.event, row, self.host, self.binary))
 
     def publish_seal(self, name: str, seal: str) -> None:
-        """Queue a CADF event with the newest seal (the hash over all records) of a database's audit log."""
+        """Queue a CADF event with the newest seal of a database's audit log: the number and digest of a record."""
         self._put(self._render_cadf, cadf.SEALED, None, functools.partial(
             cadf.sealed, name, seal, self.host, self.binary))
 

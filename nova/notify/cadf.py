@@ -39,7 +39,7 @@ def event(row: Row, host: str, binary: str) -> JsonObject:
 
 
 def sealed(name: str, seal: str, host: str, binary: str) -> JsonObject:
-    """Return the CADF event with the newest seal (the hash over all records) of a database's audit log."""
+    """Return the CADF event with the newest seal of a database's audit log: the number and digest of a record."""
     return {
         'typeURI': TYPE, 'eventType': 'monitor', 'id': str(uuidlib.uuid4()), 'action': 'monitor', 'outcome': 'success',
         'eventTime': utils.utcnow().isoformat(timespec='microseconds') + '+0000',

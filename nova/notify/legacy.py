@@ -37,7 +37,7 @@ def instance(subject: payloads.Subject) -> JsonObject:
 
 
 def _beside(subject: payloads.Subject, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return additional fields of some events: volumes, former states, failure, addresses."""
+    """Return the fields that only some events have: volumes, former states, failure, addresses."""
     more = {name: about[name] for name in ('volume_id', 'old_state', 'old_task_state', 'old_display_name')
             if name in about}
     if 'old_state' in about:
@@ -94,5 +94,5 @@ _OF: dict[str, Callable[[payloads.Subject], JsonObject]] = {
 
 
 def build(payload: str, subject: payloads.Subject) -> JsonObject:
-    """Return the unversioned payload of an event; ``payload`` is the name of the versioned one."""
+    """Return the unversioned payload of an event; ``payload`` is the name of the versioned payload."""
     return _OF.get(payload, instance)(subject)

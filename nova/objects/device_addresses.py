@@ -43,8 +43,8 @@ def _is_device(name: object, place: object) -> bool:
 
 
 def limited(found: Addresses) -> Addresses:
-    """Return at most MAX_DEVICES valid entries. An entry is invalid, for example, if an adopted disk has an unusual
-    serial number as its key.
+    """Return at most MAX_DEVICES valid entries. An entry is invalid, for example, if the serial number of an imported
+    guest's disk is no valid key.
     """
     return dict(itertools.islice(((name, place) for name, place in found.items() if _is_device(name, place)),
                                  MAX_DEVICES))

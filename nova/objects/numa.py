@@ -1,8 +1,8 @@
 """Topologies of hosts and guests: NUMA cells with CPUs, memory and pages.
 
-Both are stored and sent as JSON of the form ``{"nova_object.name": …, "nova_object.data": {…}}``. Default values are
-omitted unless readers of this form need them. ``load_host`` and ``load_guest`` accept text or decoded JSON, and ignore
-the keys version and namespace, which other programs write.
+Both are stored and sent as JSON of the form ``{"nova_object.name": …, "nova_object.data": {…}}``. A default value is
+omitted unless other readers of this form need the value. ``load_host`` and ``load_guest`` accept text or decoded JSON,
+and ignore the keys version and namespace, which other programs write.
 """
 import dataclasses
 import functools
@@ -73,7 +73,7 @@ class HostCell:
 
     @property
     def pinnable(self) -> frozenset[int]:
-        """CPUs for pinning, including used ones."""
+        """CPUs for pinning, including CPUs that are already pinned."""
         return self.cpuset if self.pcpuset is None else self.pcpuset
 
 

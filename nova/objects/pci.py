@@ -18,11 +18,11 @@ class Device:
 
     address      'domain:bus:slot.function', hexadecimal, lower case; four more digits for a mediated device
     parent_addr  address of a virtual function's physical function, or of a mediated device's parent
-    devname      network interface of the device, or of its physical function
+    devname      network interface of the device or, for a virtual function, of its physical function
     tags         from the configuration: physical_network, trusted, remote_managed, resource_class, …
     status       'unavailable': a physical function with claimed virtual functions, or a virtual function of a claimed
                  physical function; 'removed': assigned to a guest, but the host no longer finds the device
-    claimed_by_move   whether a move of the server has claimed the device, instead of the server on its current host
+    claimed_by_move   True: the claim belongs to a move of the server; False: to the server on its current host
     """
 
     address: str

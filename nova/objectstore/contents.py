@@ -93,7 +93,7 @@ class Contents:
                 self._path(name).unlink()
 
     def clean(self, known: set[str]) -> int:
-        """Delete the files that a crash left unreferenced, and return their number; only for the start."""
+        """Delete files without a reference, which a crash has left, and return their number; call only at start."""
         count = 0
         for path in self._directory.glob('??/*'):
             if path.name not in known:

@@ -1,4 +1,4 @@
-"""Common parts of the object store's responses."""
+"""Functions that several responses of the object store use."""
 from collections.abc import Callable, Iterable
 import datetime
 import urllib.parse

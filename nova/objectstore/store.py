@@ -167,7 +167,7 @@ class Store:
                 conn, project, self._bucket(conn, project, bucket), key, name, size, etag(), headers))
 
     def remove(self, project: str, bucket: str, keys: Sequence[str]) -> None:
-        """Delete objects; missing ones are ignored."""
+        """Delete objects; missing objects are ignored."""
         def write(conn: engine.Connection) -> list[str]:
             ident, gone = self._bucket(conn, project, bucket), []
             for key in keys:

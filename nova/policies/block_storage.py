@@ -1,4 +1,4 @@
-"""Rules of the embedded block storage, with the Block Storage API's names and, except for attachments, its defaults."""
+"""Rules of the embedded block storage: names and defaults of the Block Storage API, except rules only for services."""
 from nova.policies.service import Rule
 from nova.policies.service import Service
 from nova.policies.service import names

@@ -220,7 +220,7 @@ def references(check: BaseCheck) -> list[str]:
 
 
 def compared(check: BaseCheck) -> Iterator[str]:
-    """Yield the names of the attributes that a check compares, without those of the rules that it refers to."""
+    """Yield the names of the attributes that a check compares, without attributes of the rules that it refers to."""
     for part in parts(check):
         if isinstance(part, checks.FieldCheck):
             yield part.name

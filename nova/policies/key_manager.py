@@ -1,6 +1,6 @@
 """Rules of the embedded key manager; names and defaults are those of the Key Manager API.
 
-Defaults are the newer ones of Barbican, with the roles reader, member and admin (its enforce_new_defaults = True).
+The defaults are those of Barbican with enforce_new_defaults = True, with the roles reader, member and admin.
 """
 from nova.policies.service import Rule
 from nova.policies.service import Service

@@ -1,7 +1,7 @@
 """Legacy rule names of policy files, and the rules that replace them.
 
 An operation of the older API could check two rules: a core rule (``compute:``) and an extension rule
-(``compute_extension:``). Both had to pass, so the checks of both are joined by "and". If a file has only the core rule,
+(``compute_extension:``). Both rules had to pass, so their checks are joined by "and". If a file has only the core rule,
 the check of the extension is unknown. The core rule is then joined with the current default by "and", so it can only
 restrict the default.
 
@@ -133,7 +133,7 @@ _CORE_ALONE = frozenset(rule for name, rules in _CORE for rule in rules if rule.
 
 @functools.cache
 def _of_rules(known: frozenset[str], extras: frozenset[str]) -> dict[str, list[str]]:
-    """Return {current rule: [legacy names]}; legacy names of extensions precede those of the core."""
+    """Return {current rule: [legacy names]}; legacy names of extensions precede legacy names of the core."""
     found: dict[str, list[str]] = {}
     for name, rules in NAMES.items():
         for rule in rules:

@@ -142,8 +142,8 @@ class Admission:
               arguments: dict[str, Any]) -> nova_context.RequestContext:
         """Return the context in which a method runs.
 
-        The context of a host's message has neither roles nor system scope. Project and user are those of the request's
-        open action if a check has read it, else None.
+        The context of a host's message has neither roles nor system scope. Project and user come from the request's
+        unfinished action if a check has read this action; otherwise they are None.
 
         :raises HostForbidden: a host may not call this
         :raises NotOnHost, InstanceNotFound, MigrationNotFound: the server or move is not, or no longer, on the host

@@ -8,7 +8,7 @@ import re
 
 from nova.rpc import reply_names
 
-SERVED = '(compute|network|network_agent)'                     # topics that the services of a host consume
+SERVED = '(compute|network|network_agent)'  # topics of the queues that the services of a host consume
 RANDOM = '[0-9a-f]{32}'
 
 

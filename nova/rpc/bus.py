@@ -417,7 +417,7 @@ def _endpoint(interface: Interface, manager: object, work: health.Work, admissio
 
 def _check_rights(admission: rpc_admission.Admission, name: str, function: Callable[..., Result]
                   ) -> Callable[..., Result]:
-    """Return a function that checks the rights of the sender before each call; the manager does not check them."""
+    """Return a function that checks the sender's rights before each call, because the manager does not check rights."""
     def method(context: RequestContext, **arguments: object) -> Result:
         return function(admission.admit(context, name, arguments), **arguments)
     return method

@@ -10,7 +10,7 @@ from nova.json_types import JsonObject
 ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
 OPTIONS = {
-    'retry': 3,                     # attempts to reach a broker; then the sender gets an error
+    'retry': 3,                     # maximum attempts to reach a broker; then the sender gets an error
     # If the broker has no queue for a message, the sender gets an error.
     'transport_options': oslo_messaging.TransportOptions(at_least_once=True),
 }

@@ -24,7 +24,7 @@ from nova.rpc.delivery import ExcInfo
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 SCHEME = 'nova-inprocess'
-QUEUE_LIMIT = 10_000                # maximum messages in a queue without a listener; further ones raise an error
+QUEUE_LIMIT = 10_000                # maximum messages in a queue without a listener; a further message raises an error
 
 _Name: TypeAlias = tuple[tuple[str, ...], str | None]        # hosts and virtual host of a transport URL
 _brokers: dict[_Name, _Broker] = {}

@@ -17,7 +17,7 @@ from nova.runtime import versioned_records
 
 LOG = logging.getLogger(__name__)
 
-MAX_NUMBERS = 200_000         # maximum in memory and files, about 30 MB and 8 MB
+MAX_NUMBERS = 200_000         # maximum message numbers: about 30 MB in memory and 8 MB in files
 FLOORS = versioned_records.RecordFormat[dict[str, int]](name='record of the oldest message times', fields=None)
 RECORD = struct.Struct('>20s12sQ')      # id of the key, number, time of the message in seconds
 

@@ -37,7 +37,7 @@ OFF, ACCEPT, REQUIRE = MODES = ('off', 'accept', 'require')
 FIELD = 'signature'          # context key
 SIGNED_BY = 'signed_by'      # context key with the id of the verified signing key; missing in unsigned messages
 
-SKEW_S = 120                 # tolerated clock difference between two hosts
+SKEW_S = 120                 # maximum clock difference between sender and receiver
 # Seconds for which a cast is valid: it waits in its queue while a service is down. A call is valid until its timeout.
 CAST_S = 24 * 3600
 

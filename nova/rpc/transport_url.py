@@ -1,4 +1,4 @@
-"""Parse transport URLs that name several brokers, some of them by an IPv6 address.
+"""Parse transport URLs that name several brokers and contain IPv6 addresses.
 
 oslo.messaging first parses such a URL with urllib, which takes ``u:p@one,u:p@[fd00::1]:5673`` as a single host. Newer
 releases of Python, and security updates of older releases, refuse this host as an invalid IPv6 address.

@@ -71,7 +71,7 @@ def pin_of(topic: str, lowest: int) -> Pin:
 def configured_pin(topic: str, level: str) -> Pin | None:
     """Return the Pin for a version in [upgrade_levels]; None for auto.
 
-    Its objects are those of the oldest release with this interface version.
+    The object versions are those of the oldest release with this interface version.
 
     :raises InvalidInput: no known release has this version
     """
@@ -128,7 +128,7 @@ class Pins:
         self._set(dict.fromkeys(TOPICS, OLDEST) if lowest is None else lowest)
 
     def refresh(self) -> None:
-        """Read the versions now; keep the previous ones on failure."""
+        """Read the versions now; after a failure, keep the previous versions."""
         if self._look is None:
             return
         self._due = time.monotonic() + REFRESH_S

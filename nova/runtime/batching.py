@@ -74,7 +74,7 @@ class Batch(Generic[Work]):
         return len(self._waiting)
 
     def _wait_for_others(self, item: Work) -> None:
-        """If the last run had several items, let the other threads that it woke add their next items first.
+        """If the last run had several items, wait until the other threads that it woke have added their next items.
 
         Without this wait, two groups of threads would alternate, and each run would have only half the items.
 
@@ -92,7 +92,7 @@ class Batch(Generic[Work]):
             raise
 
     def _work_on_oldest(self) -> None:
-        """Work on the oldest items, this thread's own first; then wake the next waiting thread."""
+        """Work on the oldest items, of which the first is this thread's item; then wake the next waiting thread."""
         with self._lock:
             items = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_items))]
             self._was_shared = len(items) > 1

@@ -14,7 +14,7 @@ import warnings
 from typing import Any, Generic, ParamSpec, TypeVar, TypeVarTuple
 
 MODELS = ('native', 'eventlet')
-DEFAULT_MODEL = 'native'     # ADR 0001 compares measurements of both
+DEFAULT_MODEL = 'native'     # ADR 0001 compares measurements of the two thread models
 POLL_INTERVAL_S = 0.01                # polling interval of a green thread that waits for the end of another thread
 
 _model: str | None = None
@@ -162,7 +162,7 @@ class Pool:
         return len(self._running)
 
     def stop(self, timeout: float) -> bool:
-        """Take no new job and wait up to ``timeout`` seconds for the running ones; return True if all ended."""
+        """Take no new job and wait up to ``timeout`` seconds for the running jobs; return True if all ended."""
         self._executor.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + timeout
         with self._lock:

@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 MIB = 2 ** 20
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)         # errors of a full file system
-STEP = 64 * MIB                  # additional bytes that a claim gets when a writer of unknown size extends it
+STEP = 64 * MIB                  # bytes that are added when a writer of unknown size extends its claim
 LEDGER = 'disk-space'
 LOCK = 'lock'
 ClaimRecord = TypedDict('ClaimRecord', {'device': int, 'size': int, 'targets': Sequence[str]})
@@ -238,7 +238,7 @@ class Reserve:
                 raise
 
     def _cannot(self, error: OSError) -> None:
-        """Raise the error of a full file system; log other errors, and check writers only against the free space."""
+        """Raise InsufficientStorage if the file system is full; otherwise log that space is not reserved."""
         if error.errno in FULL:
             raise exception.InsufficientStorage() from error
         if not self._warned:

@@ -70,7 +70,7 @@ def create_task(req: ImageRequest, body: JsonObject) -> Response:
     image = req.store.create(req.context, columns, properties, tags)
     try:
         task = req.store.imports.start(req.context, image['id'], source, given)
-    except exception.NovaException:              # delete the image: the client does not get its id
+    except exception.NovaException:              # delete the image, because the client does not get the image's id
         with contextlib.suppress(exception.Forbidden):           # protected images are not deleted
             req.store.delete(req.context, image['id'])
         raise

@@ -60,7 +60,7 @@ class NetworkAgent:
         self._apply = batching.CoalescedRun(self._apply_once)
         self._leases = LeaseReports(driver, self._report_leases)
         self._full_state = threading.Event()     # the next run requests the full state
-        self._check_host = threading.Event()      # the next run checks the whole host
+        self._check_host = threading.Event()      # the next run checks the complete state of the host
         self._revision: list[int] = []      # revision of the applied state; []: unknown
         self._state: host_state.EncodedState | None = None
         self.methods = Methods(AGENT, {'apply_host_state': self.apply_host_state,

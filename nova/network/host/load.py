@@ -76,7 +76,7 @@ def _trunks(conn: Connection, rows: list[db_rows.PortsRow],
             known: Mapping[str, db_rows.NetworksRow]) -> list[host_state.Trunk]:
     """Load the trunks of a host's ports.
 
-    Trunks of ports that the compute service created are ignored: such a port cannot be a parent.
+    Trunks of ports that the compute service created are ignored, because such a port cannot be a trunk's parent.
     """
     ports = {row['id']: row for row in rows if row['network_id'] in known}
     trunks = db_trunks.of_ports(conn, [ident for ident, row in ports.items() if not row['created_by_compute']])

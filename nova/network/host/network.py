@@ -1,4 +1,4 @@
-"""Shared parts of the network service's managers: host, database, refresh, and VIFs of ports."""
+"""Code that the network service's managers share: host, database, refresh, and VIFs of ports."""
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import re
@@ -37,7 +37,7 @@ class Binding(TypedDict, total=False):
 
 
 class ServerPort(Binding):
-    """Columns of a port of a server; in a new row, the other columns have the database's defaults."""
+    """Columns of a server's port; in a new row, all other columns have the database's defaults."""
 
     id: str
     project_id: str

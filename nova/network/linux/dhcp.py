@@ -109,7 +109,7 @@ class Dnsmasq:
             dnsmasq_files.write(self.leases, ''.join(line + '\n' for line in lines if line not in stale))
 
     def pid(self) -> int | None:
-        """Return the pid of this bridge's dnsmasq, or None, also if a stale pid file has another process's pid."""
+        """Return the pid of this bridge's dnsmasq, or None; a stale pid file may have the pid of another process."""
         try:
             pid = int(self.pid_file.read_text())
         except (FileNotFoundError, ValueError):

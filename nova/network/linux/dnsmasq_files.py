@@ -19,7 +19,7 @@ def make_directory(path: pathlib.Path) -> None:
 
 
 def write(path: pathlib.Path, text: str) -> bool:
-    """Replace a file atomically. Return False if the content is the same."""
+    """Replace a file atomically. Return False if the file already has this content."""
     if path.exists() and path.read_text() == text:
         return False
     fresh = path.with_suffix('.new')

@@ -309,7 +309,7 @@ class LinuxDriver:
     def _offload_removal(self) -> str:
         """Return nft commands that remove the offload table.
 
-        They run in one transaction with the new filters, so that no packet bypasses these.
+        They run in one transaction with the new filters, so that no packet bypasses the new filters.
         """
         self._loaded_offload = None
         return flow_offload.remove(self.table) if self._offload_supported else ''

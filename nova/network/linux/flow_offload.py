@@ -16,7 +16,7 @@ from nova.network.linux import frames
 from nova.objects import network_info
 
 OFFLOAD_TIMEOUT_S = 10  # seconds; then a packet takes the normal path and refreshes conntrack and the bridge's FDB
-MAX_CONNECTIONS = 16384            # maximum offloaded connections of a device; others take the normal path
+MAX_CONNECTIONS = 16384            # maximum offloaded connections of a device; further connections take the normal path
 # (protocol in IPv4 and IPv6, suffix of set names, match of packets that may be offloaded, key of a connection)
 _PROTOCOLS = (
     (('tcp', 'tcp'), '', 'meta l4proto tcp tcp flags & (fin | syn | rst) == 0', 'tcp sport . tcp dport'),

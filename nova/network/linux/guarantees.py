@@ -9,8 +9,8 @@ Class Bandwidth of
 ======================  ================================================================================
 
 nftables sets the class of a frame at the guest's device (limits.py). The class survives VLAN tags and VXLAN, but not
-the host's own routing. So ports in networks that the host routes have no class. A device without guaranteed ports keeps
-its own qdisc.
+the host's own routing. So ports in networks that the host routes have no class. The qdisc of a device without
+guaranteed ports is not changed.
 """
 from collections.abc import Mapping
 import json

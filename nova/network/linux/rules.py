@@ -408,7 +408,7 @@ def _basic_bodies(overlays: list[host_state.Overlay]) -> list[str]:
 
 
 def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[int, ...]) -> list[str]:
-    """Allow DHCP and metadata on the host, and ping, DNS and ``host_ports`` if the security groups allow them."""
+    """Allow DHCP and metadata on the host. Allow ping, DNS and ``host_ports`` if the security groups do."""
     rules = ['udp sport 68 udp dport 67 accept', 'ct direction reply ct state established accept']
     rules += [f'iifname {names} ip daddr {address} tcp dport {port} accept'
               for (address, port), names in _answering(metadata)]

@@ -63,7 +63,7 @@ class SwitchoverProcess:
         self.process.send({'flows': self._flows})
 
     def switched(self, device: str) -> dict[str, str]:
-        """Return {MAC: address} of the expected guests that the process has switched or is about to switch."""
+        """Return {MAC: address} of the expected guests: their FDB entries are switched, or are about to be switched."""
         while self.process.control is not None:
             try:
                 text = self.process.control.recv(switchover.MESSAGE, socket.MSG_DONTWAIT)

@@ -17,7 +17,7 @@ from nova.objects import network_info
 
 
 def guest_devices(trunk: Trunk) -> tuple[str, str]:
-    """Return the devices on the bridge ``tb…``, from which the filters drop frames to the host."""
+    """Return the devices on the bridge ``tb…``; the filters drop frames that these devices send to the host."""
     return network_info.devname(trunk.port), 'ta' + bridge(trunk)[2:]
 
 

@@ -1,4 +1,4 @@
-"""Network operations for the compute API with Neutron; the methods are those of nova.network.api."""
+"""Network operations for the compute API with Neutron; the class has the same methods as nova.network.api.API."""
 from collections.abc import Callable, Collection
 from typing import Any
 

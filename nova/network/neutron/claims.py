@@ -1,4 +1,4 @@
-"""Claims of ports on resources of hosts, stored in the Placement service."""
+"""Claim the resources that ports request on hosts; the claims are allocations in the Placement service."""
 from collections.abc import Callable, Iterator
 import contextlib
 from typing import Any
@@ -67,7 +67,7 @@ class Claims:
             self._placement.release(ctx, port_id, server, host)
 
     def release_server(self, ctx: RequestContext, server: str, project: str, host: str) -> None:
-        """Release the remaining claims of a deleted server, which are for ports that its project has detached."""
+        """Release the remaining claims of a deleted server: claims for ports that its project has detached."""
         if self._placement is not None:
             self._placement.release_server(ctx, server, project, self._node(host))
 

@@ -44,7 +44,7 @@ def usable(neutron: client.Neutron, ctx: RequestContext, project_id: str,
 
 
 def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: str) -> Network | None:
-    """Return the network of a server without requested networks: of the project, otherwise a shared one, or None.
+    """Return the network of a server without requested networks: the project's network, else a shared network, or None.
 
     :raises NetworkAmbiguous: several networks qualify
     """

@@ -118,7 +118,7 @@ class Placement:
 
     def _claim(self, ctx: RequestContext, port: Port, server: str, node: str,
                ident: str) -> requests.Providers | None:
-        """Allocate the resources; return the binding profile value, or None if no candidate has them."""
+        """Allocate the resources; return the binding profile value, or None if no candidate has the resources."""
         roots = self._providers(ctx, [('name', node)])
         if not roots:
             return None

@@ -34,7 +34,7 @@ def refuse(given: Collection[str], more: Mapping[str, str] = {}) -> None:
 
 
 def subnet_v4(given: JsonObject) -> list[JsonObject]:
-    """Return the requested IPv4 subnet in the Network API's format: a list of at most one.
+    """Return the requested IPv4 subnet in the Network API's format: a list with one subnet, or [].
 
     :raises BadRequest:
     """

@@ -1,4 +1,4 @@
-"""Hosts of the network service as agents: their administrative state, and the routers on them."""
+"""Show the hosts of the network service as agents: their administrative state, and the routers on them."""
 from __future__ import annotations
 
 from collections.abc import Callable

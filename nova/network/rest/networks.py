@@ -151,7 +151,7 @@ def _check_mtu(deps: Deps, kind: str, mtu: int | None) -> None:
 
 
 def _number(conn: Connection, wanted: int | None) -> int:
-    """Return the requested segmentation id of an overlay, or a free one."""
+    """Return the requested segmentation id of an overlay, or a free id if the request has none."""
     if wanted is None:
         return _free_number(conn)
     if db.many(conn, t.segments, [wanted], 'number'):
@@ -160,7 +160,7 @@ def _number(conn: Connection, wanted: int | None) -> int:
 
 
 def _free_number(conn: Connection) -> int:
-    """Return an unused segmentation id. If two requests choose the same number, the unique key rejects one."""
+    """Return an unused segmentation id. If two requests choose the same number, the unique key rejects one request."""
     while True:
         number = random.choice(db.SEGMENTS)
         if not db.many(conn, t.segments, [number], 'number'):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow
 
 Target = dict[str, str | None]
-# attributes that default rules compare, except those of the network of a port or subnet
+# attributes that default rules compare, except attributes of the network of a port or subnet
 COMPARED = ('project_id', 'shared', 'router:external', 'device_owner', 'target_tenant')
 _NETWORK_OWNER = 'network:project_id'
 _COLUMNS = {'provider:network_type': 'network_type', 'provider:physical_network': 'physical_network',
@@ -93,7 +93,7 @@ def authorize_project(context: RequestContext, rule: str, project: str) -> None:
 
 
 def in_network(conn: Connection, context: RequestContext, rule: str, where: Target, network_id: str) -> Target:
-    """Add the attributes of a resource's network to a target, if the result of the rule depends on them."""
+    """Add the attributes of a resource's network to a target, if the result of the rule depends on these attributes."""
     return where | _of_networks(conn, context, [network_id]).get(network_id, {}) if _is_open(
         context, rule, where) else where
 

@@ -162,7 +162,7 @@ def _security(conn: Connection, network: NetworksRow, values: Mapping[str, Any])
 
 def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
                       wanted: list[dict[str, str]]) -> None:
-    """Give a port the requested addresses: claim new ones, and release those that are not requested."""
+    """Give a port the requested addresses: claim new addresses, and release addresses that are not requested."""
     db.lock_many(conn, [row['id']])                         # lock order of Allocation: first ports, then subnets
     network, subnets = db_networks.usable(
         conn, nova_context.ALL_PROJECTS, [row['network_id']], lock=True)[row['network_id']]

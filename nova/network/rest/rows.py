@@ -78,12 +78,12 @@ class Field(resource.Field):
 
     default   value for create requests without the field
     guarded   whether requests with the field need the rule create_RESOURCE:NAME or update_RESOURCE:NAME
-    parts     keys of the value, or of its items, with a separate rule create_RESOURCE:NAME:KEY
+    parts     keys with a separate rule create_RESOURCE:NAME:KEY, in the value or in its items
     checked   further keys with a rule; functions of the resource check these rules
     load      function(conn, context, rows) that adds the column that ``get`` reads
     lists     function(conn, ids of rows) -> {id: the list that ``get`` reads}; empty lists may be missing
     where     function(values of a filter) -> condition; None: the filter compares the column
-    listed    whether lists have a filter for the field
+    listed    whether lists can be filtered by the field
     """
 
     default: object = None
@@ -215,10 +215,10 @@ class Resource(Rows, Generic[R, V]):
 
     visible   function(context) -> condition on rows visible to the caller
     create, delete   function(conn, deps, context, values | row); create returns the id
-    update    function(conn, deps, context, row, values); None: the values are stored
+    update    function(conn, deps, context, row, values); None: only store the values
     missing   function(id) -> the error for a missing row
     prepare   function(conn, context): called in a separate transaction before a list
-    actions   other operations
+    actions   further operations
     server_view   function(conn, row) -> (port id or None, data of the row that the port's server shows)
     at        path; '': the plural of the name
     of_network   whether the rows are ports or subnets; rules may compare the owner of their network
@@ -331,7 +331,7 @@ class Resource(Rows, Generic[R, V]):
         return [builds[row['project_id']](row, context) for row in loaded]
 
     def narrowed(self, context: RequestContext, named: set[str]) -> frozenset[str]:
-        """Return the ``named`` fields and those that rules compare; empty: read all fields."""
+        """Return the fields in ``named`` and the fields that rules compare; an empty result means all fields."""
         if not named or permissions.further(context, f'get_{self.name}'):
             return frozenset()
         return frozenset(named & {field.name for field in self.fields} | _COMPARED)

@@ -1,4 +1,4 @@
-"""Allocate VLANs of networks. If two requests choose the same VLAN, the unique key rejects one."""
+"""Allocate VLANs of networks. If two requests choose the same VLAN, the unique key rejects one request."""
 from __future__ import annotations
 
 import random

@@ -1,4 +1,4 @@
-"""The oslo.messaging driver ``nova-rabbit``: one connection for each process; a message does not wait for others."""
+"""The oslo.messaging driver ``nova-rabbit``: one connection for each process; messages do not wait for each other."""
 from collections.abc import Callable, Iterable, Sequence
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""Fast encoding and decoding of the frequent frames of AMQP 0-9-1; pamqp handles all others.
+"""Fast encoding and decoding of the frequent frames of AMQP 0-9-1; pamqp handles all other frames.
 
 See https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf, sections 2.3.5 and 4.2. tools/bench/rpc.py measures the
 time of a call.

@@ -275,7 +275,7 @@ class Session:
                 _ensure(link, _declaration, queue.exchange, queue.exchange.name)
                 link.ask(rabbit_link.DECLARING, commands.Queue.Bind(0, queue.name, queue.exchange.name, queue.key))
         with self._state:
-            if self._link in (None, link):             # else a newer link has replaced this one
+            if self._link in (None, link):             # otherwise a newer link has replaced this link
                 subscription.declared_on = link
                 self._state.notify_all()
 
@@ -314,7 +314,7 @@ class Session:
             except Exception:
                 LOG.exception('The connection to the broker %s:%s ended.', broker.host, broker.port)
             failures = failures + 1 if self.attempts > began else 0
-            if declarations == (self._declares, self._durable):  # else retry now with other declarations
+            if declarations == (self._declares, self._durable):  # otherwise retry now, with changed declarations
                 self._pause(failures, len(brokers))
 
     def _log(self, broker: rabbit_settings.Broker, error: Exception) -> None:

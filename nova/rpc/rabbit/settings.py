@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Options: TypeAlias = cfg.ConfigOpts.GroupAttr          # [oslo_messaging_rabbit]
 PORT = 5672
 # Default limit of unacknowledged messages for each queue. A lower limit makes the broker wait for acknowledgements.
-# Without a limit, it sends its whole backlog to one process, and after a lost connection repeats messages that the
-# process has finished but not acknowledged.
+# Without a limit, the broker sends its whole backlog to one process. After a lost connection, it repeats messages that
+# the process has finished but not acknowledged.
 PREFETCH = 300
 # Options that make queues survive a restart of the broker. RPC queues ignore the defaults of these options:
 # databases also have the state of RPC messages, and disk writes take a third of a broker's time (ADR 0009). The queue
@@ -43,7 +43,7 @@ class Broker:
 class Settings:
     """Settings of the driver.
 
-    brokers                         brokers, tried one after the other
+    brokers                         addresses of the brokers, tried in a random order
     tls                             TLS context; None: no TLS
     certificate                     whether the client authenticates by its certificate instead of a password
     heartbeat                       seconds after which a silent connection is dead

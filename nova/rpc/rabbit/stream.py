@@ -78,7 +78,7 @@ class Stream:
 
 
 class _Tls:
-    """TLS on memory buffers instead of a socket."""
+    """TLS on memory buffers, so that one thread can read while others write."""
 
     def __init__(self, context: ssl.SSLContext, hostname: str) -> None:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -53,7 +53,7 @@ def _places(kind: type[base.VersionedObject]) -> dict[str, _Place]:
 class Object(base.VersionedObject, base.VersionedObjectDictCompat):
     """An object without read-only, object or lazily loaded fields.
 
-    The object does not track changes, because no receiver uses them.
+    The object does not track changed fields, because no receiver uses this information.
     """
 
     def __init__(self, context: RequestContext | None = None, **values: object) -> None:

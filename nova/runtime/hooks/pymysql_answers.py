@@ -1,8 +1,8 @@
 """Private parts of PyMySQL 1.2.4: connection setup and faster reading of SELECT results.
 
 PyMySQL makes an object of each packet and calls three methods for each value. This module reads all packets that have
-arrived in one loop. It caches parsed column descriptions by their bytes. Values are equal to those of
-PyMySQL, which still reads rare packets: the end, errors and incomplete ones.
+arrived in one loop. It caches parsed column descriptions by their bytes. The values equal the values that PyMySQL
+returns. PyMySQL still reads rare packets: end, errors and incomplete packets.
 
 Without options for TLS, a connection uses TLS if the server supports it, and verifies no certificate. For each
 connection, PyMySQL loads all certificates of the system into a new context: 27 ms and 0.8 MB. Here all connections
@@ -181,8 +181,8 @@ def _row(data: bytes, at: int, decoders: list[Decoder | None]) -> tuple[Any, ...
 
 
 def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> Decoder | None:
-    """Return one function that decodes and converts a value, PyMySQL's two steps; None: the value is the bytes."""
-    if encoding is None or converter in (int, float):                # int and float parse bytes, too
+    """Return a function that decodes and converts a value, which PyMySQL does in two steps; None: keep the bytes."""
+    if encoding is None or converter in (int, float):                # int and float also parse bytes
         return converter
     if converter is None:
         if codecs.lookup(encoding).name == 'utf-8':

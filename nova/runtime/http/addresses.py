@@ -1,4 +1,4 @@
-"""Client identification: a client is an IPv4 address or an IPv6 /64 network, which usually belongs to one customer."""
+"""Identify clients by an IPv4 address or an IPv6 /64 network, which usually belongs to one customer."""
 from collections.abc import Iterable
 import functools
 import ipaddress
