@@ -214,7 +214,7 @@ def _ask(connection: _Pinned, url: str) -> http.client.HTTPResponse:
         answer = connection.getresponse()
     finally:
         timer.cancel()
-    if connection.is_cut:                # the parser accepts headers that cut() has truncated as complete
+    if connection.is_cut:                # the parser accepts the headers as complete, although cut() has truncated them
         raise TimeoutError(f'no response within {ANSWER_S} s')
     return answer
 

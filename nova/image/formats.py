@@ -44,7 +44,7 @@ def _read(offset: int, length: int) -> Generator[tuple[int, int], bytes, bytes]:
 
 # ---- qcow2 -------------------------------------------------------------------
 
-QCOW2_FEATURES = 0b11111         # known: dirty, corrupt, external data file, compression type, extended L2
+QCOW2_FEATURES = 0b11111  # incompatible features: dirty, corrupt, external data file, compression type, extended L2
 QCOW2_EXTENSIONS_MAX = 48
 QCOW2_HEADER_MAX = 64 * 1024        # size of the part of the first cluster that may contain header extensions
 QCOW2_DATA_FILE = 0x44415441

@@ -21,7 +21,7 @@ TAIL = 1536                      # VHD footer, VMDK footer and its end marker
 WINDOW = 1024 * 1024             # maximum size of a supported header structure
 STEPS = 64                       # maximum number of reads of one parser
 
-# disks must not be compressed, because guests cannot boot from them; kernels and ramdisks may be
+# disks must not be compressed, because guests cannot boot from compressed disks; kernels and ramdisks may be
 COMPRESSED = frozenset({'gzip', 'xz', 'zstd', 'bzip2', 'lz4'})
 BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
 CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes without references to files

@@ -54,7 +54,7 @@ class SecretValues(TypedDict):
 
 
 class OrderValues(TypedDict):
-    """Columns of the secrets of an order."""
+    """Columns of the secrets that an order generates."""
 
     name: str | None
     algorithm: str

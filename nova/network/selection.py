@@ -31,7 +31,7 @@ class CheckedNetworks(NamedTuple):
 
 
 def normalized(requests: list[PortRequest] | str | None) -> list[PortRequest] | None:
-    """Return the port requests of a RequestSpec with all keys, or None for 'auto'."""
+    """Return the port requests of a RequestSpec with all keys, or None for 'auto' and None."""
     return None if requests is None or isinstance(requests, str) else complete(requests)
 
 

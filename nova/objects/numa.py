@@ -14,7 +14,7 @@ from nova.json_types import JsonObject
 
 NAME, DATA = 'nova_object.name', 'nova_object.data'
 
-# JSON of a HostTopology that this module stored: its start, its end, and the text between two cells
+# JSON text that this module stores for a HostTopology: start, end, and separator of two cells
 _BEGIN, _END = f'{{"{NAME}":"NUMATopology","{DATA}":{{"cells":[', ']}}'
 _BETWEEN = re.compile(rf',{{(?="{re.escape(NAME)}":"NUMACell")')
 

@@ -1,7 +1,7 @@
 """Buffered reader of request bodies in which lines alternate with data."""
 from collections.abc import Callable
 
-Piece = bytes | memoryview                       # bytes of a content
+Piece = bytes | memoryview                       # a piece of the content
 MAX_LINE = 256               # maximum bytes of a line
 
 

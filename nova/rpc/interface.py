@@ -46,7 +46,7 @@ class Method:
     call       True: the caller waits for the result; False: a cast, which may be lost or repeated
     since      interface version that added the method
     timeout    seconds that a caller waits
-    at_once    maximum concurrent calls in one service, 0: no limit. Further calls wait and do not block other methods
+    at_once    maximum concurrent calls in one service; 0: no limit. Further calls wait and do not block other methods
     newer      Newer rows of arguments that were added after the method
     optional   for receivers without the method, True: return None without sending; False: raise Unsupported
     fanout     True: a cast without a server name goes to all services of the topic

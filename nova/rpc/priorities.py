@@ -1,7 +1,7 @@
 """Thread pools of an RPC server: one for each method with a limit (``at_once``), and one for all other methods.
 
-Waiting messages start in the order of the recent cost of their projects (nova/runtime/fairness.py).
-Messages without a project, such as messages between services, start in the order of arrival.
+Waiting messages of the project with the lowest recent cost start first (nova/runtime/fairness.py). Messages without a
+project, such as messages between services, start in the order of arrival.
 """
 from collections.abc import Callable
 import concurrent.futures
@@ -12,7 +12,7 @@ from nova.rpc.interface import Interface
 from nova.runtime import fairness
 from nova.runtime import queues
 
-_Batch: TypeAlias = list[Incoming]            # one message
+_Batch: TypeAlias = list[Incoming]            # batch of oslo.messaging, always with one message
 
 
 class Pools:

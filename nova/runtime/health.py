@@ -23,8 +23,8 @@ States = Mapping[str, State]                     # {name: State}
 STUCK_S = 600
 # Time without a heartbeat after which the sending thread is considered stuck; each wait for the broker is shorter.
 HEARTBEAT_STUCK_S = 300
-ANSWER_S = 3                 # timeout of a check
-FRESH_S = 1                  # time for which the result of a check is reused
+ANSWER_S = 3                 # seconds until a check times out
+FRESH_S = 1                  # seconds for which the result of a check is reused
 
 
 class Work:

@@ -16,8 +16,8 @@ PLUMBING_METHODS = frozenset({
 
 
 class AgentClient:
-    """A client with the methods of the network interface. The calls to the service and the agent are idempotent. If the
-    agent does not answer, the caller retries and gets the existing ports.
+    """Client of the network service and the agent, with the methods of interface.py. The calls to the service and the
+    agent are idempotent. If the agent does not answer, the caller retries and gets the existing ports.
 
     :param services: client of the network interface
     :param agent: client of the agents' interface

@@ -7,7 +7,7 @@ import weakref
 from nova import exception
 from nova.runtime import batching
 
-MAX_BATCH = 100              # maximum calls in one transaction, to limit the time for which it holds locks
+MAX_BATCH = 100              # maximum calls in one transaction, to limit how long the transaction holds locks
 
 _Order = TypeVar('_Order')
 _Result = TypeVar('_Result')
@@ -22,7 +22,7 @@ class _Call(batching.Item, Generic[_Order, _Result]):
 
 
 class BatchedCalls(Generic[_Order, _Result]):
-    """Batches calls: runs a function once with the orders (arguments) of all callers that wait for the run in progress.
+    """Batches calls: runs a function once for the orders (arguments) of all calls that came during the previous run.
 
     If the function raises a NovaException, each order is retried separately, so that only failing orders raise. On
     another error, such as a database outage, the run ends, and all callers without a result get the error.

@@ -77,7 +77,7 @@ def _routed(conn: Connection, rows: list[db_rows.RoutersRow], parts: list[db_row
 def _can_be_distributed(network: db_rows.NetworksRow) -> bool:
     """Return whether routers of a network can be distributed.
 
-    In a VLAN they cannot, because a physical switch would learn the shared MAC from each host.
+    Routers of a VLAN cannot be distributed, because a physical switch would learn the shared MAC from each host.
     """
     return network['network_type'] == networks.OVERLAY
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from nova.network import group_rules
 
-# syntax of DHCP options; the API, the loading of a host's state, and the host's privileged process check it
+# syntax of DHCP options, which three places check: the API, load.py, and the host's privileged process
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
 OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable ASCII without double quotes
 OPTION_VERSIONS = (4, 6)
-DOMAIN_LENGTH = 189  # maximum length of a domain: with one more label, a name has at most 253 characters
+DOMAIN_LENGTH = 189  # maximum length of a domain, so that a name (label, dot, domain) has at most 253 characters
 _LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
 DOMAIN = re.compile(rf'(?=.{{1,{DOMAIN_LENGTH}}}\Z){_LABEL}(\.{_LABEL})*')
 DEFAULT_DOMAIN = 'openstacklocal'        # same default as in Neutron
@@ -142,7 +142,7 @@ class Overlay:
     """An overlay network.
 
     mac        MAC of the DHCP and DNS port, equal on all hosts; None: no DHCP and DNS server on this host
-    leases     static leases of all ports, without DHCP options for ports on other hosts
+    leases     static leases of all ports; leases of ports on other hosts have no DHCP options
     remotes    [[MAC, address of the port's host]] of ports on other hosts
     migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source host until the guest
                runs on the target
@@ -178,7 +178,7 @@ class RouterInterface:
     distributed: bool = False  # True: each host of the network has an interface with this MAC and these addresses
     # [[address, MAC]] of the network's guests; only for distributed interfaces
     neighbours: list[list[str]] = dataclasses.field(default_factory=list)
-    scopes: list[str] = dataclasses.field(default_factory=lambda: ['', ''])     # address scopes of IPv4 and IPv6
+    scopes: list[str] = dataclasses.field(default_factory=lambda: ['', ''])     # address scopes [IPv4, IPv6]; '': none
 
 
 @dataclasses.dataclass

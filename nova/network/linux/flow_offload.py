@@ -1,8 +1,8 @@
 """Flow offload: forward packets of accepted connections past the bridge, in a separate nft table (ADR 0019).
 
-Other packets pass the bridge, br_netfilter, conntrack and two chains of rules. If the packet leaves by a guest's device
-or a tunnel, the rules have marked it with their generation (a hash). Its connection is then added to a set of the
-outgoing device for OFFLOAD_TIMEOUT_S. Until this entry expires, packets of the connection are forwarded directly from
+A packet normally passes the bridge, br_netfilter, conntrack and two chains of rules, which mark accepted packets with
+their generation (a hash). If a marked packet leaves by a guest's device or a tunnel, its connection is added to a set
+of this device for OFFLOAD_TIMEOUT_S. Until this entry expires, packets of the connection are forwarded directly from
 the sender's device to the receiver's. TCP packets that open or close a connection are never forwarded this way.
 Protocols other than TCP, UDP and ping are not offloaded, because rules can match fields unknown to conntrack.
 

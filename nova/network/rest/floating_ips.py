@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nova.network.rest.values import FloatingipValues
     from nova.network.rest.values import PortForwardingValues
 
-MAX_FORWARDINGS = 256          # maximum for a floating address: each forwarding is an nft rule
+MAX_FORWARDINGS = 256          # maximum forwardings of a floating address: each forwarding is an nft rule
 # maximum ports of a forwarding with different external and internal ports: the router has a map entry for each port
 MAX_SHIFTED_PORTS = 1024
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
     from nova.network.rest.values import DefaultSecurityGroupRuleValues
 
-PARENT = 'PARENT'                  # remote_group_id of a default rule that stands for the new group with its copy
+PARENT = 'PARENT'  # value of remote_group_id in a default rule: the new group that gets a copy of the rule
 MAX_TEMPLATES = 100                # maximum number of default rules: each new group gets a copy of all
 _SAME = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix')
 

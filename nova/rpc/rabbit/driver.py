@@ -115,7 +115,7 @@ class Reply(rabbit_session.Message):
     def __init__(self, queue: str, body: bytes, expiry_s: float) -> None:
         super().__init__(None, queue, body, mandatory=True)
         self._until = time.monotonic() + expiry_s
-        self.returned = False                          # whether the broker returned it: missing queue
+        self.returned = False  # True: the broker returned the reply, because the queue is missing
 
     def waits(self, session: rabbit_session.Session) -> bool:
         self.returned = True

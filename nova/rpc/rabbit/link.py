@@ -28,7 +28,7 @@ _Frame = TypeVar('_Frame', bound=base.Frame)
 PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # numbers of the channels
 CONNECT_S = 5                # timeout for the answer of the broker to the first frame
 FRAME_MAX = 131072           # bytes, RabbitMQ's default
-_TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # name of the feature, which RabbitMQ's refusal contains
+_TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # RabbitMQ's name of the feature; a refusal contains it
 _CAPABILITIES: common.FieldTable = {
     'publisher_confirms': True, 'basic.nack': True, 'consumer_cancel_notify': True, 'connection.blocked': True,
     'authentication_failure_close': True}
@@ -52,7 +52,7 @@ class TransientQueuesRefused(ConnectionError):
 
 
 class _Content:
-    """A message that is being received: method, header, and the parts of the body until now."""
+    """A message that is being received: method, header, and the parts of the body that have arrived."""
 
     def __init__(self, method: int, payload: bytes) -> None:
         self.method, self.payload = method, payload
@@ -157,7 +157,7 @@ class Link:
                 if channel != DECLARING:
                     self.close(ConnectionError(answer.reply_text))
                     raise Refused(answer.reply_code, answer.reply_text)
-                self._answers.clear()                  # cleared before the request, whose answer may arrive immediately
+                self._answers.clear()                  # cleared before the request: its answer may come immediately
                 self._send(channel, commands.Channel.Open())
                 self._wait_here() if threading.get_ident() == self._reader else self._wait()
                 raise Refused(answer.reply_code, answer.reply_text)

@@ -133,7 +133,7 @@ class Session:
             LOG.debug('A message waits for the next connection: %s', error)
 
     def _declarations(self, message: Message) -> bytes:
-        """Return the frames that declare a message's exchange and queue; the broker does not answer them."""
+        """Return the frames that declare a message's exchange and queue without an answer by the broker (nowait)."""
         wanted: list[base.Frame] = []
         exchange, queue = message.exchange, message.queue
         if self._durable:
@@ -431,7 +431,7 @@ def _queue_declaration(queue: rabbit_settings.Queue, passive: bool = False, nowa
 
 def _ensure(link: rabbit_link.Link, declaration: Callable[..., base.Frame],
             wanted: rabbit_settings.Exchange | rabbit_settings.Queue, name: str) -> None:
-    """Declare a queue or exchange, or use an existing one with other properties.
+    """Declare a queue or exchange. If it exists with other properties, use it unchanged.
 
     :raises Refused: the broker does not allow it
     """
