@@ -27,7 +27,7 @@ _FORMATTER = logging.Formatter()
 
 
 class UnauthenticatedLimit(logging.Filter):
-    """Filter that passes BYTES for each address and period; it counts suppressed lines and logs their number.
+    """Log filter that passes BYTES for each client address and period; it logs how many lines it suppressed.
 
     :param clock: function that returns a time in seconds
     :param later: function(callback) that calls ``callback`` after PERIOD_S, in another thread

@@ -11,7 +11,7 @@ from nova.runtime import concurrency
 
 LARGE = 1 << 20                  # minimum bytes of a response after which memory is returned
 DELAY_S = 5                      # delay after a large response, to return memory once after several responses
-INTERVAL_S = 300                 # interval of returns without large responses
+INTERVAL_S = 300                 # interval of memory returns if there are no large responses
 
 _lock = threading.Lock()
 _waiting = False

@@ -51,7 +51,7 @@ class Helper:
     """The privileged process, as the daemon sees it: its connections and its operations.
 
     :param operations: {name: function(**arguments) -> JSON-able value}; a function checks its arguments and raises
-        ``failure`` or ValueError for invalid ones
+        ``failure`` or ValueError for invalid arguments
     :param failure: class of the errors that ``call`` raises; constructed with keyword arguments such as ``reason``
     :param callers: maximum number of concurrent operations
     :param capabilities: function that returns the numbers of the capabilities to keep, called in the helper; None: all
@@ -320,7 +320,7 @@ def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: ty
 # ---- files of root ----------------------------------------------------------------
 
 def hand_over(path: str, user: pwd.struct_passwd) -> None:
-    """Give a file, or a directory with its files, to a user; only paths that root owns change.
+    """Change the owner of a file, or of a directory and its files, to a user if the present owner is root.
 
     Links are not followed, because the user may have created them.
     """

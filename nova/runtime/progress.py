@@ -24,14 +24,14 @@ def ignore(_value: int) -> None:
 
 
 def part(report: Report, begin: int, end: int) -> Report:
-    """Return a Report for a part of an operation, which is ``begin`` to ``end`` percent of the whole."""
+    """Return a Report for a part of an operation, which takes ``begin`` to ``end`` percent of the operation."""
     if report is ignore:
         return ignore
     return lambda percent: report(begin + (end - begin) * max(0, min(percent, 100)) // 100)
 
 
 def of_bytes(report: Report, whole: int | None) -> Moved:
-    """Return a function that reports the percentage of processed bytes; a no-op if ``whole`` is unknown."""
+    """Return a function that reports the percentage of processed bytes; a no-op if the total ``whole`` is unknown."""
     if report is ignore or not whole:
         return ignore
     return lambda moved: report(min(100 * moved // whole, 100))

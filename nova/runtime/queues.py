@@ -1,6 +1,6 @@
 """Queues of a process: one row for each place where requests, messages or jobs wait, with its bounds.
 
-The reference page is generated from the rows. Their names are labels of the metrics ``nova_queue_waiting`` and
+The reference page is generated from the rows. The names of rows are labels of the metrics ``nova_queue_waiting`` and
 ``nova_queue_running``.
 """
 from collections.abc import Callable

@@ -103,7 +103,7 @@ class Service:
         return error(f'The {self.name} service refused the request with code {code}.')
 
     def fine(self, ctx: RequestContext, answer: requests.Response) -> requests.Response:
-        """Return a response with a code below 400; raise ``refusal`` for any other."""
+        """Return a response with a code below 400; raise the error of ``refusal`` for other codes."""
         if answer.status_code >= 400:
             raise self.refusal(ctx, answer.status_code)
         return answer

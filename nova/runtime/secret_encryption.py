@@ -112,7 +112,7 @@ def path_of(conf: ConfigOpts) -> str:
 
 
 def usable(path: str, used: set[str]) -> SecretCipher:
-    """Return a SecretCipher for new keys: it must know all keys in use.
+    """Return a SecretCipher for new keys, if its file contains all keys that existing rows use.
 
     :param used: names of the keys in existing rows
     :raises Unusable:

@@ -34,7 +34,7 @@ JITTER = 0.1                        # maximum relative deviation of the interval
 TICK_S = 5                          # the main loop reports progress at this interval
 START_POLL_INTERVAL_S = 0.5                  # interval of checks for a stop request during the start
 LOOP_STUCK_S = 60                   # time without progress after which the main loop counts as stuck
-GC_THRESHOLDS = (50_000, 10, 10)    # gc.set_threshold: a page of a list creates many times the default of 700 objects
+GC_THRESHOLDS = (50_000, 10, 10)    # gc.set_threshold; one list response creates far more objects than the default 700
 
 
 Task = tuple[str, float, Callable[[], object]]            # (name, seconds between two runs, function)
@@ -298,7 +298,7 @@ class Process:
         return code
 
     def _catch_signals(self) -> None:
-        """Convert signals to bytes in a socket, so that handlers do no work under either thread model."""
+        """Write each signal as a byte to a socket, so that the signal handlers themselves do no work."""
         def note(number: int, _frame: types.FrameType | None) -> None:
             self._stop_asked |= _SIGNALS[number] == 'stop'
         self._wakeup.setblocking(False)

@@ -17,7 +17,7 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-DIRECTORY = 'tls'             # directory of the authority below the state directory
+DIRECTORY = 'tls'             # directory of the certificate authority, below the state directory
 NAME = 'api'                  # name of the certificate that an all-in-one issues for its listener
 CHECK_INTERVAL_S = 6 * 3600             # seconds between two checks for changed files or a due renewal
 

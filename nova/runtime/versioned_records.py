@@ -197,11 +197,11 @@ class UnreadableRecords:
             LOG.error('%s Only what this record describes is affected.', error.message)
 
     def discard(self, source: str) -> None:
-        """Forget a record that is readable again or was removed."""
+        """Forget the error of a record that is readable again or was removed."""
         self._reasons.pop(source, None)
 
     def discard_missing(self) -> None:
-        """Forget records with removed files."""
+        """Forget the errors of removed files."""
         for source in list(self._reasons):
             if not os.path.lexists(source):
                 self.discard(source)

@@ -15,7 +15,7 @@ _Value = typing.TypeVar('_Value')
 
 def smallest(hosts: host_view.Hosts, key: str, kind: type[int] | type[float] = float, least: float = 0
              ) -> np.ndarray | None:
-    """Return for each host the smallest number of a metadata key in its aggregates; None: no aggregate has a number.
+    """Return each host's smallest number for a metadata key in its aggregates; None: no aggregate has a number.
 
     Hosts without a number get NaN.
     :param kind: int or float; values that do not parse, or are below ``least``, are ignored

@@ -2,8 +2,8 @@
 
 A batch saves SQL statements and does not change decisions:
 * Each request sees the claims of the requests before it.
-* The claim locks the rows of the nodes and checks their resources. A request without room is decided again separately.
-* If a server no longer waits for a host, each request of the batch is decided again separately.
+* The claim locks the rows of the nodes and checks their resources. If the chosen hosts have no room for a request, the
+  request is placed separately. If any server no longer waits for a host, all requests are placed separately.
 * A request that raises an error does not affect the other requests.
 """
 import collections.abc
@@ -17,7 +17,7 @@ from nova.scheduler import host_table
 from nova.scheduler import placement
 from nova.scheduler.placement_request import Request
 
-# maximum age of the host table under load; the claim checks room again
+# maximum age of the host table in seconds under load; the claim checks the free capacity again
 FRESH_S = 0.02
 
 Selections = list[objects.Selection]

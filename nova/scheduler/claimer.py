@@ -1,6 +1,6 @@
-"""Claimers write a decision to the database. cross_cell.py has the claimer for several cells.
+"""Claimers write the scheduler's decisions to the database. cross_cell.py has the claimer for several cells.
 
-One transaction takes the resources of the node and writes host and node into the row of the server.
+One transaction claims the resources of the node and writes host and node into the row of the server.
 A request gets hosts for all of its servers or for none.
 """
 import collections.abc
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 Selections = list[objects.Selection]
 Rankings = collections.abc.Mapping[str, decision.Positions]
-# of a batch: {index of a demand: decision}, {index of a demand: selections of its servers}
+# Decisions: the demands of a batch with their decisions; Placed: the selections for the servers of each placed demand
 Decisions = collections.abc.Mapping[int, decision.Decision]
 Placed = dict[int, list[Selections]]
 ServersByCell = list[tuple[db_cells.Cell, list[str]]]
@@ -128,7 +128,7 @@ class _CellAttempt:
         return self._chosen
 
     def give_up(self) -> None:
-        pass  # the transaction of ``claim`` has ended: no claim waits for ``finish``
+        pass  # nothing to release: ``claim`` has committed its transaction or rolled it back
 
 
 def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: Request, rankings: Rankings,

@@ -59,7 +59,7 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for each demand with all servers in one cell and all chosen hosts in one other cell.
+        """Claim hosts for the demands that have all servers in one cell and all chosen hosts in one other cell.
 
         The servers must be in the cell that has most servers of the batch. Other demands are placed separately.
         """
@@ -94,7 +94,7 @@ class CrossCellClaimer:
 
     def _claim_part(self, transfer: cell_transfer.Transfer, cell: db_cells.Cell, hosts: host_view.Hosts,
                     part: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts in ``cell`` for demands with all hosts in this cell; return the placed demands."""
+        """Claim hosts for demands that have all chosen hosts in ``cell``; return the placed demands."""
         uuids = [uuid for each in part.values() for uuid in each.demand.uuids]
         departing = transfer.leave(uuids, cell)
         ready = {number: each for number, each in part.items() if departing.keys() >= set(each.demand.uuids)}
@@ -233,7 +233,7 @@ class _CrossCellAttempt:
 
 
 def _unplace(conn: engine.Connection, uuids: list[str]) -> None:
-    """Release the claims of those of these servers that are not being built yet."""
+    """Release the claims of these servers, except of servers that are already being built."""
     for uuid, row in instances.get_many(conn, uuids).items():
         if (row['vm_state'], row['task_state']) != (states.BUILDING, states.SCHEDULING):
             continue

@@ -40,7 +40,7 @@ class Rules:
 
     @property
     def ranked(self) -> int:
-        """Length of the rankings in a batch: one host and the alternates, or the candidates of a random choice."""
+        """Number of hosts to rank in a batch: one host and the alternates, or the candidates of a random choice."""
         return 1 + self.alternates if self.tie_break.subset == 1 else pipeline.MAX_CANDIDATES
 
     def selections(self, hosts: host_view.Hosts,
@@ -67,7 +67,7 @@ class Demand:
 
     @property
     def enough_hosts(self) -> int | None:
-        """Maximum length of a ranking. None: rank all hosts, because many hosts may refuse special resources."""
+        """Maximum length of a ranking. None: rank all hosts, because many hosts may lack the special resources."""
         return pipeline.MAX_CANDIDATES if self.batchable else None
 
 

@@ -106,7 +106,7 @@ def _filters(hosts: host_view.Hosts, request: Request, filters: collections.abc.
 
 
 def _ranking(hosts: host_view.Hosts, left: np.ndarray, rules: decision.Rules, seed: str, page: slice) -> list[Document]:
-    """Return the remaining hosts, best first, each with its total weight and the part of each weigher."""
+    """Return the remaining hosts, best first, each with its total weight and the contribution of each weigher."""
     if not len(left):
         return []
     ranked = pipeline.rank(hosts, left, rules.weighers, seed, rules.tie_break)

@@ -49,7 +49,7 @@ class NearMiss:
 
 
 def removal(each: base.Filter, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> Removal:
-    """Return the Removal for the hosts that a filter removed at these positions."""
+    """Return the Removal that describes the hosts at the positions ``removed``, which the filter removed."""
     reason = base.conjugated(each.reason(hosts, request, removed), len(removed))
     return Removal(each.name, len(removed), reason, tuple(hosts.host[removed[:NAMED]]))
 

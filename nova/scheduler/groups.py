@@ -20,7 +20,7 @@ from nova.scheduler import host_view
 from nova.scheduler.placement_request import Group
 from nova.scheduler.placement_request import Request
 
-# policies under which a member's host restricts the hosts of the others; the claim's transaction checks them again
+# policies under which a member's host restricts the hosts of other members; the transaction of a claim checks them
 MUTUAL = frozenset((server_groups.AFFINITY, server_groups.ANTI_AFFINITY, server_groups.PROXIMITY))
 AFFINE = frozenset((server_groups.AFFINITY, server_groups.PROXIMITY))
 
@@ -72,7 +72,7 @@ def split(group: Group, hosts: host_view.Hosts) -> bool:
 
 
 def _members(places: set[tuple[str, str]]) -> dict[str, typing.Any]:
-    """Return the fields of a Group that are computed from {(member, host)}."""
+    """Return the fields of a Group that follow from the pairs (member, host)."""
     return {'members': collections.Counter(host for _, host in places),
             'between': len(places) > len({uuid for uuid, _ in places})}
 

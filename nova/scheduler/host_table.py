@@ -24,11 +24,11 @@ from nova.scheduler import host_view
 
 LOG = logging.getLogger(__name__)
 
-FRESH_S = 0.005  # seconds after a read in which the table sends no query
+FRESH_S = 0.005  # for so many seconds after a read the table sends no query
 OVERLAP_US = 20_000  # microseconds by which each read overlaps the previous read
-WINDOW_US = 5_000_000  # overlap every WINDOW_S, larger because commits become visible out of order and clocks differ
+WINDOW_US = 5_000_000  # larger overlap of a read every WINDOW_S: commits may become visible late, and clocks differ
 WINDOW_S = 2
-FULL_READ_S = 60  # interval of comparisons of all change numbers, which detect removed nodes
+FULL_READ_S = 60  # seconds between two comparisons of all change numbers, which detect removed nodes
 MIN_FULL_READ_S = 1  # minimum interval of these comparisons if callers request them
 MAX_CHANGE_NUMBER = 2 ** 62  # upper bound of all change numbers
 OTHER_CELLS_INTERVAL_S = 0.5  # read interval of cells other than the default cell; a claim makes the next read earlier
@@ -136,7 +136,7 @@ class CellNodes:
         return found
 
     def _different(self, numbers: Numbers) -> tuple[set[int], set[int]]:
-        """Return (nodes of which only the usage has changed, new nodes and nodes with other changes)."""
+        """Return (known nodes with only a new usage_change_number, new nodes and nodes with other changes)."""
         used, others = set(), set()
         for node, changed, usage_change_number in numbers:
             row = self.rows.get(node)
@@ -189,14 +189,14 @@ class _ChangeNumbers:
         self._arrays: tuple[np.ndarray, ...] = ()
 
     def apply(self, rows: Rows, changed: Rows, removed: set[int]) -> None:
-        """Update the arrays. The caller changes ``rows`` afterwards."""
+        """Update the arrays; called before ``changed`` and ``removed`` are applied to ``rows``."""
         if removed or not changed.keys() <= rows.keys():
             self._positions = None  # ``sums`` rebuilds it
         elif self._positions is not None:
             self._write(self._positions, self._arrays, changed)
 
     def sums(self, rows: Rows, found: Rows, since: int, until: int) -> list[tuple[int, int]]:
-        """Return the result that host_changes.number_sums would have for ``rows`` after an update with ``found``."""
+        """Compute host_changes.number_sums without the database, for ``rows`` after an update with ``found``."""
         if self._positions is None:
             self._positions = {node: position for position, node in enumerate(rows)}
             self._arrays = tuple(np.fromiter(map(operator.itemgetter(name), rows.values()), np.int64, len(rows))
@@ -223,8 +223,8 @@ class HostTable:
     """The hosts of all cells in one view.
 
     :param cells: db.cells.Cells
-    :param heartbeat_s: interval of reading heartbeats in seconds. A third of service_down_time is sufficient, because
-        with an old heartbeat, a host can only seem to be down, never up.
+    :param heartbeat_s: seconds between two reads of the heartbeats. A third of service_down_time is sufficient: a late
+        read can only make a host seem down, never up.
     """
 
     def __init__(self, cells: db_cells.Cells, heartbeat_s: float = 5) -> None:
@@ -235,7 +235,7 @@ class HostTable:
         self._positions: dict[tuple[str, int], int] = {}  # {(uuid of a cell, node): position in the view}
         self._view = host_view.Hosts([])
         self._read_at = self._heartbeats_read_at = self._others_read_at = float('-inf')
-        # uuids of cells other than the default cell in which this scheduler has claimed since their last read
+        # uuids of non-default cells in which this scheduler has claimed resources since it last read the cell
         self._claimed_cells: set[str] = set()
         metrics.HOSTS.watch(self, lambda table: {(): len(table._view)})
         metrics.HOSTS_AGE.watch(self, lambda table: {(): time.monotonic() - table._read_at}

@@ -21,7 +21,7 @@ Row = host_changes.Node
 T = typing.TypeVar('T')
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
-# columns that, like the usage of RESOURCES, often change for single hosts; host_table.HostTable computes io_ops
+# columns that often change for single hosts, as the usage of RESOURCES does; host_table.HostTable computes io_ops
 COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
 # columns that a view updates without discarding its cache
 USAGE = frozenset(('change_number', 'usage_change_number', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
@@ -36,12 +36,12 @@ class Hosts:
 
     ids, host, node, zone   identity of the node (arrays of objects, ids of integers)
     enabled, forced_down    state of the host's service
-    seen                    its last heartbeat (numpy datetime64, NaT for none)
+    seen                    last heartbeat of the service (numpy datetime64, NaT for none)
     total, capacity, used   {resource: array} for the resources vcpus, memory_mb and local_gb
     running_vms             servers on the node
     io_ops                  servers on the node in a task with high disk and network load
     failed_builds           failed builds on the node since the last success
-    metrics                 {name: value} from its monitors, or None
+    metrics                 {name: value} from the monitors of the host, or None
     numa                    {position: HostTopology} that replaces the topology in the host's row during this request:
                             with servers that the request has placed, and without the present usage of a server
                             that is placed again

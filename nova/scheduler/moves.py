@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 # states of a migration that waits for a destination
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
-Place = dict[str, str | None]                # columns of the row that names the server's host
+Place = dict[str, str | None]                # values of the columns that name the server's host in the updated row
 Selections = list[objects.Selection]
 # function (conn, claim, view) -> the place, or None if the server no longer waits for a host; it writes the
 # destination in the transaction of the claim
@@ -189,7 +189,7 @@ def _hypervisor(conn: engine.Connection, migration: MigrationsRow) -> str | None
 
 
 def _check_size(node: ComputeNodesRow, needed: dict[str, int], uuid: str) -> None:
-    """Check that an empty node has room for the server: a resize on its host claims only the additional resources.
+    """Check the server's full size against the node's capacity: a resize on one host claims only the difference.
 
     :raises ClaimFailed: the node has less capacity than the server needs
     """

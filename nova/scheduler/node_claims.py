@@ -25,7 +25,7 @@ from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
 
 # Functions requested(conf, spec) -> a SpecialResource or None, called in this order for every request. ``spec`` is the
-# objects.RequestSpec. Its ``flavor`` is the server's flavor after the request: for a resize, the new flavor. A function
+# objects.RequestSpec. The spec's ``flavor`` is the flavor after the request: for a resize, the new flavor. A function
 # must be cheap if nothing is requested.
 KINDS: list[collections.abc.Callable[[cfg.ConfigOpts, objects.RequestSpec], SpecialResource | None]] = [
     numa_request.requested, pci.requested]

@@ -16,7 +16,7 @@ from nova.scheduler import weights
 from nova.scheduler.placement_request import Request
 from nova.scheduler.filters import base
 
-MAX_CANDIDATES = 16  # number of best hosts that a claim tries; if all fail, the scheduler decides again
+MAX_CANDIDATES = 16  # number of hosts that a claim tries, best first; if all fail, the scheduler decides again
 BLOCK = 64  # number of hosts in a block of ``_highest``
 MAX_AFFINITY_PLACES = 100  # maximum number of places (hosts or localities) tried for an empty group with affinity
 
@@ -142,7 +142,7 @@ def _highest(values: np.ndarray, enough_hosts: int) -> tuple[typing.Any, np.ndar
 
 
 def _seeded_random(hosts: host_view.Hosts, positions: np.ndarray, seed: int, tie_break: TieBreak) -> np.ndarray:
-    """Return the tie-breaking number of each position: pseudo-random 64 bits, or descending without ``shuffle``."""
+    """Return numbers that break ties: pseudo-random 64 bits with ``shuffle``, otherwise in descending order."""
     if not tie_break.shuffle:
         return np.uint64(len(hosts)) - positions.astype(np.uint64)
     mixed = hosts.cached('keys', lambda: _node_hashes(hosts))

@@ -20,7 +20,7 @@ PINNED = 'numa'              # key in Claim.taken; the value is (HostTopology be
 class Group:
     """Server group of a request.
 
-    policies      names of its policies
+    policies      names of the policies
     max_per_host  maximum number of members on a host for the policy anti-affinity
     moving        uuid of the server to place if it already exists; it does not count as a member. Otherwise None
     members       {host: number of members on it or moving to it}
@@ -45,20 +45,20 @@ class Group:
 
 @typing.runtime_checkable
 class Limits(typing.Protocol):
-    """Filter with limits that the claim uses instead of the capacity in the node's row."""
+    """Filter that returns limits, which the claim uses instead of the capacity in the node's row."""
 
     def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]: ...
 
 
 class SpecialResource:
-    """Requirement of a request for a resource that is more than an amount, such as NUMA cells or PCI devices.
+    """Request for a resource that an amount cannot describe, such as NUMA cells or PCI devices.
 
-    The functions of node_claims.KINDS create the objects, and ``request.special`` has them. A filter preselects hosts
+    The functions of node_claims.KINDS create the objects in ``request.special``. A filter preselects hosts
     by the data of the host table, which may be stale. ``take`` checks and claims the resource in the database.
     """
 
     def take(self, conn: engine.Connection, node: ComputeNodesRow, claim: Claim) -> bool:
-        """Claim the resource on a node in the claim's transaction. Return False if the node does not have it.
+        """Claim the resource on a node in the claim's transaction. Return False if the node lacks the resource.
 
         The caller has locked the node's row and has claimed vCPUs, memory and disk. It calls ``take`` of each resource
         in the order of KINDS. If a call returns False, the caller rolls all changes back.

@@ -149,7 +149,7 @@ class _ValueRange:
             self._at_end: dict[float, int] = {}  # {minimum or maximum: number of unchosen hosts with that value}
 
     def holds(self, index: int, values: np.ndarray | None, again: bool) -> bool:
-        """Tell whether minimum and maximum certainly stay the same, even if the chosen host no longer passes.
+        """Tell whether minimum and maximum are certainly unchanged, even if the chosen host no longer passes.
 
         :param values: array with the weigher's present value for this host
         :param again: whether the host was chosen before

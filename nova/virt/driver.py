@@ -59,7 +59,7 @@ GuestLocation = typing.TypedDict('GuestLocation', {'address': str, 'directory': 
 MigrationFacts = typing.TypedDict('MigrationFacts', {
     # whether the disks are copied; None: the hosts decide
     'block_migration': bool | None, 'over_commit': bool, 'free_bytes': int,
-    # fingerprints of the guest's record and pool disks at the destination; equal at the source if storage is shared
+    # hashes of the guest's record and pool disks at the destination; if storage is shared, the source has equal hashes
     'seen': list[str | int] | None, 'pool_seen': str | None,
     'cpu_features': list[str] | None, 'virt_type': str, 'memory_source': str, 'numa_topology': str | None,
     'tls': bool, 'tls_able': bool, 'address': str, 'source': GuestLocation,
@@ -318,7 +318,7 @@ class ComputeDriver(Hypervisor):
         return found
 
     def leftovers(self) -> dict[str, bool]:
-        """Return {uuid: whether its files are local} of servers with files on this host but not in ``guests()``.
+        """Return {uuid: whether the files are local} of servers with files on this host but not in ``guests()``.
 
         Either an operation was interrupted, or the guest is stopped. ``destroy`` removes the files.
         """
@@ -364,7 +364,7 @@ class ComputeDriver(Hypervisor):
         """
 
     def guests_with_clients(self) -> list[str]:
-        """Return uuids of the guests with disks in a storage for which ``record`` is called."""
+        """Return uuids of the guests with disks in a storage that requires ``record`` (see ``watch_disk_clients``)."""
         return []
 
     def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
@@ -487,7 +487,7 @@ class Password(typing.Protocol):
 
 
 class Quiesce(typing.Protocol):
-    """Quiesce a guest before its volumes are snapshotted. ``Snapshot.snapshot`` calls neither method."""
+    """Quiesce a guest before snapshots of its volumes. ``Snapshot.snapshot`` does not need these methods."""
 
     def quiesce(self, instance: Instance) -> None:
         """Flush and freeze the file systems; raises VirtError if no guest agent responds."""

@@ -138,7 +138,7 @@ def _check_trusted(find: Callable[[str], x509.Certificate], certificate: x509.Ce
 
 
 def _trusts(find: Callable[[str], x509.Certificate], ident: str, certificate: x509.Certificate) -> bool:
-    """Return whether a trusted certificate has issued a certificate; False if the former is unusable, as in Nova."""
+    """Return whether the certificate ``ident`` has issued ``certificate``; an unusable ``ident`` is skipped: False."""
     try:
         return _issued(find(ident), certificate)
     except _Refused as error:

@@ -29,7 +29,7 @@ ARCHITECTURES = {'aarch64': 'arm64', 'i686': 'i386'}             # {architecture
 DISKS = 'block-device-mapping'           # directory of the disks in EC2's metadata
 RANDOM_SEED_BYTES = 512
 _META_DATA = re.compile(r'openstack/[^/]+/meta_data\.json\Z')
-SECOND_METRIC = 1025         # metric of the second interface's default route; above 1024, the default of IPv6 routes
+SECOND_METRIC = 1025      # metric of the second interface's default route; above 1024, the kernel's default for IPv6
 # an entry of an EC2 tree: a leaf, or a directory
 Entry: TypeAlias = 'str | bytes | Mapping[str, Entry]'
 Tree: TypeAlias = Mapping[str, Entry]
@@ -288,7 +288,7 @@ def network_data(network_info: list[Vif], domain: str = '') -> dict[str, list[di
 
 
 def _carried(network_info: list[Vif]) -> list[tuple[Vif, str | None]]:
-    """Return [(VIF, None)]. The parent port of a trunk is followed by [(VIF of a subport, link of the parent port)]."""
+    """Return [(VIF, link of the parent port for a subport, None for other VIFs)]; subports follow their parent port."""
     found: list[tuple[Vif, str | None]] = []
     for vif in network_info:
         found.append((vif, None))

@@ -12,7 +12,7 @@ PROTOCOLS = (NFS, CEPHFS)                # protocols that hosts support
 TAG_BYTES = 36                           # maximum length of a share's tag (virtio 1.2, 5.11.4)
 MAX_LOCATION_LENGTH = 1024                     # in characters
 PREFIX = 'share-'                        # prefix of directories of shares in the directory of a guest
-# The host must not run a guest's files or use them as devices.
+# mount options: the host must not execute a guest's files or use them as devices
 OPTIONS = 'nosuid,nodev,noexec'
 CEPH_FUSE = 'ceph-fuse'
 _NAME = re.compile(r'\Ashare-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')

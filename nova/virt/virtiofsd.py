@@ -21,7 +21,7 @@ CLONE_NEWNS = 0x00020000                 # linux/sched.h
 MOUNT_S = 60                             # timeout of a mount in seconds
 MAX_FILE_BYTES = 16384                       # maximum size of the file with the mount parameters
 VERSION = 1                              # supported format version of that file (virt/libvirt/features/shares.py)
-CAPABILITIES = ['--print-capabilities']  # libvirt 10.0 and later use this before the start
+CAPABILITIES = ['--print-capabilities']  # libvirt 10.0 and later run this program with these arguments before the start
 KEY = '.key'                             # suffix of the file with the key of a share's Ceph user
 DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # QEMU's descriptions of vhost-user programs
 

@@ -185,7 +185,7 @@ class BlockStorage:
     def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> str:
         """Create a second attachment to replace ``held``, which the caller deletes later; return the new id.
 
-        The volume stays attached throughout. ``held`` may be incomplete.
+        The volume stays attached throughout. ``held`` may be an attachment that ``complete`` has not completed yet.
 
         :raises VolumeNotFound, InvalidVolume:
         """

@@ -1,4 +1,4 @@
-"""The embedded block storage for the compute API: checks whether the user passes the rules of the block storage API.
+"""The embedded block storage for the compute API: each operation checks the user by the Block Storage API's rules.
 
 Cinder also checks these rules for the user. For rules of attachments, the caller also has the role service, because the
 compute API is a service of the deployment; a policy file may restrict users further.

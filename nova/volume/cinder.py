@@ -30,7 +30,7 @@ SERVICE_TYPE = 'block-storage'                           # type in the service c
 PAGE = 1000
 ATTACHING = 'attaching'                                  # status of a volume with an incomplete attachment
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
-PREFIX = 'Invalid volume: '         # prefix of messages of Cinder; InvalidVolume adds it again
+PREFIX = 'Invalid volume: '         # prefix of Cinder's messages, removed because InvalidVolume adds it
 ERRORS = {413: exception.Forbidden}
 
 

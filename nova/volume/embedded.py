@@ -54,13 +54,13 @@ from nova.web import json_text
 
 GIB = jobs.GIB
 REIMAGED = ('available', 'error')
-# image attributes that are stored in image_metadata of a volume, next to the image properties
+# image attributes that a volume stores in image_metadata, in addition to the image properties
 _FACTS = ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum')
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
 
 class EmbeddedVolumes(api.BlockStorage):
-    """Backend of embedded volumes, with the parts:
+    """Backend of embedded volumes. Attributes for groups of operations:
 
     limits                      quotas of projects
     attachments, attach_backend attachments to servers; access of hosts
@@ -278,7 +278,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def update(self, ctx: nova_context.RequestContext, volume_id: str,
                change: Callable[[db_rows.VolumesRow], JsonObject]) -> rows.Volume:
-        """Write the values of ``change(row)`` in the transaction that reads the row; return the volume."""
+        """Write the values that ``change(row)`` returns, in the transaction that reads the row; return the volume."""
         def write(conn: Connection) -> rows.Volume:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             row = {**rows.change(conn, t.volumes, row, change(row)), 'updated_at': utils.utcnow()}

@@ -25,7 +25,7 @@ Target = dict[str, str | None]                        # policy target: {'project
 
 
 class Caller(typing.Protocol):
-    """The part of a request that selects fields."""
+    """The attributes of a request that determine which fields the response has."""
 
     version: int
 
@@ -42,7 +42,7 @@ ABSENT = Absent()        # returned by a getter if the row does not have the fie
 
 
 class Constant:
-    """Getter of the same value for every row."""
+    """Getter that returns one fixed value for every row."""
 
     def __init__(self, value: Encodable) -> None:
         self.value = value
@@ -62,7 +62,7 @@ class Shape:
     """JSON type of a nested value.
 
     :param members: (path, type[, since[, until]]): the path '' is the value itself, '.key' and '[]' are below it. The
-        type is in the notation of nova.web.json_types. since and until restrict the path to some versions of the field.
+        type is in the notation of nova.web.json_types. since and until are the first and last version with the path.
     """
 
     def __init__(self, *members: tuple[typing.Any, ...]) -> None:
@@ -105,7 +105,7 @@ class Row(typing.Protocol):
 class Field:
     """One field.
 
-    name    its key in the response
+    name    key of the field in the response
     get     column name, or ``get(row, view)``: the value, or ABSENT when ``optional``
     since, until   first and last minor version
     rule    policy rule that the caller must pass to see the field
@@ -146,7 +146,7 @@ class Fields:
         return Fields(*self.rows, *(other.rows if isinstance(other, Fields) else other))
 
     def rules(self, version: int) -> tuple[str, ...]:
-        """Return the rules that decide about fields of this version."""
+        """Return the policy rules of the fields of this version."""
         found = self._rules.get(version)
         if found is None:
             found = self._rules[version] = tuple(sorted({
@@ -154,7 +154,7 @@ class Fields:
         return found
 
     def allowed(self, req: Caller, target: Target | None = None) -> frozenset[str]:
-        """Return the rules of this table that the caller passes; they are part of the key of a builder."""
+        """Return the rules of this table that the caller passes; compiled builders are cached by version and these rules."""
         return frozenset([rule for rule in self.rules(req.version) if req.allows(rule, target)])
 
     def described(self, version: int) -> dict[str, str]:
@@ -192,7 +192,7 @@ class Fields:
 
 
 def _compile(rows: Iterable[Row]) -> Build:
-    """Compile a function with one dict display: columns are subscripts, other fields are calls."""
+    """Compile a function that returns one dict literal, with subscripts for columns and calls for other fields."""
     names: dict[str, typing.Any] = {'ABSENT': ABSENT}
     items, optional = [], []
     for number, row in enumerate(rows):

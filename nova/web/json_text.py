@@ -6,7 +6,7 @@ import orjson
 from nova.json_types import Json
 
 MAX_BYTES = 1024 * 1024
-MAX_DEPTH = 32                    # maximum depth of nested objects and lists; documents of the APIs have less than half
+MAX_DEPTH = 32           # maximum depth of nested objects and lists; the APIs' documents nest less than half as deep
 
 
 def parse(text: str | bytes, size: int = MAX_BYTES, depth: int = MAX_DEPTH) -> typing.Any:

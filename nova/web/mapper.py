@@ -45,7 +45,7 @@ class Mapper:
     def find(self, segments: list[str], method: str) -> tuple[Methods | None, list[str]]:
         """Find ({method: [(row, parameter names)]}, [parameter values]) of a path, or (None, []).
 
-        If several paths match, prefer a path with the method: a server may be named like a fixed segment.
+        If several paths match, prefer one that supports the method: a name in the path may equal a fixed segment.
         """
         first, path = segments[0] if segments else '', '/' + '/'.join(segments)
         if '\n' in path:                         # $ also matches before a final line feed; a path never has NUL
@@ -88,7 +88,7 @@ def _segments(path: str) -> list[str]:
 
 
 def _shape(path: str) -> tuple[str, tuple[str, ...]]:
-    """Return a path without the names of its parameters, and these names."""
+    """Return (path with ``{}`` in place of each parameter, names of the parameters)."""
     segments = _segments(path)
     names = tuple(segment[1:-1] for segment in segments if segment.startswith('{'))
     return '/'.join(_PART if segment.startswith('{') else segment for segment in segments), names

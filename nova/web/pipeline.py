@@ -19,7 +19,7 @@ class Started:
     def __call__(self, status: str, headers: Headers, _exc_info: object = None
                  ) -> collections.abc.Callable[[bytes], object]:
         self.status, self.headers = status, headers
-        return bytes              # write(): no application of this tree calls it
+        return bytes              # the function write() of WSGI, which no application of this tree calls
 
     @property
     def code(self) -> int:

@@ -176,7 +176,7 @@ class View(fields.Fields):
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """Kind of objects of an API.
+    """A kind of objects in an API, for example volumes.
 
     name, plural   keys of one object and of a list in documents
     table          table from which lists read rows; None: rows come from elsewhere

@@ -11,7 +11,7 @@ from nova import utils
 KIB = 1 << 10
 RESOURCE = 256 * KIB
 PAGE = 8 << 20
-METADATA = 96 * KIB              # of a server, group, volume or snapshot; enough for 128 items of 255 ASCII characters
+METADATA = 96 * KIB      # metadata of a server, group, volume or snapshot; enough for 128 items of 255 ASCII characters
 IMAGE = 128 * KIB                # name, properties and tags of an image, also shown by volumes created from the image
 SPECS = 72 * KIB                 # extra specs of a flavor, also shown by servers: 128 specs of 255 characters
 
@@ -41,5 +41,5 @@ def fitting(items: Sequence[object]) -> int:
 
 
 def first(sizes: Iterable[int]) -> int:
-    """Return how many items fit into one page, given their sizes in bytes; at least one."""
+    """Return how many items with these sizes in bytes fit into one page; at least one."""
     return max(1, sum(1 for total in itertools.accumulate(sizes) if total <= PAGE))

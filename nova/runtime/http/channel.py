@@ -105,7 +105,7 @@ class MinimumRate:
     """Minimum transfer rate of a client while the server waits for it.
 
     :param rate: bytes a second
-    :param window_s: seconds of waiting over which it is measured
+    :param window_s: seconds of waiting over which the rate is measured
     """
 
     def __init__(self, rate: float, window_s: float) -> None:
@@ -113,7 +113,7 @@ class MinimumRate:
         self._waited, self._moved = 0.0, 0
 
     def keeps(self, waited: float, moved: int) -> bool:
-        """Return whether the client has at least the minimum rate.
+        """Count waiting time and bytes; return False if the client was below the minimum rate during a window.
 
         :param waited: seconds since the last call
         :param moved: bytes since the last call
@@ -238,7 +238,7 @@ class OutputBuffer:
             return self._taken
 
     def _give_file(self, number: int, start: int, size: int) -> int | None:
-        """Return how many bytes of a file were sent; None: the kernel accepts no bytes before the client reads."""
+        """Send a part of a file and return the number of bytes; None: the buffer of the socket is full."""
         try:
             sent = self._channel.send_file(number, start, size)
         except OSError as error:

@@ -21,7 +21,7 @@ from nova import exception
 from nova.runtime.http import priorities
 
 PIECE = 65536                       # bytes of one read from a connection
-SMALL = 4096                        # smaller pieces are joined to save memory: each object needs some 400 bytes more
+SMALL = 4096                        # smaller pieces are joined, because each piece has an overhead of some 400 bytes
 MAX_LINE = 4096                     # maximum bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
@@ -49,7 +49,7 @@ def refusal(status: str, text: str) -> bytes:
 
 
 class Readable(Protocol):
-    """Source of a request's bytes: the gathered bytes, or the connection."""
+    """Source of a request's bytes: a buffer with the received bytes, or the connection."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -88,7 +88,7 @@ def read_headers(rfile: Readable, headers: dict[bytes, bytes] | None = None) -> 
 class Body:
     """A request body as the application reads it.
 
-    :param rfile: the gathered bytes, or the connection's stream
+    :param rfile: buffer with the received bytes, or the connection's stream
     :param length: bytes; None: the body is chunked
     :param gathered: whether reading never waits for the client
     :param most: maximum bytes; None: no limit, because the whole body has arrived or it is an upload

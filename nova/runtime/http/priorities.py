@@ -22,7 +22,7 @@ from nova.runtime import queues
 from nova.runtime.http import addresses
 
 MAX_WAITING = 512               # maximum requests that hold a thread while they wait for a slot of their project
-MAX_WAITING_OF_ONE = 256        # maximum for one project; equals limits.per_address
+MAX_WAITING_OF_ONE = 256        # maximum of such requests of one project; equals limits.per_address
 RETRY_S = 5                     # Retry-After of requests above these limits
 
 # Keys of environ; the values are methods of Connection (exchange.py).

@@ -120,7 +120,7 @@ class Pool:
         LOG.info('%s workers of %s serve on %s:%s', len(self._workers), self._binary, options.listen, port)
 
     def _free_port(self) -> int:
-        """Return the port, which no other server may use: with SO_REUSEPORT, both would share the connections.
+        """Wait until no other server uses the port, and return it: SO_REUSEPORT would let both servers share it.
 
         Workers of a killed first process release the port when they detect its end.
         """
@@ -203,7 +203,7 @@ class _Worker:
         self.send(signal.SIGTERM)
 
     def ended(self, deadline: float) -> bool:
-        """Wait until the worker has ended; kill it at the deadline. Return whether it ended before."""
+        """Wait until the worker has ended; kill it at the deadline. Return whether it ended in time."""
         if self._thread is None:
             return True
         if concurrency.join(self._thread, max(0.1, deadline - time.monotonic())):

@@ -5,10 +5,10 @@ A filter has these methods and attributes:
 * ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It completes a
   sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
   A filter with only one reason may set ``why`` instead.
-* ``checks_capacity``: the filter also checks a host that an administrator forces, because a claim on it would fail.
+* ``checks_capacity``: the filter also checks a host that an administrator forces: without room, a claim would fail.
 * ``selects_hosts``: the filter selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
-* ``lacks`` and ``shortfall`` show how close a removed host was to passing; scheduler/explain.py reports both.
+* ``lacks`` and ``shortfall`` tell how far a removed host is from passing; scheduler/explain.py reports both.
 * ``facts`` and ``external_facts`` read data that is not in the table, once for each request for which ``needs_facts``
   is true. If ``reads_existing`` is set, they also read it for servers that have been built.
 * ``limits(hosts, position)``, if defined, returns limits for a claim on that host (db.claims.claim).
@@ -40,7 +40,7 @@ MODULES = ('builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'query', 't
 # values of scheduler_available_filters that mean all built-in filters
 ALL = ('nova.scheduler.filters.all_filters', 'nova.scheduler.filters.standard_filters')
 ENTRY_POINTS = 'nova.scheduler.filters'
-# {other name of a filter, from other releases: name of its class}
+# {name of a filter in other releases: name of its class}
 _OTHER_NAMES = {'AggregateMultiTenancyIsolationFilter': 'AggregateMultiTenancyIsolation',
                 'AggregateImagePropertiesIsolationFilter': 'AggregateImagePropertiesIsolation'}
 

@@ -90,7 +90,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 
 
 class AggregateImagePropertiesIsolation(base.CachedFilter):
-    """Hosts with aggregate metadata that contains the value of each image property with an equal key."""
+    """Hosts without aggregate metadata that contradicts the image: a key of both must have the property's value."""
 
     why = 'is|are reserved for images with other properties'
 

@@ -77,7 +77,7 @@ def find(names: collections.abc.Sequence[str]) -> tuple[Attribute, collections.a
 
 
 def path(hosts: host_view.Hosts, names: collections.abc.Sequence[str]) -> np.ndarray:
-    """Return an array with the value of each host at a path of attributes; None for hosts without this value."""
+    """Return an array with each host's value at this path (see ``find``); None for hosts without a value."""
     attribute, rest = find(names)
     if not rest:
         return attribute.read(hosts)

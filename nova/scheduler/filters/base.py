@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
     from nova.db.networks import guarantees
     from nova.network.neutron import reachable_hosts
 
-# data of a filter that is not in the host table; a frozenset comes from the databases
+# data that a filter needs but the host table lacks; a frozenset comes from the databases
 Facts: typing.TypeAlias = (
     'frozenset[typing.Any] | dict[str, str] | reachable_hosts.ReachableHosts | guarantees.Needs | None')
 

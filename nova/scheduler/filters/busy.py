@@ -34,7 +34,7 @@ class NumInstancesFilter(base.Filter):
 
 
 class IoOpsFilter(base.Filter):
-    """Hosts with fewer than ``max_io_ops_per_host`` busy servers: in tasks with high disk and network load."""
+    """Hosts with fewer than ``max_io_ops_per_host`` servers in tasks with high disk and network load."""
 
     run_on_rebuild = False
     why = 'is|are busy with as many builds, moves and snapshots as allowed'

@@ -37,7 +37,7 @@ class NUMATopologyFilter(base.Filter):
         return self._lack(hosts, request, position)
 
     def _lack(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
-        """Return the reason why one host was removed, as the end of a sentence."""
+        """Return why one host was removed, as the end of a sentence that begins with the host."""
         needed = numa_request.find(request)
         found = needed.fit(hosts, int(position)).reason if needed is not None else None
         return found or 'has too few free resources in its NUMA nodes'

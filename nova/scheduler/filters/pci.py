@@ -9,7 +9,7 @@ from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
 from nova.scheduler.resources import pci_table
 
-MAX_CHECKED_HOSTS = 100      # after this number of hosts with suitable devices, others pass unchecked
+MAX_CHECKED_HOSTS = 100      # after this number of hosts with suitable devices, all further hosts pass unchecked
 
 
 class PciPassthroughFilter(base.Filter):

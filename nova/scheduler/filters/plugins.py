@@ -25,7 +25,7 @@ from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
-# names of the second parameter of ``host_passes`` in plugins that expect an objects.RequestSpec
+# if the second parameter of a plugin's ``host_passes`` has such a name, the plugin gets an objects.RequestSpec
 _SPEC = ('spec', 'spec_obj', 'request_spec')
 _LISTS = ('group', 'different_host')
 

@@ -16,7 +16,7 @@ from nova.objects import numa
 
 # topology of a host: an object or the text of the database; None if the host has no NUMA topology
 Topology = numa.HostTopology | str | None
-Need = tuple[int, int, int, int | str | None]        # of a guest cell: shared CPUs, pinned CPUs, MiB, page size
+Need = tuple[int, int, int, int | str | None]    # requested by a guest cell: shared CPUs, pinned CPUs, MiB, page size
 Pages = tuple[tuple[tuple[str, int], int], ...]              # ((kind, size in KiB), number of free pages), …
 
 FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads', 'apart')
@@ -24,7 +24,7 @@ FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'thread
 
 
 def _without(array: np.ndarray, positions: list[int]) -> np.ndarray:
-    """Return a copy of an array without the values of the hosts at these positions."""
+    """Return a copy of an array in which the hosts at these positions have the value -1 (no value)."""
     copied = array.copy()
     copied[positions] = -1
     return copied

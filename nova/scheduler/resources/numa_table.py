@@ -94,7 +94,7 @@ class Topologies:
         self._change(rows)
 
     def _fresh(self, conn: engine.Connection, cell: str) -> list[host_changes.Topology]:
-        """Return the rows with unknown change numbers. The query overlaps the last one: commits become visible late."""
+        """Return the rows with unknown change numbers. Queries overlap, because commits become visible late."""
         since = self._marks.get(cell, 0) - host_table.WINDOW_US
         ids = [node for node, changed in host_changes.topology_numbers(conn, since)
                if self._numbers.get((cell, node)) != changed]

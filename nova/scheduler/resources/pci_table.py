@@ -14,7 +14,7 @@ from nova.objects import pci
 Stats = list[dict[str, typing.Any]] | None               # compute_nodes.pci_stats
 Requests = collections.abc.Sequence[pci.Request]
 
-KINDS_PER_HOST = 4                 # maximum number of cached distinct pci_stats, divided by the number of hosts
+KINDS_PER_HOST = 4                 # maximum number of cached distinct pci_stats for each host
 
 
 class FreeDevices:

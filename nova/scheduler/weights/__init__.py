@@ -1,8 +1,8 @@
 """Weighers: values by which the scheduler ranks the hosts that pass all filters.
 
 ``weight = multiplier1 * norm(weigher1) + multiplier2 * norm(weigher2) + …``, where norm scales the values to 0 … 1. A
-built-in weigher is a row of WEIGHERS. In the metadata of an aggregate, the key with the name of a multiplier's option
-overrides the multiplier. Subclasses of BaseHostWeigher work too: see plugins.py.
+built-in weigher is a row of WEIGHERS. If the metadata of an aggregate has a key named like the option of
+a multiplier, its value replaces the multiplier. Subclasses of BaseHostWeigher work too: see plugins.py.
 """
 import collections.abc
 import dataclasses
@@ -187,7 +187,7 @@ def weigh(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.a
 
 
 def score(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Iterable[AnyWeigher]) -> np.ndarray:
-    """Return weights plus a constant, for a ranking of the hosts at ``positions``. This is faster than ``weigh``."""
+    """Return each weight plus one constant: the same ranking as with ``weigh``, but computed faster."""
     total = None
     for each in weighers:
         multiplier, values = each.weigh(hosts, positions)

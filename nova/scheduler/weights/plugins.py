@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class WeighedHost:
-    """Host that a plugin weighs: its host_state ``obj``, and ``weight``, which only plugins use."""
+    """Host that a plugin weighs: ``obj`` is the host_state, and ``weight`` is for plugins only."""
 
     obj: types.SimpleNamespace
     weight: float = 0.0

@@ -1,4 +1,4 @@
-"""Driver for tests without a hypervisor. A class implements each feature and changes the state of a ``Machine``."""
+"""Driver for tests without a hypervisor. Each feature is a class that changes a ``Machine``."""
 from nova.virt.fake.driver import FakeDriver
 
 __all__ = ('FakeDriver',)

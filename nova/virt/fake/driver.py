@@ -26,7 +26,7 @@ from nova.virt.fake import machine
 from nova.virt.fake import volumes
 
 
-# traits that a fake host does not report, because x86 hosts with KVM do not have them
+# traits that a fake host does not report, because no x86 host with KVM has them
 UNLIKE_ANY_PC = frozenset({'HW_CPU_X86_AMD_SEV', 'HW_CPU_X86_AMD_SEV_ES', 'COMPUTE_VIOMMU_MODEL_SMMUV3',
                            'COMPUTE_STORAGE_BUS_LXC', 'COMPUTE_STORAGE_BUS_UML', 'COMPUTE_STORAGE_BUS_XEN',
                            'COMPUTE_NET_VIF_MODEL_NETFRONT', 'COMPUTE_NET_VIF_MODEL_SPAPR_VLAN'})

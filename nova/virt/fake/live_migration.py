@@ -18,7 +18,7 @@ from nova.virt.fake.machine import Machine
 STEP_S = 0.02            # interval of progress reports and checks for an abort
 GIB = 1 << 30
 
-# {(value of ``cloud``, host): LiveMigration of the host}: the hosts that are reachable
+# the reachable hosts: {(value of ``cloud``, host name): LiveMigration of the host}
 _REACHABLE: weakref.WeakValueDictionary[tuple[str | int, str], LiveMigration] = weakref.WeakValueDictionary()
 
 

@@ -35,12 +35,12 @@ Guest = TypedDict('Guest', {
     'numa_topology': str | None, 'pci_devices': list[str], 'tpm': str, 'password': str, 'rests': bool,
     'dumps': int,                                # number of memory dumps of the guest
     'ran': bool,                                 # whether the guest ran when the host was powered off
-    'ahead': str,                                # host at which the guest runs in post-copy
+    'ahead': str,                                # destination at which the guest already runs during post-copy
     'rescue': dict[str, str | list[str]],        # {'image', 'volumes'}
     'shares': dict[str, str],                    # {id of a share: tag}
     'volumes': dict[str, str | None],            # {volume id: device name}
     'sizes': dict[str, int],                     # {volume id: GiB}
-    'files': dict[str, list[str]],               # {volume id: [files, the active one last]}
+    'files': dict[str, list[str]],               # {volume id: names of files, the active file last}
     'copies': list[list[str | bool]]             # [[volume id, file of its copy, whether the guest was quiesced]]
 }, total=False)
 FORMAT = versioned_records.RecordFormat[Guest](

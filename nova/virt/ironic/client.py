@@ -19,7 +19,7 @@ VERSION = '1.82'                         # microversion; version 1.82 added shar
 PAGE = 500                               # maximum items in one response
 # Pauses before retries of a request that Ironic refused because another operation had locked the node
 LOCKED_PAUSES_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30)
-POLL_INTERVALS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # pauses between reads of a node in transition; the last one repeats
+POLL_INTERVALS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # pauses between reads of a node in transition; the last pause repeats
 
 
 # a node with the fields that the driver reads

@@ -1,8 +1,8 @@
 """Bare metal driver: each node of the Bare Metal service is a node of this host and can have one server.
 
 The driver stores no state. Every method reads the node from the Bare Metal service and continues from its state, also
-after a crash. The node of a server has the compute host as ``nova_host_id`` in its instance_info. Nodes of other users
-are ignored.
+after a crash. The instance_info of a server's node has the compute host as ``nova_host_id``. Nodes with servers of
+another host or of another client of Ironic are ignored.
 """
 from collections.abc import Callable
 from typing import Any

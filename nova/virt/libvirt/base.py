@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 class LibvirtBase(driver.ComputeDriver):
-    """Base class of both drivers. A subclass sets ``storage``, ``hypervisor`` and ``_guests`` in its constructor."""
+    """Base class of both libvirt drivers. Constructors of subclasses set ``storage``, ``hypervisor``, ``_guests``."""
 
     storage: Storage
     hypervisor: Host

@@ -22,7 +22,7 @@ _REMOVE = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_TPM
 _KEEP = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
 _COUNTERS = (libvirt.VIR_DOMAIN_STATS_CPU_TOTAL | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_BLOCK
              | libvirt.VIR_DOMAIN_STATS_INTERFACE)
-# error codes of libvirt if the kernel does not count a statistic or the device was removed
+# libvirt's error codes if the kernel does not provide a counter, or the device was removed
 _UNREADABLE = (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_INTERNAL_ERROR,
                libvirt.VIR_ERR_SYSTEM_ERROR)
 KILL_ATTEMPTS = 3                        # domain.destroy() fails after 15 s if the process has not exited
@@ -158,7 +158,7 @@ def device_addresses(domain: libvirt.virDomain) -> dict[str, list[str]]:
 
 
 def interface_path(mac: str) -> str:
-    """Return the parameter ``path`` of the following functions for a network device: its path in a domain's XML."""
+    """Return the path of a network device in a domain's XML, the parameter ``path`` of the following functions."""
     return f"./devices/interface/mac[@address='{mac.lower()}']"
 
 
@@ -297,7 +297,7 @@ def _counters(run: int, stats: dict[str, Any]) -> Counters:
 
 
 def _sum(stats: dict[str, Any], group: str, name: str) -> int | None:
-    """Return the sum of a value over the devices of a group, such as ``block``, or None if the group is unknown."""
+    """Return the sum of a counter over the devices of a group, such as ``block``; None: libvirt reports no group."""
     if f'{group}.count' not in stats:
         return None
     return sum(stats.get(f'{group}.{number}.{name}', 0) for number in range(stats[f'{group}.count']))
@@ -317,7 +317,7 @@ def container_counters(connection: libvirt.virConnect) -> dict[str, Counters]:
 def _container_disk(domain: libvirt.virDomain) -> tuple[int | None, ...]:
     """Return (bytes read, bytes written, reads, writes) of a container from its control group, or Nones if unknown.
 
-    In control groups of version 1, some kernels count only if a limit is set. Zeros are therefore unknown values.
+    With control groups of version 1, some kernels count only if a limit is set. So zeros count as unknown.
     """
     with suppressed(*_UNREADABLE):
         reads, read_bytes, writes, written_bytes, _errors = domain.blockStats('')

@@ -201,7 +201,7 @@ class LibvirtDriver(base.LibvirtBase):
         return self.platform.configured_traits(self.storage.backends.encrypts)
 
     def has_disks(self, instance: Instance, source: str) -> bool:
-        self.storage.check_reach(instance.uuid)  # raises if pool disks lack a record; False would create new disks
+        self.storage.check_reach(instance.uuid)  # raises if pool disks lack a record; after False, new disks are made
         shared_storage.take_from_pool(self.storage, instance.uuid, source, self.platform.virt_type)
         return shared_storage.was_taken_over(self.storage.load(instance.uuid), source, self.host)
 
@@ -223,8 +223,8 @@ class LibvirtDriver(base.LibvirtBase):
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
-            self._guests.remove(uuid, keep_machine=request.keep_machine)         # after an interrupted attempt
-            self.storage.remove(uuid, again=True,                # also disks in the pool that another host has created
+            self._guests.remove(uuid, keep_machine=request.keep_machine)         # left by an interrupted attempt
+            self.storage.remove(uuid, again=True,                # removes also pool disks that another host has created
                                 kept=spec.machine_files(request.keep_machine))
             try:
                 disks, boot_files = new_disks.create(self.storage, context, instance, request)

@@ -154,7 +154,7 @@ class Host:
                 time.sleep(RECONNECT_MIN)
 
     def _open(self, operation: str, until: float) -> libvirt.virConnect:
-        """Return the connection. If necessary, a separate thread opens it: libvirt.open hangs if libvirtd hangs.
+        """Return the connection. A separate thread opens a missing connection: libvirt.open hangs if libvirtd hangs.
 
         :raises libvirtError: opening failed
         :raises HypervisorUnreachable: the connection is not open at the time ``until``

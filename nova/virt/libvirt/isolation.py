@@ -9,7 +9,7 @@ from xml.etree import ElementTree as etree
 
 LABELS = {'apparmor': 'AppArmor', 'selinux': 'SELinux'}              # secmodels with a label for each guest
 QEMU_CONF = '/etc/libvirt/qemu.conf'
-# Settings of qemu.conf that this service uses. LocalSteps.qemu_settings returns only these, so no passwords.
+# Settings of qemu.conf that this service uses. LocalSteps.qemu_settings returns only these settings, not the passwords.
 SETTINGS = ('security_default_confined', 'seccomp_sandbox', 'spice_tls', 'chardev_tls', 'migrate_tls_x509_cert_dir',
             'default_tls_x509_cert_dir')
 SELINUX_ENFORCES = '/sys/fs/selinux/enforce'

@@ -111,7 +111,7 @@ def has_same_machine(machine: MachineRecord, instance: Instance, traits: Collect
 def _foreign(properties: dict[str, Any] | None) -> str | None:
     """Return the image's architecture, or None for x86.
 
-    Emulation runs such guests. The scheduler's ImagePropertiesFilter selects hosts that report the architecture.
+    Other architectures are emulated. The scheduler's ImagePropertiesFilter selects hosts that report the architecture.
     """
     named = str((properties or {}).get('hw_architecture') or (properties or {}).get('architecture') or '').lower()
     named = {'arm64': 'aarch64'}.get(named, named)
@@ -119,7 +119,7 @@ def _foreign(properties: dict[str, Any] | None) -> str | None:
 
 
 def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> None:
-    """Replace the secure boot setting ``optional`` by ``required`` or ``disabled``, as the host supports it."""
+    """Replace secure_boot ``optional`` by ``required`` if host and machine type support it, else by ``disabled``."""
     if settings.get('secure_boot') == 'optional':
         able = settings.get('firmware_type') == 'uefi' and 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' in traits
         modern = xml.Q35.match(settings.get('machine_type') or 'q35')

@@ -44,7 +44,7 @@ DEFAULT_MACHINE = machine.DEFAULT
 MACHINES = {'aarch64': 'virt'}          # {architecture other than x86: machine type}
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4
-PCIE_PORTS = 24            # on q35, each device needs a port, also those that are hot-plugged later
+PCIE_PORTS = 24            # number of ports on q35: each device needs a port, also devices that are hot-plugged later
 
 CPU_MODES = {'kvm': 'host-model', 'qemu': 'maximum'}
 
@@ -66,7 +66,7 @@ class Ownership:
     source_directory: str | None = None
 
 
-# Fields of a Guest that are objects. In a record, their fields are at the top level.
+# Fields of a Guest that are objects. A record has the fields of these objects at the top level.
 PARTS: dict[str, type[Any]] = {'identity': identity.Identity, 'hardware': machine.Hardware, 'boot': machine.Boot,
                                'resources': cells.Resources, 'ownership': Ownership}
 

@@ -37,7 +37,7 @@ Export = dict[str, str | int]            # {'host', 'port', 'export'}
 
 @dataclasses.dataclass(frozen=True)
 class DesiredExport:
-    """Export that an attachment requires."""
+    """Export that must exist, because an attachment requires it."""
 
     attachment_id: str
     host: str

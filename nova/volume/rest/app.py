@@ -35,7 +35,7 @@ _PART = re.compile(r'\{\w+\}')
 # {segment of a path: name of a feature that this service does not support}
 _CINDER = {'group_types': 'groups of volumes', 'group_snapshots': 'groups of volumes',
            'workers': 'cleanup of workers'}
-# {segment of a path: unsupported feature} for paths at which GET requests return an empty list
+# {segment of a path: unsupported feature}; GET requests at these paths return an empty list
 _NOT_WRITTEN = {'groups': 'groups of volumes', 'consistencygroups': 'groups of volumes'}
 DOCUMENT = 'openapi.json'            # path below the mount point
 _DOCUMENT_QUERY = listing.Query('microversion')
@@ -104,10 +104,10 @@ class VolumeApi(application.Api[VolumeRequest]):
             req.query = params.parse_plain(req.environ)
 
     def _owner(self, req: VolumeRequest, rule: str, row: Route, parts: application.Parts) -> Mapping[str, str] | None:
-        """Return project_id and user_id of the resource in the path; None: it belongs to the caller's project.
+        """Return project_id and user_id of the resource in the path; None: the caller's project owns the resource.
 
-        Users have access only to their own project, so most rules need no lookup of the owner. The project in the path
-        is the owner for changes of quotas; limits.py checks reads of quotas.
+        Users have access only to their own project, so most rules need no lookup of the owner. For changes of
+        quotas, the project in the path is the owner; limits.py checks reads of quotas.
         """
         if 'project_id' in parts and req.method != 'GET':
             return {'project_id': parts['project_id']}

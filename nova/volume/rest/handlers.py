@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from nova.volume.embedded import EmbeddedVolumes
     from nova.volume.rest.request import VolumeRequest
 
-ONLINE_EXTEND = 42       # microversion for extending volumes in use
-OF_BACKUP = 47           # microversion for volumes from backups
-OF_SERVER_IMAGE = 46     # microversion for volumes from images that have no data but name a snapshot
-SUMMARY, SUMMARY_METADATA = 12, 36       # microversions of the summary, and of metadata in the summary
-IMAGE_FIELDS = 1         # microversion with the keys visibility and protected of os-volume_upload_image
-CLOSED = 53              # microversion that refuses unknown attributes of new volumes
+ONLINE_EXTEND = 42       # first microversion that extends volumes in use
+OF_BACKUP = 47           # first microversion that creates volumes from backups
+OF_SERVER_IMAGE = 46     # first microversion with volumes from images that have no data but name a snapshot
+SUMMARY, SUMMARY_METADATA = 12, 36       # first microversions with the summary, and with metadata in the summary
+IMAGE_FIELDS = 1         # first microversion with the keys visibility and protected of os-volume_upload_image
+CLOSED = 53              # first microversion that refuses unknown attributes of new volumes
 # rules that are checked only for some requests of an operation
 CREATE_FROM_IMAGE, MULTIATTACH, FORCE_DELETE = 'volume:create_from_image', 'volume:multiattach', 'volume:force_delete'
 EXTEND_ATTACHED, REIMAGE_RESERVED = 'volume:extend_attached_volume', 'volume:reimage_reserved'
@@ -59,7 +59,7 @@ SAME_HOST = 'same_host'        # scheduler hint that is always met, because ther
 _WORD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 STATUSES = ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating', 'deleting']
 
-# {first segment of the path, or key of the body: table of the resource with the id that follows}
+# {segment of a path before an id, or key of a body with an id: table of the resource with this id}
 _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
            'backups': volume_backups, 'os-volume-transfer': volume_transfers, 'volume-transfers': volume_transfers,
            'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots,

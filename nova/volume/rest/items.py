@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class Items(TypedDict):
-    """Columns of a row of a volume or snapshot."""
+    """Metadata columns of a row of a volume or snapshot."""
 
     metadata: ReadOnly[dict[str, str]]
     image_metadata: ReadOnly[dict[str, str]]
 
 
 Column = Literal['metadata', 'image_metadata']
-Change = Callable[[Items], JsonObject]   # a row -> values to write
-MAX_BYTES = {'metadata': sizes.METADATA, 'image_metadata': sizes.IMAGE}      # bytes of JSON
+Change = Callable[[Items], JsonObject]   # function(row) -> {column: value to write}
+MAX_BYTES = {'metadata': sizes.METADATA, 'image_metadata': sizes.IMAGE}      # maximum bytes of JSON
 
 
 def added(column: Column, given: dict[str, str], refusal: str) -> Change:

@@ -23,7 +23,7 @@ from nova.web.resource import shape
 if TYPE_CHECKING:
     from nova.volume.rest.request import VolumeRequest
 
-# {key of the response: (True for a limit and False for the usage, resource)}
+# {key of the response: (True: the limit, False: the usage; name of the resource)}
 ABSOLUTE = {
     'maxTotalVolumes': (True, 'volumes'), 'maxTotalSnapshots': (True, 'snapshots'),
     'maxTotalVolumeGigabytes': (True, 'gigabytes'), 'maxTotalBackups': (True, 'backups'),

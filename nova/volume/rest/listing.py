@@ -40,7 +40,7 @@ MAX_LIMIT = 1000
 SORTED = ('sort', 'sort_key', 'sort_dir')
 EVERYONE = ('all_tenants', 'all_projects')
 PAGED = ('limit', 'marker', 'offset')
-COMPARED_TIMES = 60                      # microversion with filters by time
+COMPARED_TIMES = 60                      # first microversion with filters by time
 TIME_OPERATORS = ('gt', 'gte', 'lt', 'lte', 'eq', 'neq')
 MAX_TIMES = 8                            # maximum number of conditions in a filter by time
 MAX_ITEMS = 4096                         # maximum number of characters in a filter with a dictionary or a list
@@ -205,7 +205,7 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
 
 
 def page_of_types(request: VolumeRequest, rows: Sequence[Named]) -> JsonObject:
-    """Return a page of rows that are in memory. They are sorted only if the query asks for it.
+    """Return a page of rows that are in memory. Sort them only if the query has a sort parameter.
 
     :raises InvalidMarker: no row has the id in ``marker``
     """

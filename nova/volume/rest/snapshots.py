@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STATUSES = ['available', 'error', 'creating', 'deleting']     # statuses that a reset may set
 ALWAYS_FORCED = 66       # first microversion in which force is always true
-UNASKED = 65             # microversion of openstackclient, which omits force but expects it to be true
+UNASKED = 65             # first microversion in which an omitted force is true, for openstackclient
 
 
 def create_snapshot(request: VolumeRequest) -> VolumeSnapshotsRow:

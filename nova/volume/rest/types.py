@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 _Value = TypeVar('_Value')
 PROJECT_ID = re.compile('[0-9A-Za-z_.-]{1,255}')
-DEFAULTS = 62                    # microversion that has default types of projects
+DEFAULTS = 62                    # first microversion that has default types of projects
 COMPARED: tuple[Literal['name', 'description'], ...] = ('name', 'description')     # filters of lists
-PROVIDER = 'provider'            # used by python-cinderclient in place of an encryption id
+PROVIDER = 'provider'            # python-cinderclient sends this word in place of an encryption id
 _VOLUME_KEY = ('provider', 'cipher', 'key_size', 'control_location', 'encryption_key_id')
 
 
 def list_types(request: VolumeRequest) -> JsonObject:
-    """List accessible types, or private ones only. Administrators may list all types."""
+    """List all accessible types, or only the private types. Administrators may list all types."""
     word, caller = request.query.get('is_public', ''), request.context
     public = None if word.lower() in ('', 'none') else schemas.flag('is_public', word)
     everyones = caller.is_admin and word and not public

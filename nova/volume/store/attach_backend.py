@@ -23,15 +23,15 @@ from nova.volume.exports import exporter
 from nova.volume.store import files as volume_files
 
 CLOSING = 'closing'              # status of an attachment while its export is being closed
-PREVIOUS_HOST = 'previous_host'  # key in a connector: previous host, while its export is being closed
-# {file in [volume] export_tls_dir: function(content) that raises ValueError if it is invalid}
+PREVIOUS_HOST = 'previous_host'  # key in a connector: the previous host, as long as the export to this host is being closed
+# {file in [volume] export_tls_dir: function(content) that raises ValueError if the content is invalid}
 _CREDENTIALS: dict[str, Callable[[bytes], object]] = {
     'ca-cert.pem': x509.load_pem_x509_certificate, 'server-cert.pem': x509.load_pem_x509_certificate,
     'server-key.pem': lambda data: serialization.load_pem_private_key(data, None)}
 EXPORTS, CREDENTIALS = 'exports', 'tls'
 CERTIFICATE = 'volumes'          # name of the certificate for exports, issued by the deployment's authority
-# A daemon uses one certificate as long as it runs, that is, while its host has volumes. So the certificate has the
-# longest validity that ends before the validity of its authority.
+# An export daemon runs as long as its host has volumes, and uses one certificate all that time. So the certificate is
+# valid almost as long as the certificate of the authority.
 CERTIFICATE_DAYS = certificates.AUTHORITY_RENEWAL_DAYS - 1
 
 
@@ -43,7 +43,7 @@ class Access(TypedDict):
 
 
 class EmbeddedAttachBackend:
-    """Access of hosts to volumes: files and exports.
+    """Access of hosts to volumes: to files on the volume host, to exports on other hosts.
 
     :param conf: uses [volume], host, my_ip and state_path
     :param database: the API database
@@ -78,7 +78,7 @@ class EmbeddedAttachBackend:
         return self.exports.stop(timeout)
 
     def is_export(self, connector: api.Connector | None) -> bool:
-        """Return whether the host of a connector accesses volumes through an export, which needs ``close``."""
+        """Return whether the host of a connector accesses volumes through an export, which ``close`` must close."""
         if not connector:
             return False
         return connector.get('host') != self._conf.host and connector.get('ip') not in (None, self._conf.my_ip)

@@ -1,7 +1,7 @@
-"""Attachments of volumes. They determine the volume's status; changes hold a lock on the volume's row.
+"""Attachments of volumes. Attachments determine the volume's status; each change locks the volume's row.
 
 The volume host opens the volume files directly. Other hosts get an export, which is opened after the row of the
-attachment is written and closed before the row is deleted. So the next server finds the volume closed.
+attachment is written and closed before the row is deleted. So no export is open when another server gets the volume.
 """
 import contextlib
 import uuid

@@ -31,7 +31,7 @@ from nova.volume.store import rows
 LOG = logging.getLogger(__name__)
 
 GIB = 2 ** 30
-WORKERS = 5  # concurrent jobs, at most four of a project; more would only wait for the disk
+WORKERS = 5  # concurrent jobs, at most four of a project; further jobs would only wait for the disk
 MAX_WAIT_S = 0.25                        # seconds that a request waits for its job, so that most clients need not poll
 CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
 RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # status of a volume
@@ -109,7 +109,7 @@ class VolumeJobs:
 
     @contextlib.contextmanager
     def deleting_unused_keys(self) -> Iterator[None]:
-        """Context manager: if the block fails, delete unused keys, such as a key created for it."""
+        """Context manager: if the block fails, delete unused keys, such as a key that the block has created."""
         try:
             yield
         except BaseException:
@@ -165,7 +165,7 @@ class VolumeJobs:
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failed_status(t.volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
-                pass                                 # complete; may have data if the status was reset
+                pass                                 # the file is complete, and has data if the status was reset
             elif row['snapshot_id']:
                 self._copy(self._files.snapshot(row['snapshot_id']), path, row)
             elif row['source_volume_id']:
@@ -379,7 +379,7 @@ class VolumeJobs:
 
 
 def _waits(conn: Connection, snapshot_id: str | None) -> bool:
-    """Return whether a job must wait until its source snapshot is created; ``snapshot_ended`` starts it then."""
+    """Return whether a job must wait until its source snapshot is created; ``snapshot_ended`` then starts the job."""
     source = rows.find_snapshot(conn, snapshot_id) if snapshot_id else None
     return source is not None and source['status'] == CREATING
 

@@ -1,7 +1,7 @@
 """Keys of encrypted volumes: random passphrases, stored encrypted in the API database or a Key Manager service.
 
 A volume gets its key at creation. Its snapshots, backups and copies are copies of the same file and share the key. The
-key is deleted with the last of these.
+key is deleted with the last object that uses it.
 """
 import collections.abc
 import contextlib
@@ -38,7 +38,7 @@ class Keys:
         self._path, self._db = secret_encryption.path_of(conf), database
         self._external = conf.volume.encryption_key_backend == db.BARBICAN
         self._manager = key_manager.find(conf)
-        # ids of keys of running requests: not yet used, and not to be deleted. Only this process creates volumes
+        # ids of new keys of running requests: not used yet, but not to be deleted. Only this process creates volumes
         self._reserved: set[str] = set()
 
     @contextlib.contextmanager
@@ -123,14 +123,14 @@ class Keys:
 
     @staticmethod
     def delete_if_unused(conn: Connection, key_id: str | None) -> None:
-        """Delete a key if nothing uses it any more."""
+        """Delete a key if no volume, snapshot or backup uses it."""
         if key_id is not None:
             db.forget_unused(conn, key_id)
 
     def delete_unused(self) -> None:
         """Delete all unused keys.
 
-        ``delete_if_unused`` misses a key if two transactions concurrently delete its last two users.
+        ``delete_if_unused`` misses a key if two transactions concurrently delete the last two objects that use it.
         """
         self._db.run(db.forget_unused)
 
@@ -168,7 +168,7 @@ class Keys:
 
 @contextlib.contextmanager
 def _own_account() -> collections.abc.Iterator[None]:
-    """Context manager: turn refusals of the service account into Unavailable; they do not concern the caller."""
+    """Context manager: convert refusals of the service account to Unavailable, because the caller did not cause them."""
     try:
         yield
     except (exception.Forbidden, exception.Unauthorized) as error:

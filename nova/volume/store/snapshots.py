@@ -93,7 +93,7 @@ class Snapshots:
         """Start the copy for a snapshot. A volume in use is copied by a reflink, the guest's QEMU or the exporter."""
         files = self._files
         source, target = files.volume(made['volume_id']), files.snapshot(made['id'])
-        if not held or not files.has_tools:          # on a host without QEMU no guest can write to the volume
+        if not held or not files.has_tools:          # without QEMU on this host, no guest writes to the volume
             self._jobs.make_snapshot(made)
         elif files.size(source) is None:
             raise exception.InvalidVolume(reason='the file of the volume is missing.')

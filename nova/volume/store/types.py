@@ -42,7 +42,7 @@ class Type(TypedDict):
     qos_specs_id: str | None
 
 
-Change = Callable[[Type], JsonObject]    # a type -> values to write
+Change = Callable[[Type], JsonObject]    # function(type) -> {column: value to write}
 
 DEFAULT: Type = {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'extra_specs': {},
                  'description': 'The default type', 'encryption': None, 'is_public': True, 'qos_specs_id': None}
@@ -59,9 +59,9 @@ SCOPES = ('', 'capabilities')                 # scopes of extra specs that name 
 BACKEND: dict[str, str | bool] = {
     'volume_backend_name': 'embedded', 'pool_name': 'default', 'storage_protocol': 'file', 'vendor_name': 'nova',
     'thin_provisioning_support': True, 'multiattach': True, 'QoS_support': False}
-MAX_SPECS = 8                                 # extra specs of a type
-MAX_TYPES = 1000                              # types created by administrators
-MAX_DEFAULTS = 10000                          # projects with a default type
+MAX_SPECS = 8                                 # maximum extra specs of a type
+MAX_TYPES = 1000                              # maximum types created by administrators
+MAX_DEFAULTS = 10000                          # maximum projects with a default type
 
 CIPHER, KEY_BITS, FRONT_END, BACK_END = 'aes-xts-plain64', 256, 'front-end', 'back-end'
 # attribute: (allowed values, default, reason of a refusal)

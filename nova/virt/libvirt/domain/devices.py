@@ -69,7 +69,7 @@ def usb(devices: etree.Element, hardware: Hardware) -> None:
 
 
 def serial_ports(devices: etree.Element, hardware: Hardware) -> None:
-    """Add the requested serial ports, less the serial ports that the devices already have for consoles."""
+    """Add the requested serial ports, minus those that already exist for consoles."""
     for number in range(len(devices.findall('serial')), hardware.serial_ports):
         add(add(devices, 'serial', type='pty'), 'target', port=number)
 
@@ -77,7 +77,7 @@ def serial_ports(devices: etree.Element, hardware: Hardware) -> None:
 ALL = (serial_ports, watchdog, tpm, video, pointer, sound, usb, rng, balloon)
 
 VIRTIO_SCSI = 'virtio-scsi'
-# {device tag: (path of the element that indicates virtio, its attribute, values that mean virtio)}
+# {tag of a device: (path of an element in it, attribute of this element, values of the attribute that mean virtio)}
 _VIRTIO = {
     'disk': ('target', 'bus', ('virtio',)),
     'interface': ('model', 'type', ('virtio',)),

@@ -55,7 +55,7 @@ def _type_of(node: etree.Element) -> str | None:
 
 
 def id_of(guest: str, device: pci.Device) -> str:
-    """Return the stable id of a guest's mediated device at this address."""
+    """Return the id of a guest's mediated device, which depends only on the guest and the device's address."""
     return str(uuid.uuid5(_IDS, f'{guest}/{device.address}'))
 
 

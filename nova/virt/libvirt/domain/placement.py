@@ -18,10 +18,10 @@ _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 
 
 def vcpu(count: int, cell_cpus: Iterable[int] | None = None, most: int = 0) -> etree.Element:
-    """Return the number of vCPUs and the host CPUs on which all of them may run.
+    """Return the element <vcpu>: the number of vCPUs, and the host CPUs on which all vCPUs may run.
 
-    :param cell_cpus: these host CPUs (usage.floating_cell), for a guest without NUMA topology; None: any
-    :param most: maximum with hot-plug
+    :param cell_cpus: host CPUs of a guest without NUMA topology (usage.floating_cell); None: any
+    :param most: maximum number of vCPUs with hot-plug
     """
     element = etree.Element('vcpu', placement='static')
     if cell_cpus:
@@ -65,7 +65,7 @@ def cpu(topology: Mapping[str, int], guest: numa.GuestTopology | None = None, mo
 
 
 def one_node(processor: etree.Element, vcpus: int, memory_mb: int) -> None:
-    """Add one guest NUMA node with the maximum resources: libvirt plugs memory only into a node."""
+    """Add one guest NUMA node with the maximum resources: libvirt plugs memory only into NUMA nodes of guests."""
     add(add(processor, 'numa'), 'cell', id=0, cpus=f'0-{vcpus - 1}', memory=memory_mb * 1024)
 
 
@@ -131,7 +131,7 @@ def _on(host: numa.HostTopology, cell: numa.GuestCell) -> numa.HostCell:
 
 
 def _places(host: numa.HostTopology, guest: numa.GuestTopology) -> dict[int, frozenset[int]]:
-    """Return {vCPU: CPUs of the host that it may run on}."""
+    """Return {vCPU: host CPUs on which the vCPU may run}."""
     found: dict[int, frozenset[int]] = {}
     for cell in guest.cells:
         shared = _on(host, cell).cpuset
@@ -144,8 +144,8 @@ def _places(host: numa.HostTopology, guest: numa.GuestTopology) -> dict[int, fro
 def _emulator(host: numa.HostTopology, guest: numa.GuestTopology, places: dict[int, frozenset[int]]) -> frozenset[int]:
     """Return the host CPUs of the emulator threads.
 
-    The policy "isolate" selects the CPUs reserved for them, and "share" the host's shared CPUs. Otherwise, or without
-    shared CPUs, they run on the CPUs of the vCPUs without real-time priority, or, if there are none, of all vCPUs.
+    With the policy "isolate" they have reserved CPUs; with "share" they run on the host's shared CPUs if it has any.
+    Otherwise they run on the CPUs of the vCPUs without real-time priority, or of all vCPUs if all have this priority.
     """
     if guest.emulator_threads_policy == 'isolate':
         return frozenset().union(*(cell.reserved_cpus for cell in guest.cells))

@@ -22,7 +22,7 @@ NETWORK = 'network'
 
 
 class StorageSecret(typing.TypedDict):
-    """Secret (password) for a storage system, and the text by which libvirt's secret is found."""
+    """Password for a storage system; ``usage`` is the name under which libvirt stores it as a secret."""
 
     usage: str
     value: str
@@ -30,7 +30,7 @@ class StorageSecret(typing.TypedDict):
 
 
 class DiskSource(typing.TypedDict, total=False):
-    """Place from which QEMU reads a disk, as a connector returns it.
+    """Source of a disk for QEMU, as a connector returns it.
 
     type         'file', 'block' or 'network'
     path         path of a file or a block device
@@ -238,14 +238,14 @@ def _below(parent: etree.Element, source: DiskSource) -> None:
 
 
 def files_of(source: DiskSource) -> list[chain.File]:
-    """Return the files of a source with the active file first."""
+    """Return [(name, format)] of the files of a source, active file first."""
     place = source['path'] if source['type'] == 'file' else source['name']
     return [(os.path.basename(place), source.get('format', chain.RAW)),
             *((name, form) for name, form in source.get('backing_files', ()))]
 
 
 def with_files(source: DiskSource, files: list[chain.File]) -> DiskSource:
-    """Return a copy of the source with other files in its directory.
+    """Return a copy of the source that consists of other files in the same directory.
 
     :param files: the files, active file first
     """
@@ -259,7 +259,7 @@ def with_files(source: DiskSource, files: list[chain.File]) -> DiskSource:
 
 
 def named(source: DiskSource, name: str) -> DiskSource:
-    """Return a copy of the source for another file in its directory."""
+    """Return a copy of the source with another active file in the same directory."""
     if source['type'] == 'file':
         return {**source, 'path': os.path.join(os.path.dirname(source['path']), name)}
     return {**source, 'name': os.path.join(os.path.dirname(source['name']), name)}

@@ -28,7 +28,7 @@ from nova.virt.libvirt.guests import Guests
 LOG = logging.getLogger(__name__)
 
 AGENT_SECONDS = 10
-FACTS_SECONDS = 3            # timeout of requests for optional data of an API response
+FACTS_SECONDS = 3            # timeout of requests for data that an API response may omit
 MARK = 'frozen'              # mark file in the directory of a guest that must be thawed
 ADMINISTRATORS = {'windows': 'Administrator'}        # {os_type: name of the administrator}; the default is root
 _PAUSED = 'the guest is paused or off, so its agent does not run'

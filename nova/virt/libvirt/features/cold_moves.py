@@ -187,7 +187,7 @@ class ColdMoves:
             name = os.path.basename(disk.backing_file or '')
             address, there = transferred_record.place(source, uuid)
             images = os.path.join(os.path.dirname(there), storage.BASE)
-            # if an earlier migration has copied the image, it is in the guest's directory
+            # an image that an earlier migration copied is in the guest's directory on the source, not in the cache
             disk_transfer.fetch(self._addresses.uri_of(address), there if name == BASE_IMAGE else images, [name],
                                 self._storage.path(uuid), self._conf.libvirt.qemu_img_timeout,
                                 reserve=self._storage.reserve)

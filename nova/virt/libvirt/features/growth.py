@@ -96,7 +96,7 @@ def set_limits(domain: libvirt.virDomain, targets: list[str], limits: dict[str, 
     :param limits: {name of domain.volume_disks.LIMITS: number}, 0: no limit
     """
     if domain.isActive():
-        # omit zeros of *_max_length: libvirt accepts the length of a burst only with a limit of the burst
+        # omit *_max_length 0: libvirt accepts a burst length only together with a burst limit
         given = {name: value for name, value in limits.items() if value or not name.endswith('_max_length')}
         for target in targets:
             domain.setBlockIoTune(target, given, LIVE)

@@ -63,8 +63,8 @@ class LiveMigration:
         self._steps, self._platform, self._connections = steps, platform, connections
         self._clients, self._addresses = clients, addresses
         self._post_copy = post_copy.PostCopy(self._hypervisor, self._storage, host)
-        self._jobs: dict[str, outgoing.Job] = {}     # {uuid: its migration from this host}
-        self._unsettled: set[str] = set()            # guests with a migration of an earlier process with unknown result
+        self._jobs: dict[str, outgoing.Job] = {}     # {uuid of a guest: migration from this host}
+        self._unsettled: set[str] = set()       # guests with a migration of an earlier process, result unknown
 
     # ---- checks ----
 
@@ -151,7 +151,7 @@ class LiveMigration:
         probe.check(guest.volumes)
         self._connections.define_secrets(guest.volumes)
         with self._guests.operation(uuid):
-            self._unplug_expected(uuid)                       # if an interrupted attempt has plugged ports
+            self._unplug_expected(uuid)                       # an interrupted attempt may have plugged ports
             self._guests.remove(uuid, keep_disks=not copied)
             if copied:
                 try:
@@ -233,7 +233,7 @@ class LiveMigration:
     def _unplug_expected(self, uuid: str) -> xml.Guest | None:
         """Unplug the ports of an arriving guest with shared disks. Return its record, or None if no guest was expected.
 
-        This host's record of the arriving guest has the ports. The source wrote the other record on the shared storage.
+        The ports are in this host's record of the arriving guest, not in the source's record on the shared storage.
         """
         coming = shared_storage.incoming(self._storage, uuid, self._host)
         for port in coming.ports() if coming is not None else ():
@@ -445,7 +445,7 @@ class LiveMigration:
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
     """Return whether some disks are not copied, and the destination sees all writes of the source to these disks.
 
-    This is true for network disks and without the page cache of the source (cache mode none or directsync).
+    It sees them on network disks, and if the source does not use its page cache (cache mode none or directsync).
     """
     stay: list[xml.Disk | volume.Volume] = [
         *guest.volumes, *(disk for disk in guest.disks if disk.source or not copied)]

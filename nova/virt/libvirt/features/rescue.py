@@ -38,10 +38,10 @@ from nova.virt.libvirt.local_disks import records
 
 DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
 BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}
-ORIGIN = 'base_image_ref'                # property of a snapshot image: id of the image from which its server was built
+ORIGIN = 'base_image_ref'                # property of a snapshot image: image from which the server was built
 COLD_BUSES = ('ide', 'sata', 'fdc')      # buses without hot-plug
 POLL_S = 1                               # seconds between two polls of a booting rescue system
-# {domain type: seconds}: the boot is complete if no read occurs for BOOTED_S; emulated guests (qemu) are slower
+# {domain type: seconds}: the boot counts as complete after BOOTED_S without reads, or after BOOT_TIMEOUT_S
 BOOTED_S = {'kvm': 10, 'qemu': 30}
 BOOT_TIMEOUT_S = {'kvm': 60, 'qemu': 300}
 PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
@@ -150,7 +150,7 @@ class Rescue:
         return made
 
     def _with_drive(self, uuid: str, disk: xml.Disk, config_drive: dict[str, bytes] | None) -> xml.Disk:
-        """Return a copy of a guest's disk, or of the rescue's config drive instead of the guest's config drive."""
+        """Return a copy of a guest's disk; in place of the guest's config drive, return one with the rescue's data."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
         return new_disks.config_drive(self._storage, uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,

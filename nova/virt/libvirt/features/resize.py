@@ -72,7 +72,7 @@ class Resize:
                 os.rename(stored.path(uuid), kept)
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
-        # adopted disks cannot be moved; a resize on this host finds their paths in the backup
+        # an adopted guest's disks outside of its directory cannot be sent; this host finds their paths in the backup
         elsewhere = records.elsewhere(stored.load_backup(uuid))
         return {} if elsewhere else typing.cast(JsonObject, self._cold_moves.sent(uuid))
 
@@ -101,7 +101,7 @@ class Resize:
             guest = self._storage.load(instance.uuid)
             if self._cold_moves.has_come(instance.uuid):
                 self._storage.owners.give_back(instance.uuid)
-            # without a backup and without an arrival from another host, the guest was already reverted: keep it
+            # if there is no backup and no guest from another host, the revert was already done: keep the guest
             if (self._storage.load_backup(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
                     or self._cold_moves.is_arriving(instance.uuid)):
                 self._guests.remove(instance.uuid)
@@ -120,7 +120,7 @@ class Resize:
             # the address of a volume may change when the volume is connected again
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
-            stored.backends.release(guest)        # after the rename; before it, a repeated call needs the backup
+            stored.backends.release(guest)        # until the rename, a repeated call needs the snapshots
             stored.save(guest)
             self._bring_up(guest, power_on)
 

@@ -131,9 +131,9 @@ class Volumes:
                 self._hypervisor.run('rename the volume', calls.define, guest.uuid, self._guests.domain_xml(guest))
 
     def _give(self, guest: xml.Guest, operation: str, fresh: disk.Volume) -> None:
-        """Copy the old volume to this Volume and switch the guest, unless the guest already uses this Volume.
+        """Copy the old volume to ``fresh`` and switch the guest, unless the guest already uses ``fresh``.
 
-        In that case a crash has interrupted an earlier call, and another copy would overwrite later writes.
+        The guest uses it if a crash interrupted an earlier call. Another copy would then overwrite later writes.
 
         :raises VirtError: the guest still uses the old volume
         """

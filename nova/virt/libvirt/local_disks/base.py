@@ -30,7 +30,7 @@ class Hypervisor(typing.Protocol):
 
 
 class Place:
-    """Storage backend. The default methods are for disks in the guests' directories.
+    """Storage backend. The methods that are implemented here are for disks in the guests' directories.
 
     cache     QEMU's cache mode for new disks
     pooled    whether the disks are outside of the guests' directories and hosts share them (SharedPlace)
@@ -85,7 +85,7 @@ class Place:
         raise NotImplementedError
 
     def renew(self, disk: xml.Disk, source: str) -> None:
-        """Begin a resize: copy the old disk at ``source`` to the path of the disk, or take a snapshot of the disk."""
+        """Begin a resize: copy the old disk at ``source`` to the path of ``disk``, or take a snapshot of ``disk``."""
         raise NotImplementedError
 
     def rebase(self, disk: xml.Disk) -> None:

@@ -115,10 +115,10 @@ def image_disk(stored: Storage, context: RequestContext, instance: Instance, ima
 def blanks(stored: Storage, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
            volumes: Sequence[volume_disks.Volume] = (), taken: Collection[str] = (),
            encrypted: bool = False) -> list[xml.Disk]:
-    """Return new disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
+    """Create the disks of ``sizes``, {file name: bytes}, that are not among the Disks ``present``; return them.
 
     :param volumes: Volumes of the guest
-    :param taken: letters of the names of its future volumes
+    :param taken: letters of the names of the guest's future volumes
     """
     wanted = {name: size for name, size in sizes.items() if size and name not in {
         os.path.basename(disk.file) for disk in present}}
@@ -249,12 +249,12 @@ def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[
 
 
 def _blanks(instance: Instance, wanted: Wanted) -> Iterator[tuple[str, int, BlockDevice | None]]:
-    """Yield (name of the file, bytes, row or None) of each empty disk of the request, or else of the flavor."""
+    """Yield (file name, bytes, row or None) of each empty disk that the request or otherwise the flavor specifies."""
     for number, row in enumerate(wanted.ephemerals or [None]):
         if gib := instance.ephemeral_gb if row is None else row['volume_size']:
             yield f'disk.ephemeral{number}', gib * qemu_img.GIB, row
     swap, most = wanted.swap, flavor_sizes(instance)['disk.swap']
-    # the row may have the size from before a resize to a flavor with less swap
+    # the row may still have a larger size if a resize chose a flavor with less swap
     size = min(most, (swap and swap.get('volume_size') or 0) * disk_space.MIB or most)
     if size:
         yield 'disk.swap', size, swap

@@ -22,7 +22,7 @@ from nova.runtime import versioned_records
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import base
 
-# fields that the pool does not store: each host sets them for itself, or they contain secrets
+# fields of a guest's record that the pool does not store: each host has its own values, or the values are secret
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'host', 'successor', 'previous_host',
        'source_directory', 'cell', 'cpuset', 'owner', 'console_log', 'nvram')
 IN_MIGRATION = 'in-migration'            # file in the guest's directory while another host still owns the disks
@@ -33,7 +33,7 @@ class PoolRecord:
     """Owner of a guest's disks in the pool.
 
     host           host that owns the disks
-    previous_host  host that owned them before, or None
+    previous_host  host that owned the disks before, or None
     successor      destination of the live migration in progress, or None
     guest          the guest's record without the fields of OWN; disks in the pool are marked ``pooled``
     """
@@ -59,7 +59,7 @@ def _from_version_1(values: JsonObject) -> JsonObject:
     return {'previous_host' if name == 'before' else name: value for name, value in values.items()}
 
 
-# Upgrades convert stored files but not pools, so version 1 must be readable. It has previous_host as ``before``.
+# Upgrades convert stored files but not pools, so version 1 must be readable, in which previous_host is ``before``.
 FORMAT = versioned_records.RecordFormat[JsonObject](
     name='record of the owner of disks in the pool', version=2, readable_by=2, upgrades={1: _from_version_1},
     fields=frozenset({'host', 'previous_host', 'successor', 'guest'}),

@@ -15,7 +15,7 @@ REMOVE_TIMEOUT_S = 40  # timeout in seconds to remove an image: Ceph drops the w
 POLL_INTERVAL_S = 1
 VERSION_ONE = 'v1'
 LOOK = 'look at a disk'
-FENCED_S = 365 * 86400                   # seconds; long, because a client address has a random part and is not reused
+FENCED_S = 365 * 86400                   # seconds; may be long, because a client address is random and never reused
 
 
 class Failed(exception.VirtError):
@@ -114,7 +114,7 @@ class Pool:
         return not hosts or bool({str(host).strip('[]') for host in hosts} & {host for host, _port in self.monitors()})
 
     def try_rbd(self, accepted: int, operation: str, *arguments: str, data: bool = False) -> bool:
-        """Run ``rbd``; return False if it ends with the error ``accepted``."""
+        """Run ``rbd``; return True for success and False for the error ``accepted``; raise for other errors."""
         try:
             self.rbd(operation, *arguments, data=data)
         except Failed as error:

@@ -36,9 +36,9 @@ LOG = logging.getLogger(__name__)
 BASE, PUT_ASIDE, MOMENT = 'base', 'resize', 'copy'       # names of snapshots
 IMAGE, PART = 'image_', '.part'
 RECORD, NOTE = '_record', 'nova'         # suffix of the image with the owner record, and its metadata key
-CACHE = 'writeback'                      # cache of librbd, to which QEMU passes the flushes of a guest
+CACHE = 'writeback'                      # cache mode of librbd; QEMU passes the flushes of a guest to librbd
 COPY = 'disk.copy'                       # temporary file in the guest's directory during a copy
-LOGIN = 'use Ceph'                       # operation in errors of the Ceph authentication
+LOGIN = 'use Ceph'                       # name of the operation in errors of Ceph's authentication
 CONVERTED = 50                          # progress in percent after the conversion to raw, before the import
 
 

@@ -50,7 +50,7 @@ GIB = 1024 ** 3
 BASE = '_base'                           # directory of the image cache
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
 BACKUP = '_kept'                         # suffix of the directory of a resize backup
-DIRECTORY_MODE = 0o711                   # world-executable: QEMU runs as another user, who opens files below
+DIRECTORY_MODE = 0o711                   # world-executable: QEMU runs as another user and opens files below
 
 
 def instances_directory(state_path: str | None) -> str:
@@ -352,7 +352,7 @@ class Storage:
 
 
 def _promised(disk: xml.Disk, shares: bool) -> int:
-    """Return the bytes that a disk may still allocate. With ``shares``, blocks shared with the image count too."""
+    """Return the bytes that a disk may still allocate. With ``shares``, count also blocks shared with the image."""
     try:
         unallocated = local_files.size_of(disk.file, disk.format) - os.stat(disk.file).st_blocks * 512
         return unallocated + (reflink.shared_bytes(disk.file) if shares else 0)

@@ -33,13 +33,13 @@ class Part:
     """Disk or volume that the guest on the failed host may have open.
 
     name      name for log and error messages
-    kind      CEPH: an image; CLOSED: an export that the block storage closes before it opens one for the new host;
-              otherwise the reason why it cannot be fenced
+    kind      CEPH: an image; CLOSED: an export that the block storage closes before it exports to the new host;
+              otherwise the reason why the part cannot be fenced
     image     pool/image in Ceph
-    shared    whether other servers may also have it open
+    shared    whether other servers may also have the image open
     seen      addresses of the clients that Ceph reports
-    problem   why its clients are unknown: Ceph is unavailable, or the image is in another cluster
-    volume    whether it is a volume
+    problem   why the clients are unknown: Ceph is unavailable, or the image is in another cluster
+    volume    whether the part is a volume
     """
 
     name: str

@@ -43,7 +43,7 @@ def for_destination(running: str, there: str) -> str:
 
 
 def for_later(there: str, running: str) -> str:
-    """Return the definition that the destination stores: ``there`` with the console passwords of the guest."""
+    """Return the definition that the destination stores: ``there`` with the console passwords from ``running``."""
     root = etree.fromstring(there)
     for kind, password in _passwords(etree.fromstring(running)).items():
         element = root.find(f"./devices/graphics[@type='{kind}']")

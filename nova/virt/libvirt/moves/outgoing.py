@@ -136,7 +136,7 @@ def progress(domain: libvirt.virDomain) -> dict[str, int] | None:
 
 
 def hurry(domain: libvirt.virDomain, post_copy: bool) -> None:
-    """Switch to post-copy, or pause the guest until all is copied."""
+    """Switch to post-copy, or pause the guest until all memory is copied."""
     if post_copy:
         domain.migrateStartPostCopy()
     elif domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
@@ -144,7 +144,7 @@ def hurry(domain: libvirt.virDomain, post_copy: bool) -> None:
 
 
 def run_on(domain: libvirt.virDomain) -> None:
-    """Resume a migrated guest, which is paused if ``hurry`` paused it before libvirt began the migration."""
+    """Resume a migrated guest: it arrives paused if ``hurry`` paused it before libvirt began the migration."""
     state, reason = domain.state()
     if state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_USER,
                                                          libvirt.VIR_DOMAIN_PAUSED_MIGRATION):

@@ -1,7 +1,7 @@
 """Recovery of post-copy: the guest runs on its destination while a part of its memory is still on this host.
 
 The guest cannot resume on this host, and the destination must not remove it, however long the connection is broken.
-libvirt resumes a migration only with its initial arguments. They are stored next to the guest's record, so that
+libvirt resumes a migration only with its initial arguments. This module stores them next to the guest's record, so that
 nova-compute can resume the migration after a restart.
 """
 import dataclasses

@@ -74,13 +74,13 @@ def may_remove(guest: xml.Guest | None, host: str) -> bool:
 
 
 def hand_over(stored: storage.Storage, guest: xml.Guest, successor: str | None) -> None:
-    """Record the host that will own the disks after a live migration; None removes it."""
+    """Record ``successor``, the host that will own the disks after a live migration; None removes the entry."""
     if guest.ownership.successor != successor:
         stored.save(dataclasses.replace(guest, ownership=dataclasses.replace(guest.ownership, successor=successor)))
 
 
 def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
-    """Return whether ``host`` reads the record of the former host ``owner``: both then share the guest's disks.
+    """Return whether ``host`` reads the record that ``owner`` wrote: if so, both hosts share the guest's disks.
 
     The record names ``owner`` as the host or, after an interrupted takeover by ``host``, as the previous host. A stale
     record on ``host`` does not name ``owner``.

@@ -1,4 +1,4 @@
-"""Progress of the transfer of an incoming guest's files: a record in their directory for a resume after a restart.
+"""Record of the transfer of an incoming guest's files, with which the transfer resumes after a restart.
 
 This record is removed when the guest gets a guest record, before its first start on this host. Until then the files are
 unchanged copies. If both records exist, this record is ignored.
@@ -17,7 +17,7 @@ from nova.virt.driver import GuestLocation
 
 NAME = 'transfer.json'
 FileRecord = TypedDict('FileRecord', {'size': int, 'written': str, 'offset': int})
-# source of the move, and {file name of a disk: bytes}
+# of a move: location of the guest on its source, and {file name of a disk: bytes}
 Move = TypedDict('Move', {'source': GuestLocation, 'sizes': dict[str, int]})
 Record = TypedDict('Record', {'move': Move, 'host': str | None, 'files': dict[str, FileRecord]})
 FORMAT = versioned_records.RecordFormat[Record](

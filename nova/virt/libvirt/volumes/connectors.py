@@ -340,8 +340,8 @@ def _asked(function: Callable[_P, _Result], *args: _P.args, **more: _P.kwargs) -
 def _check_login(data: ConnectionData) -> None:
     """Check the authentication of an iSCSI connection.
 
-    :raises VirtError: the target must authenticate itself too (mutual CHAP). QEMU, libvirt and os-brick do not support
-        this and would omit it without a warning
+    :raises VirtError: the target must authenticate itself too (mutual CHAP). QEMU, libvirt and os-brick would ignore
+        this requirement without a warning
     """
     demands = sorted(key for key, value in data.items() if value and LOGIN.search(key) and key not in LOGINS)
     if demands:

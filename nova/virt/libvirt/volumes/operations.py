@@ -34,9 +34,9 @@ def resize(domain: libvirt.virDomain, target: str, size: int) -> None:
 
 
 def uses(domain: libvirt.virDomain, target: str, text: str) -> bool:
-    """Return whether the disk at a target has the source of the element ``text``.
+    """Return whether the disk at a target has the same source as the disk element ``text``.
 
-    If the guest is off, its definition is read, which libvirt updates at the end of a copy.
+    For a guest that is off, read its definition, which libvirt updates at the end of a copy.
     """
     found = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/../source")
     return found is not None and _where(found) == _where(etree.fromstring(text).find('source'))
@@ -79,7 +79,7 @@ _ALONE = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
 
 
 def put_on_top(domain: libvirt.virDomain, target: str, source: disk.DiskSource, size: int) -> bool:
-    """Switch the guest to a new file, which is an overlay on the active one.
+    """Switch the guest to a new file, which is an overlay on the active file.
 
     :param size: bytes of the disk in the overlay
     :returns: False if the guest's disk has another size; then nothing is changed

@@ -15,7 +15,7 @@ from nova.virt.libvirt.domain import volume_disks as disk
 
 ANSWER_S = 10.0
 NFS_PORT = 2049
-# ONC RPC (RFC 5531): the procedure NULL of NFS version 3, without credentials, in one record
+# ONC RPC call (RFC 5531) of the procedure NULL of NFS version 3, without credentials, in one record
 _CALL = struct.pack('>10I', 0x4e4f5641, 0, 2, 100003, 3, 0, 0, 0, 0, 0)
 NFS_CALL = struct.pack('>I', 0x80000000 | len(_CALL)) + _CALL
 # {protocol: (request, start of the response)}; NBD and Ceph servers send first. For iSCSI, a connection suffices.
