@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 BYTES = 16 << 10                 # maximum log bytes of one address in PERIOD_S
 PERIOD_S = 60
-MAX_ADDRESSES = 1000            # maximum addresses with a separate limit in a period; others share a limit
+MAX_ADDRESSES = 1000            # maximum addresses with a separate limit in a period; further addresses share one limit
 OTHERS = 'other addresses'
 OVERHEAD = 200                   # estimated bytes of a line without its message: time, level, logger, ids
 _FORMATTER = logging.Formatter()

@@ -6,8 +6,8 @@
     metrics.DB_CONNECTIONS.watch(database, read)        # read(database) -> {labels: value}, called at a scrape
 
 Label values come from the code and the configuration: rows, filters, status codes; never ids, paths or text of a
-client. Only SERVERS has ids, up to a configured number. All clouds of a process share its registry, so their values are
-added.
+client. Only SERVERS has ids, up to a configured number. All clouds of a process share one registry, so a metric has the
+sum of their values.
 """
 from __future__ import annotations
 
@@ -398,7 +398,7 @@ def exposed(accept: str = '') -> tuple[bytes, str]:
 
 
 def exposed_of_all(texts: dict[str, str], accept: str = '') -> tuple[bytes, str]:
-    """Return the metrics of this process (label worker='0') and of others as ``exposed`` does.
+    """Return the metrics of this process (label worker='0') and of other processes, in the format of ``exposed``.
 
     :param texts: {label value: result of ``exposed`` of another process, in the classic format}
     :raises ValueError: a text cannot be parsed

@@ -41,7 +41,7 @@ def of_bytes(report: Report, whole: int | None) -> Moved:
 def watched(path: str, sources: Iterable[str], report: Report) -> Iterator[None]:
     """During the block, report the growth of a file that a tool without progress output writes from ``sources``.
 
-    An error of ``report`` does not stop the tool; it is raised at the end of the block.
+    An error of ``report`` does not stop the tool; the error is raised at the end of the block.
     """
     if report is ignore:
         yield

@@ -1,4 +1,4 @@
-"""The release number of this code. Service rows and reports contain it, for rolling upgrades.
+"""The release number of this code. Service rows and reports contain the number, for rolling upgrades.
 
 ``nova.rpc.versions.RELEASES`` lists the interfaces and objects of each release.
 """

@@ -27,7 +27,7 @@ TIMEOUT_S = 180           # timeout for a response or its next part, unless the 
 
 def session_of(conf: ConfigOpts, section: str, timeout_s: int
                ) -> tuple[sessions.Session, auth_plugins.BaseAuthPlugin | None]:
-    """Return (keystoneauth1 session of a section, its auth plugin or None if it names no account).
+    """Return (keystoneauth1 session of a section, auth plugin of the session, or None if the section names no account).
 
     :param timeout_s: time to wait for a response; the section may set another timeout
     """
@@ -87,8 +87,8 @@ class Service:
     def refusal(self, ctx: RequestContext, code: int) -> exception.NovaException:
         """Return the error for a response with a code from 400 on.
 
-        The token of the request was valid when the request arrived. If a service refuses it before it expires, the
-        service cannot check tokens or uses another Keystone, so a new token would not help the user.
+        The token of the request was valid when the request arrived. If a service refuses the token before its
+        expiration, the service cannot check tokens or uses another Keystone, so a new token would not help the user.
         """
         if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_expired()):
             if not ctx.auth_token and self.has_account:

@@ -2,7 +2,7 @@
 
 Without the file, the database or a copy of it reveals no key.
 
-Each line of the file is a key: the first one encrypts, all can decrypt. Decryption fails for another owner.
+Each line of the file is a key: the first key encrypts, all keys decrypt. With another owner, decryption fails.
 """
 import base64
 import binascii
@@ -96,7 +96,7 @@ def read(path: str) -> list[bytes] | None:
 
 
 def make(path: str) -> None:
-    """Make a file with one key; keep an existing one.
+    """Create a key file with one key; keep an existing file.
 
     :raises Unusable:
     """

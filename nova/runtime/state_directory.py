@@ -1,4 +1,4 @@
-"""State directory: the lock of the process that uses it, and the marker files of a restore."""
+"""State directory: the lock that its user holds, and the marker files of a restore."""
 import fcntl
 import os
 import pathlib

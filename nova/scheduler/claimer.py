@@ -56,7 +56,7 @@ class Claimer(typing.Protocol):
         """Yield (attempt, uuids of the servers for which the attempt claims hosts)."""
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
-        """Claim hosts for demands and return the placed demands; the caller places the others separately.
+        """Claim hosts for demands and return the placed demands; the caller places all other demands separately.
 
         :param decisions: decisions of batchable demands, all with rankings
         """
@@ -111,7 +111,7 @@ class CellClaimer:
 
 
 class _CellAttempt:
-    """Claims for all servers in one transaction."""
+    """Attempt that claims hosts for all servers in one transaction."""
 
     def __init__(self, cell: db_cells.Cell, rules: decision.Rules) -> None:
         self._cell, self._rules = cell, rules

@@ -92,7 +92,7 @@ class Decision:
 
 
 def decide(hosts: host_view.Hosts, demands: collections.abc.Sequence[Demand], rules: Rules) -> list[Decision]:
-    """Return a Decision for each demand; it takes the choices for earlier demands into account.
+    """Return a Decision for each demand; the hosts chosen for earlier demands have less room for later ones.
 
     :param hosts: host view, which is not changed
     """
@@ -108,7 +108,7 @@ Selected = list[pipeline.Ranking] | pipeline.NoCandidates
 def _decide(demand: Demand, select: collections.abc.Callable[[Demand], Selected]) -> Decision:
     try:
         found = select(demand)
-    except Exception as error:  # e.g. from a plugin; it must not fail the other demands
+    except Exception as error:  # e.g. from a plugin; the error must not fail other demands
         return Decision(demand, error=error)
     if isinstance(found, pipeline.NoCandidates):
         return Decision(demand, no_candidates=found)

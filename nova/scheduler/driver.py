@@ -11,7 +11,7 @@ from nova.scheduler import interface
 from nova.scheduler import manager
 
 ENTRY_POINTS = 'nova.scheduler.driver'
-# the name of the filter scheduler and its former names
+# present name and former names of the filter scheduler
 FILTER_SCHEDULER = ('filter_scheduler', 'nova.scheduler.FilterScheduler',
                     'nova.scheduler.filter_scheduler.FilterScheduler')
 
@@ -27,7 +27,7 @@ def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -
     cls: collections.abc.Callable[..., interface.Scheduler] = entry_points.named(
         '[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
     is_class = isinstance(cls, type)
-    ours = isinstance(cls, type) and issubclass(cls, manager.SchedulerManager)  # RPC methods are in a table
+    ours = isinstance(cls, type) and issubclass(cls, manager.SchedulerManager)  # its RPC methods are in a table
     methods = [*(() if ours else interface.INTERFACE.methods), 'start', 'stop', 'periodic_tasks']
     missing = [each for each in methods if not callable(getattr(cls, each, None))]
     if not is_class or missing:

@@ -46,7 +46,7 @@ Changes = tuple[Rows, set[int]]  # (new or changed rows, removed nodes)
 
 
 class CellNodes:
-    """The compute nodes of one cell with their services, synchronized with its database.
+    """The compute nodes of one cell with their services, synchronized with the cell's database.
 
     rows    {number of a node: its row}. A change replaces the row by a new dict, except a change of ``last_seen_at``.
     :param quiet_s: seconds without any heartbeat in the cell after which all heartbeats count as overdue
@@ -248,7 +248,7 @@ class HostTable:
     def hosts(self, *, full: bool = False, fresh_s: float = FRESH_S) -> host_view.Hosts:
         """Return a view in which the data of the default cell is at most a few milliseconds old.
 
-        Other cells are read less often, because they may be slow. After a claim in a cell, the next call reads it.
+        Other cells are read less often, because they may be slow. After a claim, the next call reads the cell.
         :param full: read all cells, because no host was found or a claim failed on stale data
         :param fresh_s: age in seconds after which the table is read again
         """
@@ -291,7 +291,7 @@ class HostTable:
             self._others_read_at = time.monotonic()
 
     def mark_claimed(self, cell: db_cells.Cell) -> None:
-        """Make the next call of ``hosts`` read this cell, because this process has claimed in it."""
+        """Make the next call of ``hosts`` read this cell, because this process has claimed resources in it."""
         if cell is not self._cells.default:
             self._claimed_cells.add(cell.uuid)
 

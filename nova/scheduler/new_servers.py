@@ -33,8 +33,8 @@ class NewServers:
                             instance_uuids: list[str]) -> list[Selections]:
         """Choose and claim a host for each server; see interface.py.
 
-        If a server no longer waits for a host, for example because it was deleted, its list is empty. If an earlier
-        call placed a server and its reply was lost, this call returns the host from the earlier call.
+        If a server no longer waits for a host, for example because the server was deleted, the server's list is empty.
+        If an earlier call placed a server and its reply was lost, this call returns the host from the earlier call.
         :raises ServiceUnavailable: there are several cells, and the servers' cell does not answer
         """
         request = self._requests.of_new(spec)
@@ -63,7 +63,8 @@ class NewServers:
         return exception.ServiceUnavailable(service='database')
 
     def _already_placed(self, uuids: list[str]) -> dict[str, Selections]:
-        """Return {uuid: selections} of the servers that an earlier call placed: they have a host but no build yet."""
+        """Return {uuid: selections} of the servers that an earlier call placed: these servers have a host but are not
+        being built yet."""
         found: dict[str, Selections] = {}
         for cell, part in self._claimers.current().servers_by_cell(uuids):
             with cell.db.reader() as conn:

@@ -1,4 +1,4 @@
-"""Placement of servers: choose hosts and claim them. If a claim fails, repeat both with fresh data."""
+"""Placement of servers: choose hosts and claim them. If a claim fails, choose and claim again with fresh data."""
 import collections.abc
 import dataclasses
 import typing
@@ -25,7 +25,7 @@ class Placer(typing.Protocol):
     """Interface of ServerPlacer and its wrappers."""
 
     def place(self, request: Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
-        """Place servers. Return a list of selections for each uuid: [] if the server no longer waits.
+        """Place servers. Return a list of selections for each uuid: [] if the server no longer waits for a host.
 
         :raises NoValidHost: a server has no host; no host is claimed
         """

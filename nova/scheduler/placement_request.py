@@ -23,7 +23,7 @@ class Group:
     policies      names of the policies
     max_per_host  maximum number of members on a host for the policy anti-affinity
     moving        uuid of the server to place if it already exists; it does not count as a member. Otherwise None
-    members       {host: number of members on it or moving to it}
+    members       {host: number of members on the host or moving to it}
     capabilities  {key: requirement on hosts} for the policy host-capabilities
     between       whether a member has two hosts, because it moves or its move can still be reverted
     places        {uuid of a cell: {(uuid of a member, host)}}

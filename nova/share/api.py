@@ -32,7 +32,7 @@ class Shares:
         raise NotImplementedError
 
     def deny(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> None:
-        """Revoke the access; idempotent, also if the share is gone."""
+        """Revoke the access; no error if the access or the share no longer exists."""
         raise NotImplementedError
 
 

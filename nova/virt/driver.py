@@ -359,8 +359,8 @@ class ComputeDriver(Hypervisor):
     def watch_disk_clients(self, record: Callable[[str, dict[str, list[str] | None], bool], None]) -> None:
         """Set the function ``record(uuid, {image: client addresses or None}, started)``.
 
-        The driver calls it before a guest writes to its disks. Clients are the storage clients that have opened an
-        image for the guest. ``started`` is False if the images were attached to a running guest.
+        The driver calls the function before a guest writes to its disks. Clients are the storage clients that have
+        opened an image for the guest. ``started`` is False if the images were attached to a running guest.
         """
 
     def guests_with_clients(self) -> list[str]:
@@ -511,7 +511,8 @@ class Interfaces(typing.Protocol):
         """Plug a VIF (nova/objects/network_info.py) into a running or stopped guest; idempotent."""
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif | DeletedPort) -> None:
-        """Unplug a VIF; no error if the VIF or guest is missing. Raises VirtError if the guest does not release it."""
+        """Unplug a VIF; no error if the VIF or guest is missing. Raises VirtError if the guest does not release the
+        device."""
 
 
 class PortDevices(typing.Protocol):

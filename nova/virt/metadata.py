@@ -78,7 +78,7 @@ def _interface(instance: Instance, vif: Vif, index: int, domain: str) -> dict[st
 
 
 def identity_document(instance: Instance, region: str) -> bytes:
-    """Return EC2's ``dynamic/instance-identity/document``. It has no signature and no product codes."""
+    """Return EC2's ``dynamic/instance-identity/document``. The document has no signature and no product codes."""
     launched = instance.launched_at or instance.created_at
     found = {'accountId': instance.project_id, 'architecture': _architecture(instance),
              'availabilityZone': instance.availability_zone, 'billingProducts': None, 'devpayProductCodes': None,

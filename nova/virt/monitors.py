@@ -92,7 +92,7 @@ class CpuMonitor:
         :param timestamp: current time as text
         """
         passed = {part: stats[part] - self._last[part] for part in PARTS}
-        passed['iowait'] = max(0, passed['iowait'])      # the iowait counter may decrease without a reboot: proc_stat(5)
+        passed['iowait'] = max(0, passed['iowait'])      # iowait may decrease without a reboot: proc_stat(5)
         if sum(passed.values()) <= 0 or min(passed.values()) < 0:        # no time has passed, or the host rebooted
             passed = {part: stats[part] for part in PARTS}
         self._last = {part: stats[part] for part in PARTS}

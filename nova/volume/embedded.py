@@ -1,7 +1,7 @@
 """The embedded block storage, used by the HTTP API and the rest of the system.
 
 Users see the volumes of their project, and administrators all volumes. Rows are in the API database, and data is in
-files of the host that serves the API. The parts of EmbeddedVolumes are in nova/volume/store.
+files of the host that serves the API. The groups of operations of EmbeddedVolumes are in nova/volume/store.
 """
 from __future__ import annotations
 

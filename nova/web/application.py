@@ -67,7 +67,7 @@ class Api(typing.Generic[R]):
         return typing.cast(R, BaseRequest(environ))
 
     def find(self, req: R) -> tuple[mappers.Methods | None, list[str]] | Response:
-        """Find the routes and the path parameters of a request, or return a response if it needs no route.
+        """Find the routes and the path parameters of a request, or return a response if the request needs no route.
 
         :raises NotFound: no resource can have this path
         """
@@ -102,7 +102,7 @@ class Api(typing.Generic[R]):
         return bodies.parse(raw)
 
     def check(self, req: R, row: Route, parts: Parts) -> None:
-        """Refuse a valid body for reasons outside its schema."""
+        """Refuse a valid body for reasons that its schema cannot express."""
 
     def perform(self, req: R, raw: bytes, work: Work) -> Response:
         """Run an operation and return its response.

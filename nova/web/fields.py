@@ -75,7 +75,7 @@ class Shape:
 
 
 class Row(typing.Protocol):
-    """Protocol of a field that builds responses. Field and the fields of nova.web.resource implement it."""
+    """Protocol of a field that builds responses. Field and the fields of nova.web.resource implement this protocol."""
 
     @property
     def name(self) -> str: ...
@@ -154,7 +154,7 @@ class Fields:
         return found
 
     def allowed(self, req: Caller, target: Target | None = None) -> frozenset[str]:
-        """Return the rules of this table that the caller passes; compiled builders are cached by version and these rules."""
+        """Return the rules of this table that the caller passes; builders are cached by version and these rules."""
         return frozenset([rule for rule in self.rules(req.version) if req.allows(rule, target)])
 
     def described(self, version: int) -> dict[str, str]:

@@ -67,7 +67,8 @@ class Mapper:
         return None, []
 
     def _mapper(self, key: tuple[str, int]) -> routes_library.Mapper | None:
-        """Return the mapper of a group, None for an unknown group. It is built at its first use, for a quick start."""
+        """Return the mapper of a group, None for an unknown group. Mappers are built when first used, for a quick
+        start."""
         if key not in self._mappers and key in self._groups:
             self._mappers[key] = _mapper(self._groups[key], self._paths)
         return self._mappers.get(key)

@@ -200,7 +200,7 @@ class Describer:
         }
 
     def _operation(self, rows: list[Route], path: str, version: int, used: set[int], merge: bool) -> JsonDocument:
-        """Build one operation. If there are several rows, they are the actions of one path.
+        """Build one operation. Several rows are the actions of one path.
 
         :param used: set to which the error codes of the operation are added
         :param merge: build one operation for all actions

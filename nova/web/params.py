@@ -103,10 +103,10 @@ class Array:
 class Param:
     """One parameter of a body or a query.
 
-    name     its key, or None if ``pattern`` (a regular expression) matches many keys
+    name     key of the parameter, or None if ``pattern`` (a regular expression) matches many keys
     type     Type, Array, Object or a plain JSON Schema
     since, until   first and last minor version; several rows may share a name
-    required a body without it is refused
+    required whether a body without the parameter is refused
     """
 
     name: str | None

@@ -41,7 +41,7 @@ class Channel:
     def receive(self, size: int) -> bytes | None:
         """Return received bytes; b'': the client has closed its side; None: nothing has arrived.
 
-        Under TLS return all of them, because poll() does not report bytes that are buffered in the TLS layer.
+        Under TLS return all received bytes, because poll() does not report bytes that are buffered in the TLS layer.
 
         :raises OSError: the connection broke
         """
@@ -90,7 +90,7 @@ class Channel:
         return bool(poll.poll(max(0, seconds) * 1000))
 
     def shut(self, how: int = socket.SHUT_RDWR) -> None:
-        """Shut down the connection while another thread uses it and will close it."""
+        """Shut down a connection that another thread uses and will close."""
         if self._secured is not None and how == socket.SHUT_WR:
             self._secured.say_end()
         with contextlib.suppress(OSError):
@@ -102,7 +102,7 @@ class Channel:
 
 
 class MinimumRate:
-    """Minimum transfer rate of a client while the server waits for it.
+    """Minimum transfer rate of a client while the server waits for the client.
 
     :param rate: bytes a second
     :param window_s: seconds of waiting over which the rate is measured
@@ -191,7 +191,7 @@ class OutputBuffer:
             self.write(_read(number, start, end - start))
 
     def finish(self) -> None:
-        """Send the headers if they still wait for a body."""
+        """Send the headers, unless they were sent with the first piece of a body."""
         if self._head:
             head, self._head = self._head, b''
             self.write(head)

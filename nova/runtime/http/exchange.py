@@ -1,4 +1,4 @@
-"""One connection, and the response to one request on it."""
+"""One connection of a client, and the responses to its requests."""
 from __future__ import annotations
 
 import io

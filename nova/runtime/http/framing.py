@@ -1,6 +1,6 @@
 """Strict parsing of HTTP/1.1 without ambiguous framing, based on cheroot's request.
 
-If a proxy and this server disagree about the end of a request, one client can inject a request into another one's
+If a proxy and this server disagree about the end of a request, one client can inject a request into another client's
 connection (request smuggling). Therefore deviations from the standard are refused, and a connection with an unread body
 is not reused.
 """
@@ -131,7 +131,7 @@ class Body:
         return iter(self.readline, b'')
 
     def drain(self) -> bool:
-        """Read the rest of a gathered body; return whether the body has been read to its end."""
+        """Read the rest of a buffered body; return whether the body has been read to its end."""
         try:
             while self._gathered and self.read(PIECE):
                 pass
@@ -303,11 +303,11 @@ class Facts:
     protocol = 'HTTP/1.1'
     server_name = software = 'nova'
     gateway = Gateway
-    max_request_header_size = max_request_body_size = 0      # 0: no limit; arrival.py has limited both
+    max_request_header_size = max_request_body_size = 0      # 0: no limit here; arrival.py limits both sizes
     can_add_keepalive_connection = True
 
     def __init__(self, application: WSGIApplication, bind_addr: tuple[str, int], timeout: int,
                  stopping: threading.Event, tls: ssl.SSLContext | None = None) -> None:
         self.wsgi_app, self.bind_addr, self.timeout, self.stopping = application, bind_addr, timeout, stopping
-        self.ssl_adapter = self.tls = tls        # cheroot only tests it, to choose https as the scheme
+        self.ssl_adapter = self.tls = tls        # cheroot only tests this value, to choose https as the scheme
         self.ready = True

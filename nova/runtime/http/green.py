@@ -33,7 +33,7 @@ NO_DESCRIPTORS_S = 0.1
 class _Channel(channels.Channel):
     def __init__(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(getattr(sock, 'fd', sock), tls)
-        self._green = sock                       # keep a reference: its garbage collection would close the socket
+        self._green = sock  # keep a reference: garbage collection of the object would close the socket
 
     def rest(self) -> None:
         eventlet.sleep(0)
@@ -56,7 +56,7 @@ class Green:
         self.dispatcher = priorities.Dispatcher[exchange.Connection](plan, lambda conn: conn.turn.set(), trusted)
         self.turned = time.monotonic()
         self._conns: set[exchange.Connection] = set()
-        self._ahead = threading.Lock()           # connections with pipelined requests take turns to hold it
+        self._ahead = threading.Lock()           # lock that connections with pipelined requests hold in turn
         self._stopping = False
         self._thread: threading.Thread | None = None
 
@@ -71,7 +71,7 @@ class Green:
         last: list[tuple[socket.socket, exchange.Address]] = []
         self._listener.settimeout(0)
         while self._thread is not None and (found := self._next()) is not None:
-            last.append(found)                   # the whole queue, without yielding: clients could extend it
+            last.append(found)                   # without yielding: during a yield, clients could extend the queue
         self._listener.close()
         for found in last:
             self._take(*found)

@@ -50,7 +50,7 @@ class Native:
         self._ready: queue.SimpleQueue[exchange.Connection | None] = queue.SimpleQueue()  # for the workers
         self._back: collections.deque[exchange.Connection] = collections.deque()      # returned by the workers
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._handing = threading.Lock()             # held to close a connection, or to return it
+        self._handing = threading.Lock()             # held while a connection is closed or returned to the loop
         self._workers: list[threading.Thread] = []
         self._ending: tuple[float, float] | None = None         # (begin, deadline) of a requested stop
         self._swept: float = 0
@@ -103,7 +103,7 @@ class Native:
 
     def _call_isolated(self, function: Callable[[exchange.Connection, *Arguments], None], conn: exchange.Connection,
                        *args: *Arguments) -> None:
-        """Run a function for one connection; its errors must not affect others."""
+        """Run a function for one connection; its errors must not affect other connections."""
         try:
             function(conn, *args)
         except (OSError, ValueError):
@@ -249,7 +249,7 @@ class Native:
         number = conn.channel.sock.fileno()
         with self._handing:
             if self._conns.pop(number, None) is not conn:
-                return                               # it is closed
+                return                               # the connection is closed
             self._epoll.unregister(number)
             self._capacity.leave(conn)
         conn.hand_over()

@@ -147,7 +147,7 @@ class Dispatcher(Generic[Job]):
                 self.waiting += 1
 
     def done(self, name: str, job: Job) -> None:
-        """Record the end of a job, and start others."""
+        """Record the end of a job, and start waiting jobs."""
         with self._lock:
             priority = self._plan.priorities[name]
             self._leave(priority, job)
@@ -248,7 +248,7 @@ class Dispatcher(Generic[Job]):
         self._begin(job)
 
     def _start_others(self, priority: Priority) -> None:
-        """Start waiting jobs, first those of this priority."""
+        """Start waiting jobs, first jobs of this priority."""
         if self.parked or self.waiting:
             for other in (priority, *self._plan.priorities.values()):
                 self._wake(other)

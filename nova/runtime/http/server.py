@@ -133,7 +133,7 @@ def listening_socket(host: str, port: int, shared: bool = False) -> socket.socke
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shared:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)       # accepted sockets inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)       # accepted sockets inherit this option
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             listener.bind(address)

@@ -92,7 +92,7 @@ class TlsConnection:
             self._flush()
 
     def _flush(self) -> bool:
-        """Write encrypted bytes to the socket; return whether it has taken all of them."""
+        """Write encrypted bytes to the socket; return whether the socket has taken all bytes."""
         self._waiting += self._out.read()
         while self._waiting:
             try:

@@ -5,8 +5,8 @@ runs the command of the daemon with a socket at the same address (SO_REUSEPORT),
 connections. If a worker ends, its replacement serves the pending connections. ADR 0004 explains why the
 workers do not share one socket.
 
-A socket pair connects a worker and the first process: the worker sends its systemd notifications through it, and each
-process detects the end of the other.
+A socket pair connects a worker and the first process: the worker sends its systemd notifications through the pair, and
+each process detects the end of the other process.
 """
 import contextlib
 import dataclasses
@@ -73,7 +73,7 @@ class WorkerSockets:
 
 
 def inherited() -> WorkerSockets | None:
-    """Return the sockets from the first process, or None if this is not a worker. Only the first call returns them."""
+    """Return the sockets from the first process at the first call; None at later calls and outside of workers."""
     given = os.environ.pop(VARIABLE, None)
     if given is None:
         return None

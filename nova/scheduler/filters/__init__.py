@@ -10,7 +10,7 @@ A filter has these methods and attributes:
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
 * ``lacks`` and ``shortfall`` tell how far a removed host is from passing; scheduler/explain.py reports both.
 * ``facts`` and ``external_facts`` read data that is not in the table, once for each request for which ``needs_facts``
-  is true. If ``reads_existing`` is set, they also read it for servers that have been built.
+  is true. If ``reads_existing`` is set, they also read the data for servers that are already built.
 * ``limits(hosts, position)``, if defined, returns limits for a claim on that host (db.claims.claim).
 
 A class with the method ``host_passes`` for single hosts works too: see plugins.py.

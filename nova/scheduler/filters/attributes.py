@@ -67,7 +67,7 @@ ATTRIBUTES = {
 
 
 def find(names: collections.abc.Sequence[str]) -> tuple[Attribute, collections.abc.Sequence[str]]:
-    """Split a path such as ('cpu_info', 'features') into (Attribute, rest of the path).
+    """Split a path such as ('cpu_info', 'features') into (Attribute, remaining path within its value).
 
     A path that does not begin with an attribute's name is a path in the capabilities of the driver.
     """

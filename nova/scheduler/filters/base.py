@@ -47,7 +47,7 @@ class Filter:
         raise NotImplementedError
 
     def mask_at(self, hosts: host_view.Hosts, request: Request, left: np.ndarray) -> np.ndarray | None:
-        """Return the mask for the positions ``left`` only, or None if all of them pass."""
+        """Return the mask for the positions ``left`` only, or None if all these hosts pass."""
         mask = self.mask(hosts, request)
         return None if mask is hosts.all_pass else mask[left]
 

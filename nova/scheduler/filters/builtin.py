@@ -64,7 +64,7 @@ class AvailabilityZoneFilter(base.Filter):
 
 
 class RequestedHostFilter(base.Filter):
-    """The requested host and node, or all hosts without such a request; ignored hosts are removed.
+    """The requested host and node; all hosts if the request names none. Hosts that the request ignores never pass.
 
     The configuration cannot disable the filter.
     """

@@ -14,7 +14,7 @@ from nova.scheduler.filters import operators
 from nova.scheduler.filters import request_fields
 from nova.scheduler.placement_request import Request
 
-# (image property, former name, index in each entry of supported_instances)
+# (image property, former name of the property, index of its value in the entries of supported_instances)
 _IMAGE = (('hw_architecture', 'architecture', 0), ('img_hv_type', 'hypervisor_type', 1), ('hw_vm_mode', 'vm_mode', 2))
 _VERSION = ('img_hv_requested_version', 'hypervisor_version_requires')
 _ALIASES = {'amd64': 'x86_64', 'x64': 'x86_64', 'x86': 'i686', 'i386': 'i686', 'i486': 'i686', 'i586': 'i686',

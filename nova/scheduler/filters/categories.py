@@ -1,4 +1,5 @@
-"""The filter of instance categories. The configuration cannot disable it, because users rely on the requirements."""
+"""The filter of instance categories. The configuration cannot disable the filter, because users rely on the
+requirements."""
 import collections.abc
 import typing
 

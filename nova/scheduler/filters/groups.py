@@ -1,4 +1,5 @@
-"""Filters of server groups. The configuration cannot disable them, because the claim enforces the same rules."""
+"""Filters of server groups. The configuration cannot disable these filters, because the claim enforces the same
+rules."""
 import numpy as np
 
 from nova.db.placement import server_groups
@@ -27,7 +28,7 @@ class PolicyFilter(base.Filter):
 
 
 def _group(request: Request) -> Group:
-    """Return the group of a request, which must have one."""
+    """Return the group of a request, which must have a group."""
     assert request.group is not None
     return request.group
 

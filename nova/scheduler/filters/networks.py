@@ -88,7 +88,7 @@ class NetworkGuaranteesFilter(base.Filter):
             each.get(selection.GUARANTEED) for each in requested)
 
     def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> guarantees.Needs | None:
-        """Return the bandwidth and packet rate that the ports of a server need, or None if they need none."""
+        """Return the bandwidth and packet rate that the ports of a server need, or None if the ports need neither."""
         assert self._cells is not None
         requested = spec.requested_networks if isinstance(spec.requested_networks, list) else []
         with self._cells.api_db.reader() as conn:

@@ -1,4 +1,4 @@
-"""The filter of NUMA cells. The configuration cannot disable it, because the claim enforces the same rules."""
+"""The filter of NUMA cells. The configuration cannot disable the filter, because the claim enforces the same rules."""
 import collections
 
 import numpy as np

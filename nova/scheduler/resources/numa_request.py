@@ -92,7 +92,7 @@ class NumaRequest(placement_request.SpecialResource):
 
 
 def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> NumaRequest | None:
-    """Return the NumaRequest of a request, or None if it requests no topology."""
+    """Return the NumaRequest of a request, or None for a request without topology."""
     guest = topology(spec.flavor, spec.image)
     if guest is None:
         return None
@@ -112,7 +112,7 @@ def without_pinned(resources: dict[str, int],
 
 
 def topology(flavor: Flavor, image: Image | None) -> topologies.GuestTopology | None:
-    """Return the GuestTopology that a flavor and an image request, or None if they request none."""
+    """Return the GuestTopology that a flavor and an image request, or None if neither requests a topology."""
     properties = image and image.get('properties') or {}
     if not guest_request.concerns(flavor, properties):
         return None
@@ -136,5 +136,5 @@ def without_server(conn: engine.Connection, hosts: host_view.Hosts, row: Instanc
 
 
 def find(request: placement_request.Request) -> NumaRequest | None:
-    """Return the NumaRequest of a Request, or None if it has none."""
+    """Return the NumaRequest of a Request, or None if the Request has none."""
     return next((each for each in request.special if isinstance(each, NumaRequest)), None)

@@ -35,7 +35,7 @@ class LiveMigration:
         self.connect()
 
     def connect(self) -> None:
-        """Make this host reachable for the others."""
+        """Make this host reachable for other hosts."""
         _REACHABLE[self._wire] = self
 
     def disconnect(self) -> None:
@@ -94,7 +94,8 @@ class LiveMigration:
             other.machine.save()
 
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
-        """Complete the transfer of a guest in post-copy. Tests set ``ahead``, the host on which it already runs."""
+        """Complete the transfer of a guest in post-copy. Tests set ``ahead``, the host on which the guest already
+        runs."""
         with self.machine.operation('await_live_migration'):
             ahead = self.machine.guests.get(instance.uuid, {}).get('ahead')
         job = _Job(GIB, instance)

@@ -62,11 +62,11 @@ class Machine:
     failures   {operation: fraction of the calls that fail, or an exception to raise}
     lock       reentrant lock for reads and changes of guests
     guests     {uuid: guest}
-    kept       {uuid: former state} of guests that have moved away and may be reverted
+    kept       {uuid: former state} of guests that have moved away, for a revert of the move
     incoming   uuids of guests with an incomplete cold migration to this host
     foreign_guests  {uuid: power state} of guests of another program
     tpms       {uuid: content of the TPM} of guests during a rebuild
-    expected   {uuid: ports and topology here} of guests for which this host is the destination of a live migration
+    expected   {uuid: ports and NUMA topology on this host} of guests that a live migration will bring to this host
     on_event       called with (uuid, power state) when a guest changes state without a request
     shares_disks   whether the host shares the disks of its guests with the other hosts
     maintenance    whether the host refuses new guests
@@ -117,7 +117,7 @@ class Machine:
             self._replace(self.guests_file, self.guests)
 
     def _read(self, path: pathlib.Path) -> dict[str, Guest]:
-        """Return {uuid: guest} of a file. Log unreadable records; ``_replace`` writes them back unchanged."""
+        """Return {uuid: guest} of a file. Log unreadable records;  ``_replace`` writes them back unchanged."""
         found = {}
         loaded = _loaded(path)
         for uuid, guest in loaded.items() if isinstance(loaded, dict) else ():
@@ -301,7 +301,8 @@ def configured_devices(values: list[str], host: str) -> list[pci.Device]:
 
 
 def assigned_devices(instance: Instance, guests: dict[str, Guest]) -> list[str]:
-    """Return PCI addresses of the instance's devices. If the instance has not loaded them, read the guest's record.
+    """Return PCI addresses of the instance's devices. If the instance has not loaded its devices, read the guest's
+    record.
 
     :param guests: {uuid: guest} of the host, to check that each device belongs to one guest
     :raises VirtError: another guest has one of the devices

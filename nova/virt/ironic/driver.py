@@ -84,7 +84,8 @@ class IronicDriver(driver.ComputeDriver):
             supported_instances=[[arch, 'baremetal', 'hvm']], traits=self._traits(node))
 
     def _traits(self, node: ironic_client.Node) -> list[str]:
-        """Return the traits of the node, and a trait of its resource class if it can have a server of this host."""
+        """Return the traits of the node, and a trait of its resource class if the node can have a server of this
+        host."""
         usable = not node['maintenance'] and (self._nodes.is_ours(node) if node['instance_uuid']
                                               else node['provision_state'] == AVAILABLE)
         own = [machines.class_name(node['resource_class'])] if usable and node['resource_class'] else []
@@ -122,7 +123,8 @@ class IronicDriver(driver.ComputeDriver):
         self._nodes.switch_on(uuid)
 
     def _ready(self, instance: Instance) -> ironic_client.Node:
-        """Return the node that the scheduler chose. Wait until it is clean after the deletion of its previous server.
+        """Return the node that the scheduler chose. Wait until the node is clean after the deletion of its previous
+        server.
 
         :raises BuildFailed: the node cannot have a server
         """
@@ -212,7 +214,7 @@ def _power_state(node: ironic_client.Node) -> int:
 
 
 def _number(properties: dict[str, str | int], name: str) -> int:
-    """Return a property of the node as a number. Inspection or an operator may have stored it as text."""
+    """Return a property of the node as a number. Inspection or an operator may have stored a text."""
     try:
         return max(0, int(properties.get(name) or 0))
     except (TypeError, ValueError):

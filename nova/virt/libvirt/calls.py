@@ -56,7 +56,7 @@ def define_and_pause(connection: libvirt.virConnect, _uuid: str, text: str) -> N
 
 
 def start(domain: libvirt.virDomain) -> None:
-    """Start a domain, from its saved memory if it was suspended. If the domain is paused, resume it."""
+    """Start a domain, from its saved memory if it was suspended. Resume a paused domain."""
     if not domain.isActive():
         domain.create()
     elif domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
@@ -89,7 +89,7 @@ def stop_and_forget(domain: libvirt.virDomain) -> None:
 
 
 def undefine(domain: libvirt.virDomain, keep_state: bool = False) -> None:
-    """Stop and undefine a domain. Do nothing if another program created the domain and it was not adopted."""
+    """Stop and undefine a domain. Do nothing for a domain that another program created and that was not adopted."""
     if not _has_owner(domain):
         return
     stop(domain)

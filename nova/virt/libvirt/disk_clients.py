@@ -84,7 +84,7 @@ class DiskClients:
             LOG.warning('The clients of server %s are not recorded: %s', uuid, error)
 
     def look(self, guest: xml.Guest) -> disk_clients.Images:
-        """Return the clients of a running guest. They are None for an image that several guests may open."""
+        """Return {image: clients} of a running guest, with None for an image that several guests may open."""
         late = guest.rescued.hot_plugged if guest.rescued else []
         found = self._found({**images_of(guest), **_local_images(late)})
         self._warn(guest.uuid, found)
@@ -112,7 +112,7 @@ class DiskClients:
 
 
 def images_of(guest: xml.Guest) -> dict[str, bool]:
-    """Return {pool/image that the guest may write to: whether other guests may also write to it}."""
+    """Return {pool/image of a disk that the guest may write: whether other guests may also write to this image}."""
     running = guest.booted()
     return {**_local_images(running.disks), **images_of_volumes(running.volumes)}
 

@@ -81,7 +81,7 @@ class Guests(guest_power.GuestPower):
         return guest
 
     def domain_xml(self, guest: xml.Guest, keep: bool = True) -> str:
-        """Choose the consoles of a guest, and its CPUs if it has no NUMA topology. Return the domain XML.
+        """Choose consoles for a guest, and CPUs for a guest without NUMA topology. Return the domain XML.
 
         :param keep: whether to save these choices in the record; False if the record belongs to another host
         """

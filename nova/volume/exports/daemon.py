@@ -1,7 +1,7 @@
 """qemu-storage-daemon of one compute host: exports volumes to this host over NBD with TLS.
 
 Only a client with this host's certificate is accepted. The daemon outlives the process that started it; the next
-process finds it by its files. The directory contains:
+process finds the daemon by the files of the daemon. The directory contains:
 
     host.json       its Record
     monitor         its socket
@@ -241,7 +241,7 @@ class Daemon:
         return qmp.Monitor(self.directory, MONITOR)
 
     def _pid(self) -> int | None:
-        """Return the daemon's pid, or None. The working directory distinguishes it from a process with a reused pid."""
+        """Return the daemon's pid, or None. A reused pid is detected by the working directory of the process."""
         try:
             with open(os.path.join(self.directory, PID)) as file:
                 pid = int(file.read())

@@ -23,7 +23,7 @@ from nova.volume.exports import exporter
 from nova.volume.store import files as volume_files
 
 CLOSING = 'closing'              # status of an attachment while its export is being closed
-PREVIOUS_HOST = 'previous_host'  # key in a connector: the previous host, as long as the export to this host is being closed
+PREVIOUS_HOST = 'previous_host'  # key in a connector: previous host, to which an export is still being closed
 # {file in [volume] export_tls_dir: function(content) that raises ValueError if the content is invalid}
 _CREDENTIALS: dict[str, Callable[[bytes], object]] = {
     'ca-cert.pem': x509.load_pem_x509_certificate, 'server-cert.pem': x509.load_pem_x509_certificate,

@@ -304,7 +304,7 @@ class VolumeJobs:
 
     def _restore(self, volume_id: str, backup_id: str) -> None:
         row = self._read(volume_id)
-        if row is not None and row['status'] == RESTORING:           # otherwise it was deleted, or its status was reset
+        if row is not None and row['status'] == RESTORING:           # else the volume was deleted or its status reset
             with self._failed_status(t.volumes, volume_id, RESTORING, ERROR_RESTORING):
                 self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
                 if not self._db.run(db.update, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
@@ -385,10 +385,10 @@ def _waits(conn: Connection, snapshot_id: str | None) -> bool:
 
 
 def _mark_available(conn: Connection, volume_id: str) -> bool:
-    """Record that a volume is complete. Return False if it was deleted or has another status than 'creating'."""
+    """Record that a volume is complete. Return False if the volume is gone or its status is not 'creating'."""
     found = db.update(conn, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
     if found:
-        attachments.update_status(conn, volume_id)   # if the status was reset, it may be attached
+        attachments.update_status(conn, volume_id)   # after a reset of the status, the volume may be attached
     return found
 
 

@@ -1,9 +1,9 @@
 """Create the file system of a container: an isolated process unpacks untrusted archives into a directory.
 
 The host never mounts an untrusted file system. In its user namespace, the process is the root user of the container,
-and the host's users do not exist. The process has no network. The new directory is its root directory, so it can
-create only files in this directory that belong to the container's users. It omits device files. Ids outside of the id
-map and too many files are errors.
+and the host's users do not exist. The process has no network. The new directory is the process's root directory, so the
+process can create only files of the container's users there. The process omits device files. Ids outside of the id map
+and too many files are errors.
 """
 import bz2
 import contextlib

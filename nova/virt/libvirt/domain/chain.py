@@ -1,9 +1,9 @@
 """Volumes that are backing chains of qcow2 files: read and check the headers, and plan merges.
 
 The guest writes only to the active file. For a snapshot, a file-based storage (Cinder's NFS driver) creates an overlay
-on the active file, which is the active file from then on. The header of a file names its backing file and the format:
-https://github.com/qemu/qemu/blob/master/docs/interop/qcow2.txt. Block Storage and QEMU write the headers. This module
-accepts only backing files in the same directory and with an explicit format.
+on the active file. From then on, the overlay is the active file. The header of a file names its backing file and the
+format: https://github.com/qemu/qemu/blob/master/docs/interop/qcow2.txt. Block Storage and QEMU write the headers. This
+module accepts only backing files in the same directory and with an explicit format.
 """
 import json
 import os

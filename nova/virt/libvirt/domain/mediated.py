@@ -1,4 +1,4 @@
-"""Mediated devices: parts of a host device, such as a graphics card, that its driver creates for guests.
+"""Mediated devices: virtual devices that the driver of a host device, such as a graphics card, creates for guests.
 
 Each possible device is a row of a host's devices (objects.pci.Device of dev_type MEDIATED), so that it is counted and
 claimed like a PCI device. https://libvirt.org/formatnode.html and

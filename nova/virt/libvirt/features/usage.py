@@ -10,7 +10,7 @@ from nova.virt.libvirt.local_disks.storage import Storage
 
 
 class GuestUsage(monitors.Usage):
-    """Counters of the running guests whose files are in the storage of this driver.
+    """Counters of the running guests that have files in the storage of this driver.
 
     :param read: function of a connection that returns {uuid: Counters} of the running guests
     """

@@ -30,7 +30,7 @@ from nova.virt import image_signatures
 
 LOG = logging.getLogger(__name__)
 
-# disk_format of an image: format of its cached file
+# {disk_format of an image: format of the file in the cache}
 FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'iso': 'raw', 'ami': 'raw', 'aki': 'raw', 'ari': 'raw',
            **dict.fromkeys(qemu_img.FOREIGN, 'qcow2')}
 ISO = 'iso'                              # disk format of a CD-ROM image

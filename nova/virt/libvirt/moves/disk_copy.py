@@ -19,9 +19,9 @@ SMALLEST, LARGEST, BLOCK_S = 1024 ** 2, 256 * 1024 ** 2, 2.0
 
 
 class Copy:
-    """Copy of a file, block by block, into ``path``.part, which is renamed when it is complete.
+    """Copy of a file, block by block, into ``path``.part; the complete file is renamed to ``path``.
 
-    :param arrival: record of its progress; None: progress is only in memory, and an existing target is kept
+    :param arrival: record of the progress; None: the progress is only in memory, and an existing file is kept
     :param reserve: nova.runtime.disk_space.Reserve: free space that the copy must leave
     :ivar offset: bytes synced to disk; later bytes are sent again
     """

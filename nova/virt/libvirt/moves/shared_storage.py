@@ -4,7 +4,7 @@ The record names the guest's host and, during a live migration on shared disks, 
 which host may remove the files:
 
 * a host removes a directory only if the record names this host and no successor;
-* a directory with another host's record belongs to that host, or is on storage that both share.
+* a directory with another host's record belongs to that host, or is on storage that both hosts share.
 
 To detect shared storage, both hosts read the record and compare it; neither writes.
 

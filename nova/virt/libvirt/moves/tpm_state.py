@@ -53,7 +53,7 @@ def read(path: str) -> bytes:
 
 
 def put(connection: libvirt.virConnect, uuid: str, kind: str, state: bytes) -> None:
-    """Replace libvirt's TPM state of a guest that is off with a transferred state. Call it with Host.run."""
+    """Replace libvirt's TPM state of a guest that is off with a transferred state. Call this function with Host.run."""
     directory, name = STATES[kind]
     with disk_transfer.pool(connection, os.path.join(SWTPM_DIRECTORY, uuid, directory)) as pool:
         made = pool.storageVolLookupByName(name)

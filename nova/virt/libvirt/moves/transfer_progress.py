@@ -53,7 +53,7 @@ class IncomingTransfer:
 
     @classmethod
     def interrupted(cls, directory: str, move: Move, host: str | None = None) -> IncomingTransfer | None:
-        """Return the interrupted transfer of the same move, or None; files that it does not list are removed."""
+        """Return the interrupted transfer of the same move, or None. Remove files that its record does not list."""
         def made(values: Record) -> IncomingTransfer | None:
             if values['move'] != move:
                 return None
