@@ -24,7 +24,7 @@ from nova.scheduler import host_view
 
 LOG = logging.getLogger(__name__)
 
-FRESH_S = 0.005  # for so many seconds after a read the table sends no query
+FRESH_S = 0.005  # the table sends no query for this number of seconds after a read
 OVERLAP_US = 20_000  # microseconds by which each read overlaps the previous read
 WINDOW_US = 5_000_000  # larger overlap of a read every WINDOW_S: commits may become visible late, and clocks differ
 WINDOW_S = 2

@@ -63,8 +63,7 @@ class NewServers:
         return exception.ServiceUnavailable(service='database')
 
     def _already_placed(self, uuids: list[str]) -> dict[str, Selections]:
-        """Return {uuid: selections} of the servers that an earlier call placed: these servers have a host but are not
-        being built yet."""
+        """Return {uuid: selections} of the servers that an earlier call placed and that are not being built yet."""
         found: dict[str, Selections] = {}
         for cell, part in self._claimers.current().servers_by_cell(uuids):
             with cell.db.reader() as conn:

@@ -59,7 +59,7 @@ GuestLocation = typing.TypedDict('GuestLocation', {'address': str, 'directory': 
 MigrationFacts = typing.TypedDict('MigrationFacts', {
     # whether the disks are copied; None: the hosts decide
     'block_migration': bool | None, 'over_commit': bool, 'free_bytes': int,
-    # hashes of the guest's record and pool disks at the destination; if storage is shared, the source has equal hashes
+    # fingerprints of the guest's record and pool disks at the destination; equal at the source if storage is shared
     'seen': list[str | int] | None, 'pool_seen': str | None,
     'cpu_features': list[str] | None, 'virt_type': str, 'memory_source': str, 'numa_topology': str | None,
     'tls': bool, 'tls_able': bool, 'address': str, 'source': GuestLocation,
@@ -487,7 +487,7 @@ class Password(typing.Protocol):
 
 
 class Quiesce(typing.Protocol):
-    """Quiesce a guest before snapshots of its volumes. ``Snapshot.snapshot`` does not need these methods."""
+    """Quiesce a guest before snapshots of its volumes. ``Snapshot.snapshot`` does not call these methods."""
 
     def quiesce(self, instance: Instance) -> None:
         """Flush and freeze the file systems; raises VirtError if no guest agent responds."""
@@ -511,8 +511,7 @@ class Interfaces(typing.Protocol):
         """Plug a VIF (nova/objects/network_info.py) into a running or stopped guest; idempotent."""
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif | DeletedPort) -> None:
-        """Unplug a VIF; no error if the VIF or guest is missing. Raises VirtError if the guest does not release the
-        device."""
+        """Unplug a VIF; no error if the VIF or guest is missing. Raises VirtError if the guest keeps the device."""
 
 
 class PortDevices(typing.Protocol):

@@ -100,8 +100,7 @@ class Verifier:
             raise _Refused('its signature does not match its data') from error
 
     def _certificate(self, context: RequestContext | None, ident: str) -> x509.Certificate:
-        """Return a certificate from the directory or the lookup function. Refuse a certificate that is not valid at
-        this time."""
+        """Return a certificate from the directory or the lookup function. Refuse expired or future certificates."""
         if not _ID.match(ident):
             raise _Refused('the id of its certificate is not valid')
         try:
@@ -139,7 +138,7 @@ def _check_trusted(find: Callable[[str], x509.Certificate], certificate: x509.Ce
 
 
 def _trusts(find: Callable[[str], x509.Certificate], ident: str, certificate: x509.Certificate) -> bool:
-    """Return whether the certificate ``ident`` has issued ``certificate``; an unusable ``ident`` is skipped: False."""
+    """Return whether the certificate ``ident`` has issued ``certificate``; False if ``ident`` is unusable."""
     try:
         return _issued(find(ident), certificate)
     except _Refused as error:

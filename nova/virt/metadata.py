@@ -329,7 +329,7 @@ def _configured(subnet: Subnet, metric: int | None) -> dict[str, Any]:
 
 
 def _vendor_data(instance: Instance) -> dict[str, str]:
-    """Return vendor data for cloud-init: with disk_config AUTO it grows the root partition and its file system.
+    """Return vendor data for cloud-init: disk_config AUTO grows the root partition and its file system.
 
     https://cloudinit.readthedocs.io/en/latest/reference/modules.html
     """

@@ -76,7 +76,7 @@ def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent:
 def _leave_devices() -> None:
     """Leave the control group of the guest, into which libvirt has put this process.
 
-    Processes in it may not open /dev/fuse, and are killed at the end of the guest, before the program has flushed data.
+    Its processes may not open /dev/fuse, and are killed at the end of the guest, before the program has flushed data.
     """
     for root in DEVICES:
         try:

@@ -1,8 +1,8 @@
 """Interface to block storage. The backends are the embedded block storage and Cinder.
 
-An attachment connects a volume to a server. ``attach`` creates it and reserves the volume; of concurrent calls only one
-succeeds. ``connect`` sends the host's connector and returns the connection. ``complete`` marks the volume as in use.
-``detach`` deletes the attachment.
+An attachment connects a volume to a server. ``attach`` creates it and reserves the volume; if several calls run
+concurrently, one succeeds. ``connect`` sends the host's connector and returns the connection. ``complete`` marks the
+volume as in use. ``detach`` deletes the attachment.
 """
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class BlockStorage:
     def create(self, ctx: RequestContext, size: int | None, *, name: str = '', description: str | None = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: str | None = None,
                availability_zone: str | None = None, metadata: dict[str, str] | None = None) -> Volume:
-        """Start the creation of a volume and return it; it is usable when its status is 'available'.
+        """Start the creation of a volume and return it; the volume is usable when its status is 'available'.
 
         :param size: GiB; None with a snapshot: the snapshot's size
         :raises BadRequest, Forbidden, ImageNotFound, VolumeSnapshotNotFound, VolumeTypeNotFound:
@@ -234,7 +234,7 @@ class BlockStorage:
         """Check that the caller may delete attachments of a volume; raises PolicyDenied."""
 
     def begin_detaching(self, ctx: RequestContext, volume_id: str) -> None:
-        """Reserve a volume for detaching; raises InvalidVolume if it is not in use or is already detaching."""
+        """Reserve a volume for detaching; raises InvalidVolume if the volume is not in use or already detaching."""
         raise NotImplementedError
 
     def roll_detaching(self, ctx: RequestContext, volume_id: str) -> None:

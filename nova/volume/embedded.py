@@ -265,7 +265,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                                      f'attached; it is {row["status"]}.')
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
-            gone = db.delete_snapshots(conn, row['id']) if cascade else []       # they share the volume's key
+            gone = db.delete_snapshots(conn, row['id']) if cascade else []       # snapshots share the volume's key
             if db.copied_from(conn, gone):
                 raise exception.InvalidVolume(reason='a volume or backup is being created from one of its snapshots.')
             if db.has_snapshots(conn, row['id']):

@@ -62,7 +62,7 @@ class Shape:
     """JSON type of a nested value.
 
     :param members: (path, type[, since[, until]]): the path '' is the value itself, '.key' and '[]' are below it. The
-        type is in the notation of nova.web.json_types. since and until are the first and last version with the path.
+        type is in the notation of nova.web.json_types. since and until: first and last version with the path.
     """
 
     def __init__(self, *members: tuple[typing.Any, ...]) -> None:

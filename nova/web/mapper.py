@@ -67,8 +67,7 @@ class Mapper:
         return None, []
 
     def _mapper(self, key: tuple[str, int]) -> routes_library.Mapper | None:
-        """Return the mapper of a group, None for an unknown group. Mappers are built when first used, for a quick
-        start."""
+        """Return the mapper of a group, None for an unknown group. Mappers are built when first used."""
         if key not in self._mappers and key in self._groups:
             self._mappers[key] = _mapper(self._groups[key], self._paths)
         return self._mappers.get(key)

@@ -90,7 +90,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 
 
 class AggregateImagePropertiesIsolation(base.CachedFilter):
-    """Hosts without aggregate metadata that contradicts the image: a key of both must have the property's value."""
+    """Hosts without contradicting aggregate metadata: a key named like an image property must have its value."""
 
     why = 'is|are reserved for images with other properties'
 

@@ -1,5 +1,4 @@
-"""The filter of instance categories. The configuration cannot disable the filter, because users rely on the
-requirements."""
+"""The filter of instance categories. No option can disable the filter, because users rely on the requirements."""
 import collections.abc
 import typing
 

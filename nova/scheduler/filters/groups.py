@@ -1,5 +1,4 @@
-"""Filters of server groups. The configuration cannot disable these filters, because the claim enforces the same
-rules."""
+"""Filters of server groups. No option can disable these filters, because the claim enforces the same rules."""
 import numpy as np
 
 from nova.db.placement import server_groups

@@ -117,7 +117,7 @@ class Machine:
             self._replace(self.guests_file, self.guests)
 
     def _read(self, path: pathlib.Path) -> dict[str, Guest]:
-        """Return {uuid: guest} of a file. Log unreadable records;  ``_replace`` writes them back unchanged."""
+        """Return {uuid: guest} of a file. Log unreadable records; ``_replace`` writes them back unchanged."""
         found = {}
         loaded = _loaded(path)
         for uuid, guest in loaded.items() if isinstance(loaded, dict) else ():
@@ -301,8 +301,7 @@ def configured_devices(values: list[str], host: str) -> list[pci.Device]:
 
 
 def assigned_devices(instance: Instance, guests: dict[str, Guest]) -> list[str]:
-    """Return PCI addresses of the instance's devices. If the instance has not loaded its devices, read the guest's
-    record.
+    """Return PCI addresses of the instance's devices. If the instance lacks this data, read the guest's record.
 
     :param guests: {uuid: guest} of the host, to check that each device belongs to one guest
     :raises VirtError: another guest has one of the devices

@@ -84,8 +84,7 @@ class IronicDriver(driver.ComputeDriver):
             supported_instances=[[arch, 'baremetal', 'hvm']], traits=self._traits(node))
 
     def _traits(self, node: ironic_client.Node) -> list[str]:
-        """Return the traits of the node, and a trait of its resource class if the node can have a server of this
-        host."""
+        """Return the node's traits, and a trait of its resource class if it is usable for servers of this host."""
         usable = not node['maintenance'] and (self._nodes.is_ours(node) if node['instance_uuid']
                                               else node['provision_state'] == AVAILABLE)
         own = [machines.class_name(node['resource_class'])] if usable and node['resource_class'] else []
@@ -123,8 +122,7 @@ class IronicDriver(driver.ComputeDriver):
         self._nodes.switch_on(uuid)
 
     def _ready(self, instance: Instance) -> ironic_client.Node:
-        """Return the node that the scheduler chose. Wait until the node is clean after the deletion of its previous
-        server.
+        """Return the node that the scheduler chose, when it is clean after the deletion of its previous server.
 
         :raises BuildFailed: the node cannot have a server
         """

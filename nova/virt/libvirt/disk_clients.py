@@ -45,7 +45,7 @@ class DiskClients:
         return self._recording(guest.uuid, images_of(guest), True)
 
     def plugging(self, uuid: str, volume: Volume) -> contextlib.AbstractContextManager[None]:
-        """Context manager: record the clients of a volume after the block, which attaches it to a running guest.
+        """Context manager: record the clients of a volume after the block, which attaches this volume to a guest.
 
         Before the block, the clients are recorded as unknown, because the guest may write as soon as it has the volume.
         """

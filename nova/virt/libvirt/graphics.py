@@ -219,7 +219,7 @@ def _free_ports(options: ConfigOpts.GroupAttr, number: int, taken: set[int]) -> 
 
 
 def _is_free(address: str, port: int) -> bool:
-    """Return whether the port is free at present. If another process binds it later, the guest's start fails."""
+    """Return whether the port is free at present. If another process binds the port later, the guest's start fails."""
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

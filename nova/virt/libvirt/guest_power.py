@@ -48,7 +48,7 @@ class GuestPower:
                 self.hypervisor.report_state(uuid)
 
     def hold_event(self, uuid: str) -> bool:
-        """Return whether to ignore an event, because an operation on the guest is in progress and reports it later."""
+        """Return whether to ignore an event, because an operation in progress reports the event later."""
         with self._lock:
             if uuid in self._busy:
                 self._pending.add(uuid)
@@ -111,7 +111,7 @@ class GuestPower:
         return self.hypervisor.power_state(uuid) == states.SHUTDOWN
 
     def unplug(self, operation: str, uuid: str, text: str, path: str) -> None:
-        """Unplug a device from a running guest. When the guest has released it, remove it from the definition.
+        """Unplug a device from a running guest. When the guest has released the device, remove it from the definition.
 
         :param text, path: as in calls.plug
         :raises VirtError: the guest does not release the device

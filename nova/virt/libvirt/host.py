@@ -163,7 +163,7 @@ class Host:
         if connection is not None and concurrency.blocking(_alive, connection):
             return connection
         with self._lock:
-            if self._connection is not connection:       # another thread has reopened it
+            if self._connection is not connection:       # another thread has reopened the connection
                 return self._connection
             attempt = self._attempt
             if attempt is None:
@@ -429,7 +429,7 @@ def start_loop() -> None:
     with _loop_lock:
         if _loop_started:
             return
-        libvirt.registerErrorHandler(_quiet, None)   # errors are raised; libvirt would also print them
+        libvirt.registerErrorHandler(_quiet, None)   # libvirt would print errors in addition to raising them
         libvirt.virEventRegisterDefaultImpl()
         concurrency.spawn_native('libvirt-loop', _run_loop)
         _loop_started = True

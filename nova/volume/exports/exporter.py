@@ -136,7 +136,7 @@ class Exporter:
             self._try_reconcile(host)
 
     def _try_reconcile(self, host: str) -> None:
-        """Reconcile the exports of one host; log an error, so that it does not affect the other hosts."""
+        """Reconcile the exports of one host; errors are only logged, so that they do not affect other hosts."""
         try:
             self._reconcile(host)
         except (exception.NovaException, OSError) as error:
@@ -231,7 +231,7 @@ class Exporter:
     # ---- helpers; the caller holds the host's lock
 
     def _close_exports(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
-        """Close exports. Kill a daemon that fails to close them; it is restarted without these exports.
+        """Close exports. Kill a daemon that fails to close exports; it is restarted without them.
 
         The exports must be closed, because another server may use the volume next.
         """
@@ -254,7 +254,7 @@ class Exporter:
             self._daemons.pop(record['host'], None)
 
     def _running_daemon(self, host: str) -> daemons.Daemon:
-        """Return the daemon of a host. If it does not run, start it, with its former port if it had one."""
+        """Return the daemon of a host. Start a missing daemon, with its former port if it had one."""
         daemon = self._daemon(host)
         if daemon.is_alive():
             return daemon
@@ -290,5 +290,5 @@ class Exporter:
 
 
 def _names(daemon: daemons.Daemon) -> set[str]:
-    """Return the ids of a daemon's exports; none if it does not run."""
+    """Return the ids of a daemon's exports; none if the daemon does not run."""
     return daemon.names() if daemon.is_alive() else set()

@@ -168,7 +168,7 @@ class Keys:
 
 @contextlib.contextmanager
 def _own_account() -> collections.abc.Iterator[None]:
-    """Context manager: convert refusals of the service account to Unavailable: the caller did not cause them."""
+    """Context manager: raise Unavailable if the service account is refused, because the caller did not cause it."""
     try:
         yield
     except (exception.Forbidden, exception.Unauthorized) as error:

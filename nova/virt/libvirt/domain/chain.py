@@ -26,7 +26,7 @@ _FORMAT, _END = 0xE2792ACA, 0            # types of header extensions: format of
 _EXTERNAL_DATA = 1 << 2                  # bit of the incompatible features: external data file
 
 File = tuple[str, str]                   # name, format
-Read = typing.Callable[[str], bytes]     # name of a file in the volume's directory -> its first HEADER_BYTES
+Read = typing.Callable[[str], bytes]     # function(name in the volume's directory) -> first HEADER_BYTES of the file
 
 
 def refused(reason: str) -> exception.VirtError:
@@ -88,7 +88,7 @@ def _extensions(header: bytes, start: int) -> dict[int, bytes]:
 
 
 def follow(name: str, read: Read, directory: str | None = None) -> list[File]:
-    """Return the backing files of a qcow2 file, beginning with the file below it.
+    """Return the backing files of a qcow2 file, its direct backing file first.
 
     :raises VirtError: the chain has too many files, a cycle, or a backing file that is not permitted
     """

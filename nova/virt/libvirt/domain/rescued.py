@@ -42,7 +42,7 @@ def load(values: dict[str, Any] | None) -> Rescued | None:
 
 
 def order(root: etree.Element, found: Rescued | None) -> None:
-    """Set the boot order of a domain: first the rescue disk, although it is not the first disk."""
+    """Let a domain boot from the rescue disk, although another disk is its first disk."""
     if found is None or found.target is None:
         return
     for parent in root.findall('./os[boot]') + root.findall('./devices/disk[boot]'):

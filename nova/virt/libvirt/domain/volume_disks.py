@@ -174,7 +174,7 @@ def volume(device: VolumeDevice, source: DiskSource, properties: dict[str, str],
 
 
 def _is_scsi(source: DiskSource) -> bool:
-    """Return whether the guest may send SCSI commands to a source. A block device of the host may still refuse them."""
+    """Return whether the guest may send SCSI commands to a source. A block device may still refuse the commands."""
     return source['type'] == 'block' or source.get('protocol') == 'iscsi'
 
 
@@ -431,7 +431,7 @@ def passphrase(uuid: str) -> str:
 
 
 def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
-    """Return the XML of a libvirt secret. Clients cannot read its value, and it is lost when libvirtd stops."""
+    """Return the XML of a libvirt secret. Clients cannot read its value, which is lost when libvirtd stops."""
     root = etree.Element('secret', ephemeral='yes', private='yes')
     if uuid:
         etree.SubElement(root, 'uuid').text = uuid

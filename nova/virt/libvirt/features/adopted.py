@@ -1,6 +1,6 @@
 """Read the domain XML of a guest that another program created, and find out whether this driver can adopt the guest.
 
-nova-manage shows the result, and the driver creates the record of the guest from it.
+nova-manage shows the result, and the driver creates the record of the guest from the result.
 """
 from collections.abc import Callable
 import dataclasses

@@ -115,8 +115,7 @@ class Agent:
         self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
 
     def _thaw_if_marked(self, uuid: str) -> None:
-        """Thaw a guest if it has a mark file. Errors are only logged, because the next start of this service
-        retries."""
+        """Thaw a guest if it has a mark file. Errors are only logged: the next start of this service retries."""
         if os.path.exists(self._storage.path(uuid, MARK)):
             try:
                 self._thaw(uuid)

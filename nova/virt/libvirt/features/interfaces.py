@@ -16,8 +16,8 @@ from nova.virt.libvirt.privileged.remote import HostSteps
 def _plugged(guest: xml.Guest, vif: Vif | DeletedPort) -> list[xml.Interface]:
     """Return the interfaces that a guest has for a port.
 
-    For a port that is a host device, read them from the guest's record. The VIF does not suffice: the host may not show
-    the device's network interface, and the VIF of a deleted port has few fields.
+    For a port that is a host device, read the interfaces from the guest's record. The VIF does not suffice: the host
+    may not show the device's network interface, and the VIF of a deleted port has few fields.
     """
     if 'type' not in vif or vif.get('pci_slot'):
         return [known for known in guest.interfaces if known.device and known.device['address'] == vif['pci_slot']]

@@ -355,7 +355,7 @@ class LiveMigration:
         return bool(there)
 
     def _settled_state(self, uuid: str) -> int | None:
-        """Wait until no migration of the guest is in progress. Return its power state, or None if it is not here."""
+        """Wait until no migration of the guest is in progress. Return the state; None: the guest is not here."""
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         try:
             while not self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):

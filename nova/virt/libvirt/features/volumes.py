@@ -68,7 +68,7 @@ class Volumes:
             self._connections.define_secrets([volume])
             self._connections.define_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
-            self._storage.save(guest)         # before the attachment, so that the record has the volume after a crash
+            self._storage.save(guest)         # saved before: the record must have the volume after a crash
             try:
                 with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
                     self._hypervisor.guest('attach the volume', instance.uuid, calls.plug,
@@ -204,7 +204,7 @@ class Volumes:
 def _copy(operation: str, source: str, target: str, form: str, timeout: float) -> None:
     """Copy a volume into an existing file. The owner of the file does not change.
 
-    qemu-img reads plain and encrypted sources as raw data, so that it never interprets data of the guest.
+    qemu-img reads plain and encrypted sources as raw data, so that qemu-img never interprets data of the guest.
 
     :param timeout: seconds
     :raises VirtError: the copy failed or took too long

@@ -94,7 +94,7 @@ class Backends:
             disk.source = self.of(disk).source(disk.file)
 
     def pooled(self, disk: xml.Disk, path: str) -> xml.Disk:
-        """Return a Disk in the pool as this host accesses it; another host sent the record of the disk.
+        """Return a Disk in the pool as this host accesses it, for a record that another host sent.
 
         :raises VirtError: this host has no pool
         """

@@ -81,7 +81,7 @@ class Place:
         raise NotImplementedError
 
     def grow(self, disk: xml.Disk, size: int) -> None:
-        """Grow an unused disk to ``size`` bytes, if it is smaller."""
+        """Grow an unused disk to ``size`` bytes, if the disk is smaller."""
         raise NotImplementedError
 
     def renew(self, disk: xml.Disk, source: str) -> None:

@@ -2,8 +2,8 @@
 
 An image in a format of other hypervisors (``qemu_img.FOREIGN``) is converted to qcow2 once.
 
-A cached image is ``<directory>/<image id>.<format>`` with the checked format. It is renamed into place after the check,
-so a file of that name is complete and valid. Guests share cached images. So cached images are read-only, and QEMU's
+A cached image is ``<directory>/<image id>.<format>`` with the checked format. The file gets this name after the check,
+so a file of this name is complete and valid. Guests share cached images. So cached images are read-only, and QEMU's
 user does not own them: a compromised QEMU cannot change the disks of other guests.
 """
 import dataclasses
@@ -210,7 +210,7 @@ class ImageCache:
                         files.remove(self.path_of(name))
 
     def protect(self) -> None:
-        """Call ``protect`` for all cached images; in earlier releases libvirt gave them to QEMU's user."""
+        """Call ``protect`` for all cached images; in earlier releases libvirt gave the images to QEMU's user."""
         for entry in list(os.scandir(self._directory)):
             if not entry.name.endswith(SCRATCH) and entry.is_file(follow_symlinks=False):
                 protect(entry.path)
@@ -221,7 +221,7 @@ class ImageCache:
 
 
 def protect(path: str) -> None:
-    """Make a cached image read-only and owned by this user, if it is not yet."""
+    """Make a cached image read-only and owned by this user."""
     status = os.stat(path, follow_symlinks=False)
     owner = os.geteuid(), os.getegid()
     try:

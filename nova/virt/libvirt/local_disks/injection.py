@@ -1,7 +1,7 @@
 """Injection of users' files into the file system of a new disk with guestfish. Disabled by default.
 
-The host never mounts an untrusted file system: libguestfs starts a small virtual machine that mounts it and receives
-the files (https://libguestfs.org/guestfs-security.1.html). A timeout ends guestfish and all its children.
+The host never mounts an untrusted file system: libguestfs starts a small virtual machine that mounts the disk and
+receives the files (https://libguestfs.org/guestfs-security.1.html). A timeout ends guestfish and all its children.
 """
 import ipaddress
 import logging
@@ -106,7 +106,7 @@ def command(disk: xml.Disk, files: Sequence[tuple[str, str]], partition: int, st
 
 
 def _placed(target: str, here: str, stamp: str, mode: str, may_fail: str) -> list[list[str]]:
-    """Return the guestfish commands that back up an existing file and write a new one, owned by root."""
+    """Return the guestfish commands that back up an existing file and write a new file, owned by root."""
     return [['-mv', target, f'{target}.bak.{stamp}'], [f'{may_fail}upload', here, target],
             [f'{may_fail}chown', '0', '0', target], [f'{may_fail}chmod', mode, target]]
 

@@ -156,7 +156,7 @@ def _blank(stored: Storage, place: Place, uuid: str, name: str, size: int, targe
 
 def config_drive(stored: Storage, uuid: str, contents: Mapping[str, bytes], target: str, bus: str,
                  name: str = 'disk.config', encrypted: bool = False) -> xml.Disk:
-    """Return the Disk of a new config drive with {path: bytes}; raises BuildFailed if they do not fit."""
+    """Return the Disk of a new config drive with {path: bytes}; raises BuildFailed if the files do not fit."""
     path, place = stored.path(uuid, name), stored.backends.of_new(uuid, encrypted)
     try:
         configdrive.write(path, contents)

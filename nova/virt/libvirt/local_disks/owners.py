@@ -3,8 +3,8 @@
     <uuid>_record      an image without content; its metadata contain the PoolRecord
 
 The record in a directory names the owner of the files there (moves/shared_storage.py). The PoolRecord names the owner
-of the images. The owner writes both. An evacuation finds only the PoolRecord, because the directory is on the failed
-host.
+of the images. The owner writes both records. An evacuation finds only the PoolRecord, because the directory is on the
+failed host.
 """
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ class Owners:
                                          json.loads(json.dumps(values)), known.unknown_fields if known else {}))
 
     def promise(self, uuid: str, successor: str | None) -> None:
-        """Record the destination of a live migration if this host owns the disks; None removes it."""
+        """Record the destination of a live migration if this host owns the disks; None removes the entry."""
         note = self.read(uuid)
         if note is not None and note.host == self._host and note.successor != successor:
             self._put(uuid, dataclasses.replace(note, successor=successor))
 
     def give_back(self, uuid: str) -> None:
-        """Return the disks to their previous host; does nothing if this host does not own them."""
+        """Return the disks to their previous host; does nothing if this host does not own the disks."""
         note = self.read(uuid)
         if note is not None and note.host == self._host and note.previous_host is not None:
             self._put(uuid, dataclasses.replace(note, host=note.previous_host, previous_host=None, successor=None))

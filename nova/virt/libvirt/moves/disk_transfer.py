@@ -109,7 +109,7 @@ ADDRESS = re.compile(r'[0-9A-Za-z][0-9A-Za-z.:-]{0,254}\Z')
 
 
 class LibvirtAddresses:
-    """Addresses of the libvirt daemons of this host and of others, for migrations and for transfers of files."""
+    """Addresses of the libvirt daemons of this host and of other hosts, for migrations and for transfers of files."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf

@@ -180,7 +180,7 @@ def arrived(domain: libvirt.virDomain) -> bool:
 
 
 def cpu_features(connection: libvirt.virConnect, virt_type: str, cpu: str | None = None) -> list[str] | None:
-    """Return the CPU features of a processor, including those of its model, or None if libvirt does not know.
+    """Return the CPU features of a processor, including the features of its model; None: libvirt does not know them.
 
     :param cpu: XML of a guest's <cpu>; None: the default of guests on this host
     """
@@ -232,7 +232,7 @@ def can_encrypt(wanted: bool | None, settings: dict[str, str]) -> bool:
 
 
 def agree_on_tls(wanted: bool | None, here: bool, demanded: bool, there: bool) -> bool:
-    """Return whether a migration is encrypted, which requires that both hosts support it.
+    """Return whether a migration is encrypted, which requires that both hosts support TLS.
 
     :param wanted: the option of this host
     :param here: whether this host supports encryption

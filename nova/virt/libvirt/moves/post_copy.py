@@ -55,7 +55,7 @@ class PostCopy:
         return self._storage.path(uuid, f'post-copy.{self._host}.json')
 
     def keep(self, uuid: str, call: Call) -> None:
-        """Store the arguments of a migration before it begins, if it may switch to post-copy."""
+        """Store the arguments of a migration before the migration begins, if it may switch to post-copy."""
         if call.flags & libvirt.VIR_MIGRATE_POSTCOPY:
             FORMAT.write(self._file(uuid), utils.to_record(call))
 
@@ -136,7 +136,7 @@ class PostCopy:
 
 
 def _is_lost(uuid: str, uri: str) -> bool:
-    """Return whether the destination of a guest in post-copy is reachable and has no such guest."""
+    """Return whether the destination of a guest in post-copy is reachable and does not have the guest."""
     try:
         return not concurrency.blocking(outgoing.is_at, uri, uuid, True)
     except libvirt.libvirtError:

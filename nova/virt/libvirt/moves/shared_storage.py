@@ -6,7 +6,7 @@ which host may remove the files:
 * a host removes a directory only if the record names this host and no successor;
 * a directory with another host's record belongs to that host, or is on storage that both hosts share.
 
-To detect shared storage, both hosts read the record and compare it; neither writes.
+To detect shared storage, both hosts read the record and compare its fingerprint; no host writes.
 
 The destination connects the guest's volumes before it owns the record. Until then it stores its version of the guest in
 ``coming.<destination>.json``, next to the record.
@@ -135,7 +135,7 @@ def take_from_pool(stored: storage.Storage, uuid: str, source: str, virt_type: s
         raise _refusal('the state of its TPM is on the host that is down')
     if any(disk.source is None for disk in guest.disks):
         raise _refusal(MIXED)
-    stored.backends.clear_pool(guest)             # delete disks that the record lacks, such as disks of a rescue
+    stored.backends.clear_pool(guest)             # delete pool disks that the record lacks, such as disks of a rescue
     guest.ownership.host = source
     stored.make_directory(uuid, exist_ok=True)
     stored.record(guest)

@@ -17,7 +17,7 @@ from nova.virt.driver import GuestLocation
 
 NAME = 'transfer.json'
 FileRecord = TypedDict('FileRecord', {'size': int, 'written': str, 'offset': int})
-# of a move: location of the guest on its source, and {file name of a disk: bytes}
+# a move: location of the guest on its source, and {file name of a disk: bytes}
 Move = TypedDict('Move', {'source': GuestLocation, 'sizes': dict[str, int]})
 Record = TypedDict('Record', {'move': Move, 'host': str | None, 'files': dict[str, FileRecord]})
 FORMAT = versioned_records.RecordFormat[Record](

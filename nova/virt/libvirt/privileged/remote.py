@@ -146,7 +146,7 @@ def helper(conf: cfg.ConfigOpts, directory: str, uid: int) -> privileges.Helper:
 
 
 def capabilities(conf: cfg.ConfigOpts) -> tuple[int, ...]:
-    """Return CAPABILITIES and those that the configuration needs.
+    """Return CAPABILITIES and further capabilities that the configuration needs.
 
     SYS_ADMIN: only root may create the namespaces of the sandbox. NET_ADMIN: ports of a Networking service are plugged.
     """

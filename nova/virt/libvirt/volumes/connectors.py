@@ -166,7 +166,7 @@ class Nfs(Connector):
         return chain.read_nfs(source['hosts'][0][0], source['name'])
 
     def name_below(self, source: disk.DiskSource, name: str, form: str) -> None:
-        """Replace the nfs:// location that QEMU has written, because the block storage does not support it."""
+        """Replace the nfs:// location that QEMU has written, because the block storage supports only file names."""
         chain.name_below_nfs(source['hosts'][0][0], source['name'], name, form)
 
 
@@ -282,7 +282,7 @@ class Connectors:
     def facts(self, address: str) -> JsonObject:
         """Return the connector properties of this host for a block storage: {'initiator', 'multipath'}.
 
-        If os-brick is used, it adds properties such as WWPNs and the NVMe name.
+        If os-brick is used, properties such as WWPNs and the NVMe name are added.
 
         :param address: address of this host
         :raises VirtError: os-brick fails

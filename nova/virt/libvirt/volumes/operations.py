@@ -47,7 +47,7 @@ def _where(source: etree.Element | None) -> list[str | None]:
 
 
 def begin_swap(domain: libvirt.virDomain, target: str, text: str) -> None:
-    """Begin to copy a disk to another one; the copy includes later writes."""
+    """Begin to copy a disk to another disk; the copy includes later writes."""
     if domain.blockJobInfo(target):
         domain.blockJobAbort(target)
     domain.blockCopy(target, text, {}, _COPY)
