@@ -192,7 +192,8 @@ GROUPS = r.Resource('security_group', 'security_groups', t.security_groups, (
     *r.NAMED,
     r.Field('stateful', s.FLAG, 'stateful', 'Whether replies pass without a rule; fixed while a port is in the group.',
             write=r.BOTH, accepts=s.nullable(s.BOOLEAN), default=True),
-    r.Field('shared', s.FLAG, 'is_shared', "Whether the group is shared with the caller's project.", load=r.load_shared),
+    r.Field('shared', s.FLAG, 'is_shared', "Whether the group is shared with the caller's project.",
+            load=r.load_shared),
     r.Field('security_group_rules', [RULES.view('show')], 'rules', 'Rules.', lists=_rules),
 ), visible=db.visible, create=create_group, update=update_group, delete=delete_group, prepare=prepare,
     missing=lambda ident: exception.SecurityGroupNotFound(security_group_id=ident))
