@@ -217,7 +217,7 @@ class Volumes:
                 LOG.info('No rollback needed for %s: %s', action['action'], error.message)
 
     def _give_up_attachment(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> None:
-        def forget(conn: Connection) -> Row:
+        def forget(conn: Connection) -> str | None:
             device = block_devices.lock(conn, bdm_uuid)
             if device is None or device['instance_uuid'] != instance_uuid:
                 raise exception.InstanceChanged(instance_id=instance_uuid)
@@ -225,8 +225,8 @@ class Volumes:
                 raise exception.VolumeConnected(volume_id=device['volume_id'])
             block_devices.delete(conn, bdm_uuid)
             block_devices.show_volumes(conn, instance_uuid)
-            return device
-        made = self._cell_db.run(forget)['attachment_id']      # a host that connects it now finds no device
+            return device['attachment_id']
+        made = self._cell_db.run(forget)         # a host that connects it now finds no device
         if made:
             self._doubtful.append((bdm_uuid, 'attachment_id', {made}))
             self.settle_volumes()
