@@ -280,6 +280,14 @@ def test_administrators_manage_qos_policies(admin, cloud, modules):
 
 
 def test_topology_is_a_picture_and_a_list(user, demo, outside, modules):
+    network = demo.post(f'{API}/networks', {'network': {'name': 'plan'}}).json()['network']['id']
+    subnet = demo.post(f'{API}/subnets', {'subnet': {
+        'network_id': network, 'cidr': '10.26.0.0/24', 'ip_version': 4}}).json()['subnet']['id']
+    router = demo.post(f'{API}/routers', {'router': {
+        'name': 'plan', 'external_gateway_info': {'network_id': outside}}}).json()['router']['id']
+    joined = demo.put(f'{API}/routers/{router}/add_router_interface', {'subnet_id': subnet})
+    assert joined.status_code == 200, joined.text
+    demo.wait_for(demo.boot(demo.image, 'planned', networks=[{'uuid': network}])['id'])
     user.go('/topology', 'Topology')
     server = user.until(lambda: user.css('.node.server'), 'no server in the picture')[0]
     assert user.css('.node.router') and user.css('.node.network') and user.css('.wire-line')
