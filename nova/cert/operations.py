@@ -12,7 +12,8 @@ from nova.json_types import JsonDocument
 
 def _show(req: api_request.Request, id: str) -> JsonDocument:
     if id != 'root':
-        raise exception.Unsupported('Only the certificate of the authority can be shown: os-certificates/root.')
+        raise exception.Unsupported(
+            'Only the certificate of the authority can be shown: use the path os-certificates/root.')
     return _view(req.services.cert.fetch_ca(req.context, project_id=req.context.project_id), None)
 
 

@@ -32,7 +32,8 @@ def new_parser() -> command_line.Parser:
                              'others)')
     parser.add_argument('--driver', choices=('auto', 'libvirt', 'fake'),
                         help='libvirt: QEMU guests on real networks. fake: no guests and no networks. auto '
-                             '(default): the driver of the first start, or libvirt on the first start if it works')
+                             '(default): on the first start libvirt if it works, otherwise fake; later the '
+                              'driver of the first start')
     parser.add_argument('--help-options', action='store_true', help='list the options of the configuration')
     command_line.show_version(parser)
     return parser
@@ -83,8 +84,8 @@ def cloud(conf: cfg.ConfigOpts, helpers: Helpers) -> Cloud:
     from nova.cloud import all_in_one as cloud
 
     if conf.network.agent:
-        raise exception.InvalidInput(reason='[network] agent is for hosts of a fleet: nova-all runs the network '
-                                            'service itself.')
+        raise exception.InvalidInput(reason='[network] agent is only for deployments of several hosts: nova-all '
+                                            'runs the network service itself.')
 
     if conf.http.workers > 1:
         raise exception.InvalidInput(reason=f'nova-all is one process, but [http] workers is {conf.http.workers}. Run '

@@ -112,7 +112,7 @@ INTERFACE = Interface(
            doc="Power action on the machine: 'reboot', 'shutdown' or 'startup'. Return the action in progress as a "
                'word.'),
     Method('set_host_maintenance', ('enabled',), call=True,
-           doc='Put the host into maintenance, in which it starts no guests, or end it.'),
+           doc='``enabled``: True starts the maintenance of the host, in which it starts no guests; False ends it.'),
     Method('get_console_output', ('instance', 'length'), call=True,
            doc='Return the last ``length`` lines of the serial console as text; None: all of the bounded log.'),
     Method('cache_images', ('image_ids', 'grant'), newer=(Newer('grant', '1.1', optional=True),),

@@ -217,7 +217,7 @@ class ComputeManager:
         tasks = self.queue.in_progress()
         return {'servers with a task': len(tasks), 'tasks that wait': sum(tasks.values()),
                 'tasks': ', '.join(sorted(tasks)) or 'none', 'driver': type(self.driver).__name__,
-                'guests are kept apart': ' '.join(self.driver.weaknesses) or 'as far as is known'}
+                'weaknesses in the isolation of guests': ' '.join(self.driver.weaknesses) or 'none known'}
 
     # ---- the whole host
 

@@ -22,8 +22,8 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-_TEXTS = {GUEST: 'The guest', FILES: 'Files of an incomplete step', RESIZE_BACKUP: 'The resize backup',
-          SHARED: 'Files of an incomplete step of this host, or of one that shares its directory,',
+_TEXTS = {GUEST: 'The guest', FILES: 'Files of an incomplete operation', RESIZE_BACKUP: 'The resize backup',
+          SHARED: 'Files of an incomplete operation of this host, or of one that shares its directory,',
           INCOMING: 'Files prepared for a live migration on shared disks'}
 _LEFT = {True: '%s of server %s: no conductor knows the server. Nothing is removed; an operator should look at it.',
          False: '%s of server %s: its row names another host, but the row is not newer than this host\'s '

@@ -15,5 +15,5 @@ OPTIONS = [
     cfg.StrOpt('policy_file', default='key_manager_policy.yaml', max_length=4096,
                help='Policy file of the Key Manager API, absolute or in a configuration directory. Changes take effect '
                     'within seconds. It is separate because rules such as admin have a meaning of their own in each '
-                    'API. The file of the default name is optional.'),
+                    'API. The default file need not exist.'),
 ]

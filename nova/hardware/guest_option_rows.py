@@ -305,7 +305,8 @@ IMAGES = (
     Option('metadata_tokens', 'metadata:tokens', 'metadata_tokens', 'optional|required', COMPUTE,
            'whether guests need a session token to read their metadata'),
     _image('(kernel|ramdisk)_id', ANY, COMPUTE, 'image of the kernel or ramdisk'),
-    _image('os_(distro|version|admin_user)', ANY, FACT, 'operating system in the image, or its first user'),
+    _image('os_(distro|version|admin_user)', ANY, FACT,
+           'operating system of the image, its version, or the name of its administrator'),
     _image('img_(owner_id|version|use_agent|compression_level|linked_clone)|vmware_.*|xenapi_.*|os_skip_agent_.*', ANY,
            FACT, 'setting of other systems'),
 )

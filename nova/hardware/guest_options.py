@@ -81,8 +81,8 @@ def check(specs: Specs, properties: Specs) -> None:
         if why:
             raise _refusal(f'{whose} {key} ({value[:80]}) is not supported. {why}.')
     if specs and any(key in specs for key in machines.COUNTED) and machines.wanted(specs) is None:
-        raise _refusal('the extra specs of the flavor reserve nothing on the host. Add the resource class of a bare '
-                       'metal machine (resources:CUSTOM_… = 1), or remove them.')
+        raise _refusal('the flavor sets resources:VCPU, MEMORY_MB or DISK_GB to 0, which is only for bare metal. Add '
+                       'the resource class of a machine (resources:CUSTOM_… = 1), or remove these extra specs.')
     for key in specs or ():
         if _closed(key) and _row('spec', key) is None:
             raise _refusal(f'the extra spec {key[:80]} is unknown. Correct or remove it in the flavor.')

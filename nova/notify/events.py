@@ -177,5 +177,5 @@ NEVER = {
     'server_group.add_member': 'A server joins its group when it is created, which instance.create reports.',
     'aggregate.cache_images': 'Clients can read the progress of pre-caching from the aggregate at any time.',
     'volume.usage': 'Hosts do not measure the I/O of volumes.',
-    'libvirt.connect': 'Operations that fail without the hypervisor are published as compute.exception.',
+    'libvirt.connect': 'Operations that fail because libvirt cannot be reached are published as compute.exception.',
 }

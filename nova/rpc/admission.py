@@ -171,8 +171,9 @@ class Admission:
             if len(self._logged) >= MAX_LOGGED:
                 self._logged.clear()
             self._logged.add(key)
-        LOG.log(logging.WARNING if first else logging.DEBUG, 'Refused: %s.%s of host %s about %s. %s', self._topic,
-                call.method, call.host, named or 'no server', error.message)
+        LOG.log(logging.WARNING if first else logging.DEBUG,
+                'Refused the call %s.%s from host %s (server or move: %s): %s', self._topic, call.method,
+                call.host, named or 'none', error.message)
 
 
 # ---- checks of arguments, which read no facts
@@ -184,13 +185,13 @@ def allow(call: Call) -> None:
 def host_is_caller(call: Call) -> None:
     """Check that ``host`` is the calling host. Sufficient if the method's SQL statements select by ``host``."""
     if call.arguments.get('host') != call.host:
-        call.refuse(f'it speaks for host {call.arguments.get("host")}')
+        call.refuse(f'its argument names another host, {call.arguments.get("host")}')
 
 
 def owner_is_caller(call: Call) -> None:
     """Check that ``owner`` is the compute service of the calling host."""
     if call.arguments.get('owner') != f'compute:{call.host}':
-        call.refuse(f'it speaks for {call.arguments.get("owner")}')
+        call.refuse(f'its argument names another owner, {call.arguments.get("owner")}')
 
 
 def connector_is_caller(call: Call) -> None:

@@ -156,8 +156,8 @@ class Enrolment:
             LOG.warning('The key of the deployment is not verified: the join token has expired or was used. '
                         'Make another one, or remove [messages] join_token_file to trust the key in the answer.')
         if answer['state'] not in _APPROVED:
-            LOG.warning('The key %s of host %s waits: nova-manage host approve %s --fingerprint %s',
-                        key.id, self._host, self._host, key.id)
+            LOG.warning('The key %s of host %s waits for approval: run nova-manage host approve %s --fingerprint '
+                        '%s', key.id, self._host, self._host, key.id)
         return answer['state']
 
     def _enroll(self, key: signatures.Key, token: tuple[str, str] | None) -> Answer:
@@ -191,13 +191,13 @@ class Enrolment:
             if good != self._deployment:
                 _write(self._pinned_path, good)
                 self._deployment = good
-                LOG.warning('Host %s trusts the deployment with %s.', self._host,
+                LOG.warning('Host %s now trusts these keys of the deployment: %s.', self._host,
                             ', '.join(map(signatures.fingerprint, good)))
 
     def _pin(self, public: bytes, proved: bool) -> None:
         _write(self._pinned_path, [public])
         self._deployment = [public]
-        LOG.warning('From now on host %s trusts the deployment with the key %s%s.', self._host,
+        LOG.warning('Host %s now trusts this key of the deployment: %s%s.', self._host,
                     signatures.fingerprint(public), '' if proved else
                     ', which is not verified: compare it with nova-manage host keys')
 

@@ -12,7 +12,7 @@ def split(token: str) -> tuple[str, str]:
     """
     ident, found, secret = token.strip().partition(TOKENS_OF)
     if not (ident and found and secret):
-        raise ValueError('it is not a token of nova-manage host token')
+        raise ValueError('it is not a join token from the command "nova-manage host token"')
     return ident, secret
 
 

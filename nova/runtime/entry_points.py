@@ -33,9 +33,9 @@ def named(option: str, name: str, group: str, known: Iterable[str] = ()) -> Any:
         if name in points:
             return points[name].load()
         if '.' not in name:
-            raise ImportError('it is neither the name of one nor the path of a class')
+            raise ImportError('it is neither the name of an entry point nor the path of a class')
         return importutils.import_class(name)
     except Exception as error:           # e.g. any error while the package is imported
         reason = str(error).partition(' ([')[0]          # remove the traceback that importutils appends
-        raise exception.InvalidOption(f'{option}: {name} could not be loaded ({reason}). There are '
-                                      f'{", ".join([*known, *sorted(points)])}, and paths of classes.') from error
+        raise exception.InvalidOption(f'{option}: {name} could not be loaded ({reason}). Use one of '
+                                      f'{", ".join([*known, *sorted(points)])}, or the path of a class.') from error

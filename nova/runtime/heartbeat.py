@@ -192,15 +192,15 @@ class Sender:
         if sent and self._arrived.wait(self._wait_s):
             self._arrived.clear()
             if self._silent:
-                LOG.warning('%s on %s answers again.', self._binary, self._host)
+                LOG.warning('%s on %s receives messages from its own queue again.', self._binary, self._host)
             self._silent = 0
             return True
         if self._stopping.is_set():
             return False                             # a stopping service takes no more messages
         self._silent += 1
         busy = self._server.full
-        LOG.warning('%s on %s does not receive messages from its own queue%s. It sends no heartbeat, and will count '
-                    'as down.', self._binary, self._host, ': all its workers are busy' if busy else '')
+        LOG.warning('%s on %s does not receive messages from its own queue%s. It sends no heartbeat, so it will '
+                    'count as down.', self._binary, self._host, ': all its workers are busy' if busy else '')
         if not busy and self._silent % MAX_FAILURES == 0:
             self._resubscribe(self._server, f'It has not answered {self._silent} times')
         return False

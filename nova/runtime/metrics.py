@@ -194,7 +194,8 @@ NETWORK_REPAIRS = _counter(
     'had removed them. `kind`: namespace, of a network or a router; filters, of nftables', 'kind')
 RPC_SENT = _counter(
     'nova_rpc_sent_total', 'Messages sent to other services. `result`: ok; error, the request cannot be '
-    'done; failed, the other side failed; unavailable, no broker, no queue or no answer; unsupported, it is too old',
+    'done; failed, the receiver failed; unavailable, no broker, queue or answer; unsupported, the receiver is too '
+    'old',
     'topic', 'method', 'result')
 RPC_CALL_SECONDS = _histogram(
     'nova_rpc_call_seconds', 'Time from a call to its answer', 'topic', 'method')
@@ -334,7 +335,8 @@ EXPORTS_ORPHANED = _counter(
     'because the database may have been restored from a backup')
 ORPHANS_REMOVED = _counter(
     'nova_compute_orphans_removed_total', 'Removed orphans: resources of servers that are deleted or on other hosts. '
-    '`kind`: guest; files, of an incomplete step; shared_files, the same on storage shared with other hosts; '
+    '`kind`: guest; files, of an incomplete operation; shared_files, such files on storage shared with other '
+    'hosts; '
     'resize_backup, disks kept until a resize is confirmed; incoming, files prepared for a live migration on shared '
     'disks', 'kind')
 ORPHANS = Watched(

@@ -92,7 +92,7 @@ def read(path: str) -> list[bytes] | None:
     try:
         return [base64.b64decode(line, validate=True) for line in lines]
     except binascii.Error:
-        raise Unusable(f'{CALLED} contains something else than keys') from None
+        raise Unusable(f'{CALLED} contains a line that is not a key') from None
 
 
 def make(path: str) -> None:

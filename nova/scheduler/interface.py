@@ -18,8 +18,8 @@ INTERFACE = Interface(
                'move. ``ignore``: excluded host names; ``target``: name of the only allowed host, or None; '
                '``force``: skip the filters and check only capacity. Return as select_unshelve.'),
     Method('select_unshelve', ('spec', 'instance_uuid', 'target'), call=True,
-           doc="Select a host for an offloaded server and claim it in the server's row, which gets host, node and "
-               'zone while the server is SHELVED_OFFLOADED, in task UNSHELVING and without a host. The host options '
+           doc="Select a host for an offloaded server and claim it: write host, node and zone into the server's row, "
+               'if the server is still SHELVED_OFFLOADED, in task UNSHELVING and without a host. The host options '
                'of the first build (force_host, requested_host, retry_hosts) do not apply; availability zone and '
                'hints do. Return [Selection], or [] if the server no longer waits. Raises NoValidHost; nothing is '
                'claimed then.'),
@@ -31,7 +31,7 @@ INTERFACE = Interface(
     Method('explain', ('spec', 'seeds', 'instance_uuid', 'limit', 'offset'), call=True,
            doc='Explain how servers would be placed now; writes nothing. ``seeds``: the uuids of the new servers, '
                'which break ties; ``instance_uuid``: an existing server that would be moved, or None; ``limit``, '
-               "``offset``: page of each list of hosts. Return {'seed': the first one; 'hosts': number; 'requested': "
+               "``offset``: page of each list of hosts. Return {'seed': the first seed; 'hosts': number; 'requested': "
                "{resource: amount}; 'filters': [{'name', 'applies': whether the request uses it, 'passed', 'removed': "
                "numbers of hosts, 'reason' or None, 'hosts': [{'host', 'node', 'reason'}] removed}] in order; "
                "'remaining': number that passed all; 'weighers': {name: multiplier}; 'ranking': [{'host', 'node', "

@@ -177,7 +177,8 @@ _REFUSALS = {400: exception.BadRequest, 403: exception.Forbidden, 404: exception
 
 def _configure(req: Request, id: str) -> None:
     if id != 'configure-project':
-        raise exception.BadRequest('Only the caller\'s project can be configured: os-cloudpipe/configure-project.')
+        raise exception.BadRequest(
+            'Only the caller\'s project can be configured: use the path os-cloudpipe/configure-project.')
     given = _CONFIGURE.validate(req.body, req.version)['configure_project']
     address, port = endpoint(given['vpn_ip'], given['vpn_port'])
     req.services.api_db.run(vpns.configure, req.project_id, address, port)

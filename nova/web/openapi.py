@@ -186,7 +186,7 @@ class Describer:
             'openapi': '3.1.0',
             'info': {'title': self.title, 'version': self.version_text(version),
                      'description': self.description(version)},
-            'servers': [{'url': self.url, 'description': 'The API next to this document.'}],
+            'servers': [{'url': self.url, 'description': 'The API that serves this document.'}],
             'security': [{'token': []}],
             'tags': [{'name': name} for name in sorted({self.tag(row) for row in shown})],
             'paths': paths,

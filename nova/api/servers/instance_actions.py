@@ -59,8 +59,8 @@ def _why_open(req: api_request.Request, conn: engine.Connection, server: Instanc
         return None
     at_most_s = (max(conf.service_down_time + conf.report_interval - silent_s, 0)
                  + conf.conductor.reconcile_interval)
-    return (f'The host of the server last reported {silent_s} s ago. The server is deleted when the host answers, or '
-            f'without the host when it counts as down, in about {at_most_s} s.')
+    return (f'The host of the server last reported {silent_s} s ago. The server is deleted when the host answers. If '
+            f'it does not answer, it counts as down, and the server is deleted without it in about {at_most_s} s.')
 
 
 def _explained(action: InstanceActionsRow, why: str | None) -> api_request.Row:

@@ -94,7 +94,8 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: JsonDocument | None, m
         session = sessions.Session(v3.Password(**cloud['auth']), verify=authority or True)
     except OSError as error:
         raise exception.NovaException(f'{file} cannot be read ({error.strerror}): name the directory of nova-all with '
-                                      '--state-path, or the broker of the fleet with --config-file.')
+                                      '--state-path, or a configuration file that names the message broker with '
+                                      '--config-file.')
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise exception.NovaException(f'{file} has no usable entry nova-admin ({type(error).__name__}): write it with '
                                       'auth_url, username, password and project_name below auth.') from error

@@ -38,7 +38,7 @@ LIVE: Way = (actions.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION
 COLD: Way = (actions.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
 CONFIRM = 'confirm'
 
-_AWAY_ELSEWHERE = 'It has been moved to another host meanwhile.'
+_AWAY_ELSEWHERE = 'The server was moved to another host in the meantime.'
 
 
 def outcome(row: InstancesRow | None, move: MigrationsRow | None) -> str | None:

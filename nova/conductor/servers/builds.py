@@ -78,7 +78,7 @@ class Builds:
         cell = services.cells.get(selection.cell_uuid)
         if cell is None:                 # the server was deleted or is in another cell, which continues the build
             services.retry_soon(exception.Unavailable(
-                f'Cell {selection.cell_uuid} of host {selection.host} is not known any more.'), spec.instance_uuid)
+                f'Cell {selection.cell_uuid} of host {selection.host} does not exist any more.'), spec.instance_uuid)
             return
         home = cell is services.cell
         instance = objects.Instance(

@@ -79,7 +79,7 @@ class DiskKeys:
         with self._cell_db.reader() as conn:
             server, used = instances.get(conn, instance_uuid), disk_keys.encryption_key_ids(conn, BARBICAN)
         if not guest_options.encrypted(server['flavor'], server['image_properties']):
-            raise secret_encryption.Unusable('neither its flavor nor its image asks for encrypted disks')
+            raise secret_encryption.Unusable('neither its flavor nor its image requests encrypted disks')
         key = secrets.token_hex(secret_encryption.KEY_BYTES)
         kept = self._stored(ctx, instance_uuid, key) if self._in_barbican else self._encrypted(used, instance_uuid, key)
         try:

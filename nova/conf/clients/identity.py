@@ -42,5 +42,5 @@ OPTIONS = [
     cfg.StrOpt('policy_file', default='identity_policy.yaml', max_length=4096,
                help='Policy file of the embedded identity API, absolute or in a configuration directory. Changes take '
                     'effect within seconds. It is separate because rules such as admin_required have a meaning of '
-                    'their own in each API. The file of the default name is optional.'),
+                    'their own in each API. The default file need not exist.'),
 ]

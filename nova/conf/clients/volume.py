@@ -27,11 +27,12 @@ OPTIONS = [
                     'volumes only.'),
     cfg.StrOpt('encryption_key_backend', default='database', choices=('database', 'barbican'),
                help='Storage of new keys of encrypted volumes. database: the API database, encrypted with '
-                    '[conductor] disk_keys_file. barbican: the Key Manager service that [barbican] configures, '
-                    'under the account there. Existing keys are not moved. Embedded volumes only.'),
+                    '[conductor] disk_keys_file. barbican: the Key Manager service, with the account, that '
+                    '[barbican] configures. Existing keys are not moved. Embedded volumes only.'),
     cfg.StrOpt('backup_directory',
                help='Directory for backups of embedded volumes. Choose another disk than that of the volumes, so '
-                    'that backups survive its failure. Unset: backups, below the directory of the volumes.'),
+                    'that backups survive its failure. Unset: the subdirectory "backups" of the directory of '
+                    'the volumes.'),
     cfg.StrOpt('listen', default='127.0.0.1',
                help='Address on which nova-volume listens. Addresses other than loopback need [http] cert_file, or '
                     'a TLS proxy in front.'),
@@ -46,5 +47,5 @@ OPTIONS = [
     cfg.StrOpt('policy_file', default='volume_policy.yaml', max_length=4096,
                help='Policy file of the embedded block storage API, absolute or in a configuration directory. Changes '
                     'take effect within seconds. It is separate because rules such as admin_api have a meaning of '
-                    'their own in each API. The file of the default name is optional.'),
+                    'their own in each API. The default file need not exist.'),
 ]

@@ -9,8 +9,8 @@ OPTIONS = [
                      'of a guest.'),
     cfg.HostAddressOpt('server_listen', default='127.0.0.1',
                        help='Address of this host on which its guests listen for VNC. Each guest has its own '
-                            'password, which only the proxy knows. In a fleet, use the address of the internal '
-                            'network through which nova-novncproxy reaches this host. The wildcard addresses '
+                            'password, which only the proxy knows. With several hosts, use the address of the '
+                            'internal network through which nova-novncproxy reaches this host. The wildcard addresses '
                             '(0.0.0.0, ::) are refused.'),
     cfg.StrOpt('novncproxy_base_url', default='http://127.0.0.1:6080/vnc_auto.html', max_length=255,
                help='URL of the noVNC proxy for the browsers of users. Empty: the API offers no VNC consoles. '

@@ -21,7 +21,7 @@ RETENTION = datetime.timedelta(days=1)      # retention of results
 WAITING, CACHED, FAILED = 'waiting', 'cached', 'failed'
 STATES = (WAITING, CACHED, FAILED)
 UNABLE = 'The host cannot fetch images ahead of time.'
-SILENT = 'The host did not fetch it in time.'
+SILENT = 'The host did not fetch the image in time.'
 
 
 def add(conn: sa.Connection, ctx: RequestContext, hosts: list[str], image_ids: list[str], deadline_s: int,

@@ -42,8 +42,8 @@ def attach_internet_gateway(req: operations.Request, given: operations.Given) ->
         raise errors.unsupported('This cloud has no external network.')
     req.writes()
     if not db.attach_gateway(req.api_db, gateway, vpc):
-        raise errors.Ec2Error('Resource.AlreadyAssociated', f"'{given['InternetGatewayId']}' is attached already, or "
-                                                            f"'{given['VpcId']}' has another internet gateway.")
+        raise errors.Ec2Error('Resource.AlreadyAssociated', f"'{given['InternetGatewayId']}' is already attached, or "
+                                                            f"'{given['VpcId']}' already has an internet gateway.")
     try:
         req.call('network', 'PUT', f'/routers/{vpc}', {'router': {
             'external_gateway_info': {'network_id': outside[0]['id']}}})

@@ -33,7 +33,7 @@ def ids_of(conn: engine.Connection, user_id: str, given: Sequence[Mapping[str, s
         rule_id = rule.get('id') or ids.get(tuple(rule[name] for name in FIELDS))
         if rule_id is None:
             if len(ids) >= MAX_ACCESS_RULES:
-                raise exception.Forbidden(f'A user can have {MAX_ACCESS_RULES} access rules.')
+                raise exception.Forbidden(f'A user can have at most {MAX_ACCESS_RULES} access rules.')
             rule_id = uuid.uuid4().hex
             queries.create(conn, 'access_rule', {
                 'id': rule_id, 'user_id': user_id, 'created_at': utils.utcnow(),

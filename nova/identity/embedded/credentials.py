@@ -92,7 +92,7 @@ class Credentials:
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
         most = KINDS[row['type']].most
         if len(queries.rows(conn, queries.CREDENTIAL, user_id=row['user_id'], type=row['type'])) >= most:
-            raise exception.Forbidden(f'A user can have {most} credentials of this kind.')
+            raise exception.Forbidden(f'A user can have at most {most} credentials of this kind.')
         if queries.get(conn, queries.CREDENTIAL, id=row['id']):
             raise exception.Conflict('A credential with this access key already exists.')
         queries.create(conn, 'credential', row)

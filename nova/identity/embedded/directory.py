@@ -414,7 +414,7 @@ def _insert_credential(rules: Sequence[Mapping[str, str]], conn: engine.Connecti
     if not queries.lock(conn, 'user', row['user_id']):  # lock the user, so that concurrent requests obey the limit
         raise exception.IdentityNotFound(noun='user', id=row['user_id'])
     if queries.count(conn, noun, user_id=row['user_id']) >= MAX_CREDENTIALS:
-        raise exception.Forbidden(f'A user can have {MAX_CREDENTIALS} application credentials.')
+        raise exception.Forbidden(f'A user can have at most {MAX_CREDENTIALS} application credentials.')
     row['access_rule_ids'] = access_rules.ids_of(conn, row['user_id'], rules) if rules else None
     queries.create(conn, noun, row)
 

@@ -203,9 +203,9 @@ def _add_member(conn: engine.Connection, group_id: str, user_id: str) -> None:
     if group_id in groups:
         return
     if len(groups) >= MAX_GROUPS_OF_USER:
-        raise exception.Forbidden(f'A user can be in {MAX_GROUPS_OF_USER} groups.')
+        raise exception.Forbidden(f'A user can be in at most {MAX_GROUPS_OF_USER} groups.')
     if len(queries.memberships(conn, [group_id])) >= MAX_MEMBERS:
-        raise exception.Forbidden(f'A group can have {MAX_MEMBERS} users.')
+        raise exception.Forbidden(f'A group can have at most {MAX_MEMBERS} users.')
     queries.add_member(conn, group_id, user_id)
 
 

@@ -131,5 +131,5 @@ def _insert(conn: engine.Connection, noun: str, row: IdentityTrustsRow) -> None:
         raise exception.IdentityNotFound(noun='user', id=row['trustor_user_id'])
     queries.delete_expired_trusts(conn, row['trustor_user_id'], row['created_at'])
     if queries.count(conn, noun, trustor_user_id=row['trustor_user_id']) >= MAX_TRUSTS:
-        raise exception.Forbidden(f'A user can have {MAX_TRUSTS} trusts.')
+        raise exception.Forbidden(f'A user can have at most {MAX_TRUSTS} trusts.')
     queries.create(conn, noun, row)

@@ -19,7 +19,7 @@ class IdentityDescriber(openapi.Describer):
     title = 'Identity API'
     url = '.'
     microversions = False
-    fault_fields = {**openapi.Describer.fault_fields, 'title': ('string', 'The phrase of the HTTP status.')}
+    fault_fields = {**openapi.Describer.fault_fields, 'title': ('string', 'The reason phrase of the HTTP status.')}
     always, of_bodies, of_parts = (400, 404, 503), (409, 413, 415), ()
 
     def version_text(self, version: int) -> str:

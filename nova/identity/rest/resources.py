@@ -192,8 +192,8 @@ GROUP = OpenKind('group', 'groups', t.identity_groups, (
 POLICY = OpenKind('policy', 'policies', t.identity_policies, (
     _ID,
     _name(255, key='type', doc='Media type of the document.'),
-    Field('blob', s.STRING, 'blob', 'Document, which this service does not read.', required=True,
-          accepts={'type': 'string', 'maxLength': 65536}, **WRITE),
+    Field('blob', s.STRING, 'blob', 'Policy document, which the Identity service stores but does not evaluate.',
+          required=True, accepts={'type': 'string', 'maxLength': 65536}, **WRITE),
     linked('policies/{id}'),
 ))
 

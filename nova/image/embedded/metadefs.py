@@ -198,7 +198,7 @@ def _item(conn: Connection, namespace_id: str, kind: str, name: str) -> MetadefI
 
 def _insert(conn: Connection, namespace: MetadefNamespacesRow, kind: str, documents: Sequence[JsonObject]) -> Rows:
     if len(queries.items(conn, [namespace['id']], kind=kind)) + len(documents) > MAX_ITEMS:
-        raise exception.Forbidden(f'A namespace can have {MAX_ITEMS} of the kind {kind.replace("_", " ")}.')
+        raise exception.Forbidden(f'A namespace can have at most {MAX_ITEMS} of the kind {kind.replace("_", " ")}.')
     made = [_row(namespace['id'], kind, document) for document in documents]
     for row in made:
         queries.insert_item(conn, row)
@@ -213,7 +213,7 @@ def _row(namespace_id: str, kind: str, document: JsonObject, created_at: datetim
     """
     rest = {key: value for key, value in document.items() if key != 'name'}
     if len(utils.encode_json(rest)) > MAX_DOCUMENT:
-        raise exception.TooLarge(f'A metadata definition can have {MAX_DOCUMENT} bytes.')
+        raise exception.TooLarge(f'A metadata definition can have at most {MAX_DOCUMENT} bytes.')
     now = utils.utcnow()
     return {'namespace_id': namespace_id, 'kind': kind, 'name': str(document['name']), 'document': rest,
             'created_at': created_at or now, 'updated_at': now}

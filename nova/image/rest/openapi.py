@@ -18,9 +18,9 @@ class ImageDescriber(openapi.Describer):
     title = 'Image API'
     url = '.'
     microversions = False
-    fault_fields = {'code': ('string', 'The HTTP status with its phrase.'),
+    fault_fields = {'code': ('string', 'The HTTP status with its reason phrase.'),
                     'message': ('string', 'Message for the user.'),
-                    'title': ('string', 'The phrase of the HTTP status.')}
+                    'title': ('string', 'The reason phrase of the HTTP status.')}
 
     def version_text(self, version: int) -> str:
         return views.VERSIONS[0].removeprefix('v')

@@ -18,7 +18,8 @@ class KeyManagerDescriber(openapi.VersionedDescriber):
     title = 'Key Manager API'
     url = '.'
     known = MICROVERSIONS
-    fault_fields = {'code': ('integer', 'The HTTP status.'), 'title': ('string', 'The phrase of the HTTP status.'),
+    fault_fields = {'code': ('integer', 'The HTTP status.'),
+                    'title': ('string', 'The reason phrase of the HTTP status.'),
                     'description': ('string', 'Message for the user.')}
     always, of_callers = (400, 406, 503), (401, 403)
 

@@ -86,9 +86,9 @@ _VALUES = {'helper': s.TEXT, 'protocol': s.TEXT, 'port': s.NUMBER}
 SHOWN = s.array(s.shape(**_VALUES))
 HELPERS = Parts('conntrack_helper', 'conntrack_helpers', t.conntrack_helpers, (
     r.Field('id', s.UUID, 'id', 'ID.'),
-    r.Field('helper', s.TEXT, 'helper', 'Protocol above TCP or UDP.', write=r.BOTH,
+    r.Field('helper', s.TEXT, 'helper', 'Application protocol that the helper supports.', write=r.BOTH,
             accepts=s.one_of(*host_state.HELPERS), required=True),
-    r.Field('protocol', s.one_of('tcp', 'udp'), 'protocol', 'Protocol.', write=r.BOTH, required=True),
+    r.Field('protocol', s.one_of('tcp', 'udp'), 'protocol', 'Transport protocol.', write=r.BOTH, required=True),
     r.Field('port', s.NUMBER, 'port', 'Port of the server.', write=r.BOTH, accepts=s.integer(1, 65535), required=True),
 ), read=_read, lock=_lock, create=_create, update=_update, delete=_delete,
     missing=lambda _row, ident: faults.ConntrackHelperNotFound(id=ident[:60]))

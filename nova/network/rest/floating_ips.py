@@ -272,7 +272,7 @@ _DETAILS = {'name': s.TEXT, 'network_id': s.UUID, 'mac_address': s.TEXT, 'admin_
 _NO_NAME: dict[str, Any] = {'write': 'create', 'accepts': s.one_of(''), 'default': ''}
 FLOATING_IPS = r.Resource('floatingip', 'floatingips', t.floating_ips, (
     *r.COMMON,
-    r.Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'Whether it leads to a port.'),
+    r.Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'ACTIVE: the address is associated with a port.'),
     r.Field('floating_network_id', s.UUID, 'floating_network_id', 'External network.', write='create', accepts=s.IDENT,
             required=True),
     r.Field('floating_ip_address', s.TEXT, 'floating_ip_address', 'Address.', write='create',

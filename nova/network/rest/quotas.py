@@ -64,7 +64,7 @@ def replace(conn: Connection, project_id: str, wanted: dict[str, int], check_usa
         count = quotas.used(conn, name, project_id)
         if 0 <= limit < count:
             raise exception.BadRequest(f'Quota limit {limit} for {name} must be greater than or equal to already used '
-                                       f'{count}. Omit check_limit, or remove some of them first.')
+                                       f'{count}. Omit check_limit, or delete resources first.')
     db_limits.replace(conn, project_id, wanted)
 
 

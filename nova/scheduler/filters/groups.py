@@ -51,9 +51,9 @@ class ServerGroupAffinityFilter(PolicyFilter):
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         if _group(request).between:
-            return ('has|have to wait while a server of the group, which has the policy affinity, is being moved or '
-                    'waits for its confirmation')
-        return 'does|do not have the other servers of the group, which has the policy affinity'
+            return ('has|have to wait, because a server of the group with the policy affinity is being moved, or its '
+                    'move waits for confirmation')
+        return 'does|do not have the other servers of the group with the policy affinity'
 
 
 class ServerGroupAntiAffinityFilter(PolicyFilter):
@@ -67,7 +67,7 @@ class ServerGroupAntiAffinityFilter(PolicyFilter):
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         max_per_host = _group(request).max_per_host
         servers = 'a server' if max_per_host == 1 else f'{max_per_host} servers'
-        return f'has|have {servers} of the group already, which has the policy anti-affinity'
+        return f'has|have {servers} of the group with the policy anti-affinity already'
 
 
 class ServerGroupProximityFilter(PolicyFilter):
@@ -88,7 +88,7 @@ class ServerGroupProximityFilter(PolicyFilter):
         if common is None:
             return 'is|are in no network locality, which a group with the policy network-proximity needs'
         where = 'the network locality of' if common else 'one network locality with all'
-        return f'is|are not in {where} the other servers of the group, which has the policy network-proximity'
+        return f'is|are not in {where} the other servers of the group with the policy network-proximity'
 
 
 def _localities(hosts: host_view.Hosts) -> tuple[list[frozenset[str]], np.ndarray]:
@@ -122,7 +122,7 @@ class ServerGroupCapabilitiesFilter(PolicyFilter):
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         missing = sorted(key for key, requirement in _group(request).capabilities.items()
                          if not _satisfying(hosts, key, requirement)[removed].all())
-        return (f'does|do not satisfy the metadata ({", ".join(missing)}) of the group, which has the policy '
+        return (f'does|do not satisfy the metadata ({", ".join(missing)}) of the group with the policy '
                 'host-capabilities')
 
 

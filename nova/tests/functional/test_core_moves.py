@@ -612,7 +612,7 @@ def test_unknown_orphans_are_reported_and_kept(cloud, caplog):
     for what in ('files', 'resize_backup'):
         assert metrics.REGISTRY.get_sample_value('nova_compute_orphans', {'kind': what}) == 1
     assert [record.message.partition(':')[0] for record in caplog.records if unknown in record.message] == [
-        f'Files of an incomplete step of server {unknown}']
+        f'Files of an incomplete operation of server {unknown}']
     compute.driver.machine.set_incoming(unknown, False)
     compute.driver.machine.forget_kept(kept)
     compute.power_states.synchronize()

@@ -106,7 +106,7 @@ def test_network_proximity_refuses_hosts_if_members_are_in_two_localities(hosts)
     for host in ('host1', 'host3'):                     # an administrator may
         assert build(hosts, group, force_host=host) == [host]
     assert fault(hosts, group).endswith(
-        '4 hosts: 4 are not in one network locality with all the other servers of the group, which has the policy '
+        '4 hosts: 4 are not in one network locality with all the other servers of the group with the policy '
         'network-proximity.')
 
 
@@ -209,7 +209,7 @@ def test_host_capabilities_place_members_on_matching_hosts(hosts):
     reported(hosts, {'host1': {'ssd': False}})
     assert fault(hosts, group) == (
         'No valid host was found. 4 hosts: 4 do not satisfy the metadata (capabilities:nic:speed, capabilities:ssd) of '
-        'the group, which has the policy host-capabilities.')
+        'the group with the policy host-capabilities.')
 
 
 @pytest.mark.parametrize(('metadata', 'placed'), [

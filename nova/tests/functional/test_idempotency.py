@@ -200,7 +200,7 @@ def test_keys_of_a_project_have_a_bound(cloud, monkeypatch):
     assert [create(cloud, key).status for key in ('one', 'two', 'three')] == [202, 202, 429]
     assert len(rows(cloud)) == 2 == len(uuids(cloud))
     refused = create(cloud, 'three')
-    assert 'has 2 keys of earlier requests' in refused.fault[2] and refused.headers['retry-after'] == '600'
+    assert 'has 2 idempotency keys' in refused.fault[2] and refused.headers['retry-after'] == '600'
     assert create(cloud, 'one').headers['idempotency-replayed'] == 'true'
     other = cloud.client(project='b' * 32)
     assert other.post('/servers', cloud.body(), headers={'Idempotency-Key': 'three'}).status == 202

@@ -338,7 +338,7 @@ def test_a_host_cannot_renew_the_key_of_another_host(fleet):
     fleet.joined('host1')
     bus, part = fleet.joined('host2')
     key = signatures.Key()
-    with pytest.raises(exception.HostForbidden, match='speaks for host host1'):
+    with pytest.raises(exception.HostForbidden, match='names another host, host1'):
         conductor_of(bus.of_host('host1')).enroll_host(
             context.admin_context(), host='host1', public=base64.b64encode(key.public).decode(), token_id=None,
             number='1', proof=None)

@@ -131,7 +131,7 @@ def test_a_task_that_fails_lets_the_others_run():
     ({'binary': 'nova-compute', 'manager': CounterManager}, 'compute is reserved for a service of the product'),
     ({'binary': 'nova-other', 'manager': CounterManager}, 'has the topic counter'),
     ({'binary': 'nova-counter', 'manager': CounterManager, 'report_interval': 77}, 'report_interval'),
-    ({'binary': 'nova-counter', 'manager': 'CounterManager'}, 'neither the name of one nor the path'),
+    ({'binary': 'nova-counter', 'manager': 'CounterManager'}, 'neither the name of an entry point nor the path'),
 ])
 def test_invalid_services_are_refused(conf, given, sentence):
     with pytest.raises(exception.NovaException, match=sentence):

@@ -191,7 +191,7 @@ def test_anti_affinity_places_members_on_different_hosts(hosts):
     hosts.settle()
     assert hosts.row(uuid)['vm_state'] == states.ERROR
     assert hosts.row(uuid)['fault']['message'] == (
-        'No valid host was found. 4 hosts: 4 have a server of the group already, which has the policy anti-affinity.')
+        'No valid host was found. 4 hosts: 4 have a server of the group with the policy anti-affinity already.')
     hosts.check()
 
 
@@ -300,7 +300,7 @@ def test_nobody_joins_a_member_that_is_between_two_hosts(hosts, ending):
     hosts.client['conductor'].build_instances(hosts.ctx, instance_uuids=[other])
     hosts.settle()
     assert hosts.row(other)['host'] is None
-    assert 'which has the policy affinity, is being moved' in hosts.row(other)['fault']['message']
+    assert 'with the policy affinity is being moved' in hosts.row(other)['fault']['message']
     hosts.end(uuid, ending)
     hosts.settle()
     assert build(hosts, group) == [hosts.row(uuid)['host']]

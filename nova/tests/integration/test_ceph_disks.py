@@ -328,7 +328,7 @@ def test_an_operator_may_let_a_server_start_that_nobody_has_shut_out(ceph, store
 
 @pytest.mark.parametrize(('mon', 'osd', 'missing'), [
     ('profile rbd', 'profile rbd pool=vms', []), ('allow r', 'profile rbd pool=vms', ['cannot block clients']),
-    ('profile rbd', 'profile rbd pool=other', ['cannot look at'])])
+    ('profile rbd', 'profile rbd pool=other', ['cannot read'])])
 def test_rights_that_a_fence_needs_are_tested(ceph, store, mon, osd, missing):
     instance, user = build(store), f'user-{uuid.uuid4().hex[:8]}'
     subprocess.run(['ceph', '-c', ceph.conf, 'auth', 'get-or-create', f'client.{user}', 'mon', mon, 'osd', osd, '-o',

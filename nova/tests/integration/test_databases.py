@@ -573,7 +573,7 @@ def test_keys_of_a_project_are_counted(make, monkeypatch):
     db, now = make('keys'), utils.utcnow()
     migration.sync(db, 'api')
     assert [db.run(rows.begin, 'p', f'{number:064}', 'x', now) for number in range(2)] == [None, None]
-    with pytest.raises(exception.TooManyKeys, match='2 keys'):
+    with pytest.raises(exception.TooManyKeys, match='2 idempotency keys'):
         db.run(rows.begin, 'p', f'{2:064}', 'x', now)
     assert db.run(rows.begin, 'p', f'{1:064}', 'x', now)['request_hash'] == 'x'
     assert db.run(rows.begin, 'q', f'{2:064}', 'x', now) is None

@@ -84,7 +84,7 @@ def test_a_driver_is_named_by_entry_point_or_path():
     def driver_of(name):
         return assembly.virt_driver(nova_conf.new(files=[], compute_driver=name), 'host1', None)
     assert type(driver_of('fake')) is type(driver_of('nova.virt.fake.driver.FakeDriver')) is fake.FakeDriver
-    with pytest.raises(exception.InvalidOption, match='There are fake, ironic, libvirt, and paths of classes'):
+    with pytest.raises(exception.InvalidOption, match='Use one of fake, ironic, libvirt, or the path of a class'):
         driver_of('vapour')
 
 

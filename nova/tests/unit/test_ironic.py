@@ -38,7 +38,7 @@ def test_a_flavor_asks_for_a_machine(specs, wanted):
 
 def test_only_a_machine_is_taken_without_counting():
     guest_options.check({'resources:CUSTOM_GOLD': '1', 'resources:VCPU': '0'}, {})
-    with pytest.raises(exception.InvalidInput, match='reserve nothing on the host'):
+    with pytest.raises(exception.InvalidInput, match='which is only for bare metal'):
         guest_options.check({'resources:VCPU': '0'}, {})
     with pytest.raises(exception.InvalidInput, match='exactly one bare metal machine'):
         guest_options.check({'resources:CUSTOM_GOLD': '2'}, {})

@@ -77,5 +77,5 @@ def test_storage_backends_are_entry_points(name, kind):
 
 @pytest.mark.parametrize('name', ['lvm', 'nova.nothing.Here'])
 def test_a_wrong_name_is_told_what_there_is(package, name):
-    with pytest.raises(exception.InvalidOption, match='There are allocated, qcow2, raw, rbd, and paths of classes'):
+    with pytest.raises(exception.InvalidOption, match='Use one of allocated, qcow2, raw, rbd, or the path of a class'):
         place(name)

@@ -30,7 +30,8 @@ def weaknesses(capabilities: etree.Element, settings: dict[str, str], selinux_en
     user, _group = _ids(models.get('dac'))
     if not present:
         found.append('libvirt has neither AppArmor nor SELinux: a guest that takes over its QEMU reads and writes the '
-                     f'disks of all others, because all run as the same user{f" ({user})" if user else ""}.')
+                     'disks of all other guests, because all QEMU processes run as the same user'
+                     f'{f" ({user})" if user else ""}.')
     elif settings.get('security_default_confined', '1').strip() == '0':
         found.append(f'security_default_confined = 0 in {QEMU_CONF}: guests run without the label of {present[0]}.')
     elif 'selinux' in models and not selinux_enforces:

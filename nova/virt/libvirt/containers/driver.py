@@ -49,7 +49,7 @@ SEED_PLACE = 'var/lib/cloud/seed/config_drive'           # cloud-init's director
 # items of guest_options.settings that containers support or may ignore
 BOUNDS = {'quota_cpu_shares', 'quota_cpu_period', 'quota_cpu_quota', 'os_type'}
 WEAKNESS = ('Containers share the kernel of this host, its users of [libvirt] uid_maps, and the file system below {0}: '
-            'a container that breaks out can access the files of all others, and one can fill the file system for all.')
+            'a container that breaks out can access the files of all containers, and any can fill the file system.')
 ARCHIVE = 'archive'  # name that nova.image.inspector gives to a plain or compressed tar archive
 
 

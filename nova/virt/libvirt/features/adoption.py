@@ -56,7 +56,7 @@ class Adoption:
         if hypervisor.power_state(uuid) not in (states.RUNNING, states.SHUTDOWN):
             why = 'it is neither running nor off'
         if guest_options.encrypts(instance):
-            why = why or 'its flavor or its image asks for encrypted disks, and its disks are not'
+            why = why or 'its flavor or its image requests encrypted disks, but its disks are not encrypted'
         why = why or '; '.join(found.refusals) or adopted.misfit(
             found, instance.vcpus, instance.memory_mb, instance.root_gb)
         if why:

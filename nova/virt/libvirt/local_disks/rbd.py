@@ -170,8 +170,8 @@ class Rbd(places.SharedPlace):
     def check_new(self, uuid: str) -> None:
         if self.disks_of(uuid):
             raise exception.VirtError(operation='make the disks', reason=(
-                f'the pool {self._pool.name} has disks of this server already, and neither this host nor the pool has '
-                'a record of it; only hosts that share the directory of the guests may take it over'))
+                f'the pool {self._pool.name} already has disks of this server, but neither this host nor the pool has '
+                'its record; only a host that shares the directory of the guests may take the server over'))
 
     def size(self, disk: xml.Disk) -> int:
         found = self._pool.info(name_of(disk.file))

@@ -192,13 +192,13 @@ def missing_rights(ceph: pools.Pool, images: collections.abc.Iterable[str]) -> l
     try:
         ceph.shut_out(PROBE_CLIENT, PROBE_S)
     except exception.VirtError as error:
-        found.append('The Ceph user of this host cannot block clients, which needs the right "profile rbd" for mon: '
+        found.append('The Ceph user of this host cannot block clients. Grant it "profile rbd" for mon: '
                      f'{error.kwargs.get("reason", error)}')
     for image in {image.rpartition('/')[0]: image for image in sorted(images)}.values():
         try:
             ceph.clients(image)
         except exception.VirtError as error:
-            found.append(f'The Ceph user of this host cannot look at {image}, which needs the right "profile '
-                         'rbd-read-only" for osd in its pool and in the pool of the image that it is a clone of: '
+            found.append(f'The Ceph user of this host cannot read {image}. Grant it "profile '
+                         'rbd-read-only" for osd in the pool of this image and in the pool of its parent image: '
                          f'{error.kwargs.get("reason", error)}')
     return found
