@@ -299,7 +299,7 @@ def opened(path: str, flags: int) -> typing.Iterator[int]:
 
     Root opens it in a directory that may belong to an ordinary user, so symbolic links in the path are refused.
     :param path: absolute path without symbolic links
-    :raises OSError: the file is missing or not a regular file
+    :raises OSError: the file is missing, not a regular file, or has a second hard link
     """
     *directories, name = os.fspath(path).strip('/').split('/')
     above = os.open('/', os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -314,7 +314,7 @@ def opened(path: str, flags: int) -> typing.Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-            raise OSError(errno.EPERM, 'it is not a regular file')
+            raise OSError(errno.EPERM, 'it is not a regular file, or has a second hard link')
         yield descriptor
     finally:
         os.close(descriptor)

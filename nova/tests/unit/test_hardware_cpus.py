@@ -55,7 +55,7 @@ def test_page_size_accepts_names_and_units(text, expected):
     assert cpus.page_size(text) == expected
 
 
-@pytest.mark.parametrize('text', ['', '0', 'huge', '-1', '2 ponies', '1.5GB', '0MB', '9' * 13])
+@pytest.mark.parametrize('text', ['', '0', 'huge', '-1', '2 ponies', '1.5GB', '0MB', '9' * 13, '2048B', '5ib'])
 def test_invalid_page_size_is_refused(text):
     with pytest.raises(ValueError):
         cpus.page_size(text)
