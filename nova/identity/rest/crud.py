@@ -374,7 +374,7 @@ class Regions(Crud):
     def create(self, req: Request, **parts: str) -> Stored:
         values, (named,) = self.kind.values(req.body, new=True), parts.values() or (None,)
         if named and len(named) > (most := resources.MAX_REGION_ID):
-            raise exception.BadRequest(f'The id of a region can have {most} characters.')
+            raise exception.BadRequest(f'The id of a region can have at most {most} characters.')
         if named and values.setdefault('id', named) != named:
             raise exception.BadRequest('The id of the region differs from that in the path.')
         return self.store(req).create([values])[0]

@@ -221,7 +221,7 @@ def _with_ports(given: Mapping[str, Any], known: Mapping[str, Any] | None = None
         if values.setdefault('ports', end - begin + 1) != end - begin + 1:
             raise exception.BadRequest('The external and the internal port range must have the same size.')
     if values['external_port'] != values['internal_port'] and values['ports'] > MAX_SHIFTED_PORTS:
-        raise exception.BadRequest(f'Port ranges that differ can have {MAX_SHIFTED_PORTS} ports.')
+        raise exception.BadRequest(f'Port ranges that differ can have at most {MAX_SHIFTED_PORTS} ports.')
     return values
 
 
