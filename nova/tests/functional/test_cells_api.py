@@ -34,7 +34,7 @@ def has_service(running, cell, host):
 
 def test_hosts_belong_to_the_cell_in_which_they_report_first(running):
     assert mapped(running) == HOSTS
-    with pytest.raises(exception.HostInAnotherCell, match='one1 belongs to cell cell1'):
+    with pytest.raises(exception.HostInAnotherCell, match='one1 exists in cell cell1'):
         register(running, 'cell2', 'one1', 'other')
     assert not has_service(running, 'cell2', 'one1') and mapped(running) == HOSTS
     assert issubclass(exception.HostInAnotherCell, exception.ServiceExists)          # what ends a compute that starts

@@ -72,8 +72,8 @@ def test_network_proximity_places_members_in_one_locality(hosts):
     assert set(found) == near                           # and the free memory spreads them there
     assert set(build(hosts, group, 11)) == near         # 16 servers fill the rack
     assert fault(hosts, group) == (
-        'No valid host was found. 4 hosts: 2 are not in the network locality of the other servers of the group, which '
-        'has the policy network-proximity, 2 have too little free memory (largest free 0 MB, asked 512 MB).')
+        'No valid host was found. 4 hosts: 2 are not in the network locality of the other servers of the group with '
+        'the policy network-proximity, 2 have too little free memory (largest free 0 MB, asked 512 MB).')
     hosts.check()
 
 

@@ -171,7 +171,7 @@ class Rbd(places.SharedPlace):
         if self.disks_of(uuid):
             raise exception.VirtError(operation='make the disks', reason=(
                 f'the pool {self._pool.name} already has disks of this server, but neither this host nor the pool has '
-                'its record; only a host that shares the directory of the guests may take the server over'))
+                'its record; only hosts that share the directory of the guests may take the server over'))
 
     def size(self, disk: xml.Disk) -> int:
         found = self._pool.info(name_of(disk.file))
