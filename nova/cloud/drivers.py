@@ -21,7 +21,8 @@ def choose(conf: cfg.ConfigOpts, wanted: str | None = None) -> str | None:
     :raises InvalidInput: the deployment was created with another driver, or compute_driver is for a single host
     """
     recorded, reason = read(conf), None
-    if wanted is None and conf.get_location('compute_driver').location.is_user_controlled:
+    source = conf.get_location('compute_driver')
+    if wanted is None and source is not None and source.location.is_user_controlled:
         wanted = conf.compute_driver
         if wanted not in DRIVERS:
             raise exception.InvalidInput(f'An all-in-one has the compute_driver {" or ".join(DRIVERS)}, not {wanted}.')
