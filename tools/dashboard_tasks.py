@@ -23,7 +23,7 @@ from nova.tests.integration import browser as browsers
 
 CLOUD = ['[network]', 'driver = fake']
 STEP_S = 40
-CLICKS = {'press': 1, 'last': 1, 'row': 1, 'drop': 1, 'type': 1, 'choose': 2, 'file': 1, 'says': 0,
+CLICKS = {'press': 1, 'last': 1, 'row': 1, 'drop': 1, 'type': 1, 'pick': 1, 'choose': 2, 'file': 1, 'says': 0,
           'shows': 0, 'gone': 0}
 TASKS = ('log in', 'create a key pair', 'create a network', 'upload an image', 'create a server', 'stop the server',
          'create a volume', 'attach the volume', 'open a port', 'delete the server')
@@ -77,7 +77,7 @@ STEPS = {
         'create a server': (
             ('press', 'Instances'), ('press', 'Launch Instance'), ('type', 'Instance Name', 'web'),
             ('press', 'Source'), ('row', 'debian'), ('press', 'Flavor'), ('row', 'm1.tiny'),
-            ('press', 'Networks'), ('row', 'private'), ('last', 'Launch Instance'), ('says', 'Running')),
+            ('press', 'Networks'), ('row', 'private'), ('press', 'Launch Instance'), ('says', 'Running')),
         'stop the server': (
             ('press', 'Instances'), ('drop', 'web'), ('row', 'web', 'Shut Off Instance'),
             ('press', 'Shut Off Instance'), ('says', 'Shutoff')),
@@ -86,17 +86,23 @@ STEPS = {
             ('press', 'Create Volume'), ('says', 'Available')),
         'attach the volume': (
             ('press', 'Volumes'), ('last', 'Volumes'), ('drop', 'data'), ('row', 'data', 'Manage Attachments'),
-            ('choose', 'Attach to Instance', 'web'), ('press', 'Attach Volume'), ('says', 'In-use')),
+            ('press', 'Select an instance'), ('pick', 'web ('),
+            ('press', 'Attach Volume'), ('says', 'In-use')),
         'open a port': (
             ('press', 'Network'), ('press', 'Security Groups'), ('row', 'default', 'Manage Rules'),
-            ('press', 'Add Rule'), ('type', 'Port', '22'), ('press', 'Add'), ('says', '22 (SSH)')),
+            ('press', 'Add Rule'), ('type', 'Port', '22'), ('press', 'Add'), ('shows', '22')),
         'delete the server': (
             ('press', 'Instances'), ('drop', 'web'), ('row', 'web', 'Delete Instance'),
             ('press', 'Delete Instance'), ('gone', 'web')),
     },
+    'skyline': {
+        'log in': (('type', 'Username', '{user}'), ('type', 'Password', '{password}'), ('press', 'Log in'),
+                   ('says', 'Quota Overview')),
+    },
 }
 BUTTON = ("*[self::button or self::a or self::summary or @role='menuitem' or @role='option' or self::input]"
           '[normalize-space()={0} or @aria-label={0} or @value={0} or @title={0}]')
+OPTION = "*[self::a or contains(@class, 'ant-select-item-option')][starts-with(normalize-space(), '{}')]"
 # where a name is looked for first: dialogs and menus are above the page
 PLACES = ('//dialog[@open]', "//*[contains(@class, 'modal-dialog')]", "//*[@role='menu']", '//main', '//body')
 
@@ -120,6 +126,10 @@ class Hand:
         found = self._find(BUTTON.format(f"'{name}'"))
         return found is not None and (found.click() or True)
 
+    def pick(self, beginning, _value):
+        found = self._browser.one('//' + OPTION.format(beginning))
+        return found is not None and (found.click() or True)
+
     def last(self, name, _value):
         found = [each for each in self._browser.driver.find_elements('xpath', '//' + BUTTON.format(f"'{name}'"))
                  if each.is_displayed()]
@@ -136,7 +146,8 @@ class Hand:
 
     def _field(self, name):
         labels = f"//label[starts-with(normalize-space(), '{name}')]"
-        return self._find(f'*[@id = {labels}/@for]') or self._find(f"*[@aria-label='{name}' or @placeholder='{name}']")
+        return (self._find(f'*[@id = {labels}/@for]') or self._find(f"*[@aria-label='{name}' or @placeholder='{name}']")
+                or self._find(f'*[self::input or self::select][preceding-sibling::{labels[2:]}]'))
 
     def type(self, name, text):
         found = self._field(name)

@@ -27,12 +27,11 @@ import suites
 
 EXPECTED = pathlib.Path(__file__).with_name('dashboards-expected.tsv')
 DIRECTORY = pathlib.Path.home() / '.cache/nova-horizon'
-PACKAGES = ('horizon==27.0.0',)
+PACKAGES = ('horizon==27.0.0', 'gunicorn==27.0.1', 'whitenoise==6.12.0')
 CLOUD = ['[network]', 'driver = fake', 'project_ranges = 0.0.0.0/0']
 START_S, PAGE_S = 120, 120
 SETTINGS = '''
 from openstack_dashboard.settings import *
-DEBUG = True
 ALLOWED_HOSTS = ['127.0.0.1']
 OPENSTACK_KEYSTONE_URL = {identity!r}
 OPENSTACK_API_VERSIONS = {{'identity': 3, 'image': 2, 'volume': 3}}
@@ -40,6 +39,15 @@ SESSION_ENGINE = 'django.contrib.sessions.backends.signed_cookies'
 CACHES = {{'default': {{'BACKEND': 'django.core.cache.backends.locmem.LocMemCache'}}}}
 SECRET_KEY = 'of one run'
 STATIC_ROOT = COMPRESS_ROOT = {static!r}
+COMPRESS_OFFLINE = True
+MIDDLEWARE = ('horizon_settings.merge_slashes', 'whitenoise.middleware.WhiteNoiseMiddleware', *MIDDLEWARE)
+
+
+def merge_slashes(answer):
+    def respond(request):
+        request.path_info = request.path_info.replace('//', '/')     # as the web servers of deployments do
+        return answer(request)
+    return respond
 '''
 # what a page says in a corner when a service refused something, with an answer of 200
 UNWELL = re.compile(r'Unable to [a-z ]+|Error: |Invalid service catalog|alert-danger(?! text-center javascript)')
@@ -158,17 +166,21 @@ class Walk:
 
 
 def serve(directory, home, identity):
-    """Horizon as a process, and its URL."""
+    """Start Horizon as it is deployed: files collected and compressed, a server with threads.
+
+    :returns: (process, URL)
+    """
     (home / 'horizon_settings.py').write_text(SETTINGS.format(identity=identity, static=str(home / 'static')))
-    environ = suites.environ(directory, PYTHONPATH=str(home))
-    command = [directory / 'django-admin']
+    environ = suites.environ(directory, PYTHONPATH=str(home), DJANGO_SETTINGS_MODULE='horizon_settings')
+    address = f'127.0.0.1:{local_cloud.free_port()}'
     with open(home / 'horizon.log', 'ab') as log:
-        subprocess.run([*command, 'collectstatic', '--noinput', '--settings', 'horizon_settings'], env=environ,
-                       check=True, stdout=log, stderr=log, cwd=home)
-        port = local_cloud.free_port()
-        process = subprocess.Popen([*command, 'runserver', '--noreload', '--settings', 'horizon_settings',
-                                    f'127.0.0.1:{port}'], env=environ, stdout=log, stderr=log, cwd=home)
-    return process, f'http://127.0.0.1:{port}'
+        for command in (('collectstatic', '--noinput'), ('compress', '--force')):
+            subprocess.run([directory / 'django-admin', *command], env=environ, check=True, stdout=log, stderr=log,
+                           cwd=home)
+        process = subprocess.Popen([directory / 'gunicorn', '--bind', address, '--worker-class', 'gthread', '--threads',
+                                    '8', '--timeout', '0', 'django.core.wsgi:get_wsgi_application()'],
+                                   env=environ, stdout=log, stderr=log, cwd=home)
+    return process, f'http://{address}'
 
 
 def wait(url):
