@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Count the clicks and seconds of the ten commonest tasks in the dashboard and in Horizon, in Chromium, each before
-an all-in-one with the fake driver.
+"""Count the clicks and seconds of the ten commonest tasks in the dashboard, in Horizon and in Skyline, in Chromium,
+each before an all-in-one with the fake driver.
 
-    tools/dashboard_tasks.py [--pictures DIRECTORY] [product] [horizon]
+    tools/dashboard_tasks.py [--pictures DIRECTORY] [product] [horizon] [skyline]
 
 Each task begins on the first page after the login and ends when the page shows the result. A click is a press of the
-mouse on a button, link, menu or field; a choice from a list is two. Typing is none. The seconds are those of the pages:
-the next step begins as soon as the page has what it needs.
+mouse on a button, link, menu or field; a choice from a list is two. Typing is none, nor is a mouse that rests on
+a menu. The seconds are those of the pages: the next step begins as soon as the page has what it needs.
 """
 import argparse
 import pathlib
@@ -18,13 +18,14 @@ TREE = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TREE), str(TREE / 'tools')]
 import dashboards
 import local_cloud
+import skyline
 import suites
 from nova.tests.integration import browser as browsers
 
 CLOUD = ['[network]', 'driver = fake']
 STEP_S = 40
-CLICKS = {'press': 1, 'last': 1, 'row': 1, 'drop': 1, 'type': 1, 'pick': 1, 'choose': 2, 'file': 1, 'says': 0,
-          'shows': 0, 'gone': 0}
+CLICKS = {'press': 1, 'last': 1, 'row': 1, 'drop': 1, 'hover': 0, 'over': 0, 'type': 1, 'pick': 1, 'control': 1,
+          'choose': 2, 'file': 1, 'says': 0, 'shows': 0, 'gone': 0}
 TASKS = ('log in', 'create a key pair', 'create a network', 'upload an image', 'create a server', 'stop the server',
          'create a volume', 'attach the volume', 'open a port', 'delete the server')
 # {dashboard: {task: steps}}; a step is a key of CLICKS, what it is done to, and a value
@@ -54,8 +55,8 @@ STEPS = {
             ('press', 'Volumes'), ('press', 'Actions of data'), ('press', 'Attach to a server'),
             ('press', 'Attach to a server'), ('says', 'in-use')),
         'open a port': (
-            ('press', 'Security groups'), ('press', 'default'), ('press', 'Add rule'), ('type', 'Ports', '22'),
-            ('press', 'Add rule'), ('shows', '22')),
+            ('press', 'Security groups'), ('press', 'default'), ('press', 'Add rule'), ('type', 'Ports', '443'),
+            ('press', 'Add rule'), ('shows', '443')),
         'delete the server': (
             ('press', 'Servers'), ('press', 'Actions of web'), ('press', 'Delete'), ('press', 'Delete'),
             ('says', 'There are no servers yet.')),
@@ -90,7 +91,7 @@ STEPS = {
             ('press', 'Attach Volume'), ('says', 'In-use')),
         'open a port': (
             ('press', 'Network'), ('press', 'Security Groups'), ('row', 'default', 'Manage Rules'),
-            ('press', 'Add Rule'), ('type', 'Port', '22'), ('press', 'Add'), ('shows', '22')),
+            ('press', 'Add Rule'), ('type', 'Port', '443'), ('press', 'Add'), ('shows', '443')),
         'delete the server': (
             ('press', 'Instances'), ('drop', 'web'), ('row', 'web', 'Delete Instance'),
             ('press', 'Delete Instance'), ('gone', 'web')),
@@ -98,13 +99,50 @@ STEPS = {
     'skyline': {
         'log in': (('type', 'Username', '{user}'), ('type', 'Password', '{password}'), ('press', 'Log in'),
                    ('says', 'Quota Overview')),
+        'create a key pair': (
+            ('press', 'Compute'), ('press', 'Key Pairs'), ('press', 'Create Keypair'), ('type', 'Name', 'key'),
+            ('press', 'OK'), ('shows', 'key')),
+        'create a network': (
+            ('press', 'Networks'), ('press', 'Create Network'), ('type', 'Network Name', 'front'),
+            ('control', 'Available Zone'), ('pick', 'nova'), ('control', 'Create Subnet'),
+            ('type', 'Subnet Name', 'front'), ('type', 'CIDR', '10.20.0.0/24'), ('press', 'OK'), ('shows', 'front')),
+        'upload an image': (
+            ('press', 'Compute'), ('press', 'Images'), ('press', 'Create Image'), ('type', 'Name', 'debian'),
+            ('file', 'File'), ('control', 'Format'), ('pick', 'RAW'), ('control', 'OS'), ('pick', 'CentOS'),
+            ('type', 'OS Version', '12'), ('type', 'OS Admin', 'root'), ('press', 'Confirm'), ('shows', 'debian')),
+        'create a server': (
+            ('press', 'Instances'), ('press', 'Create Instance'), ('row', 'm1.tiny'), ('row', 'debian'),
+            ('control', 'System Disk'), ('pick', '__DEFAULT__'), ('press', 'Next: Network Config'), ('row', 'front'),
+            ('row', 'default'), ('press', 'Next: System Config'), ('type', 'Name', 'web'), ('row', 'key'),
+            ('press', 'Next: Confirm Config'), ('last', 'Confirm'), ('says', 'Active')),
+        'stop the server': (
+            ('press', 'Instances'), ('hover', 'web', 'More'), ('over', 'Instance Status'), ('press', 'Stop'),
+            ('press', 'Confirm'), ('says', 'Shutoff')),
+        'create a volume': (
+            ('press', 'Volumes'), ('press', 'Create Volume'), ('type', 'Name', 'data'), ('press', 'Confirm'),
+            ('says', 'Available')),
+        'attach the volume': (
+            ('press', 'Volumes'), ('hover', 'data', 'More'), ('over', 'Instance Related'), ('press', 'Attach'),
+            ('row', 'web'), ('press', 'OK'), ('says', 'In-use')),
+        'open a port': (
+            ('press', 'Network'), ('press', 'Security Groups'), ('row', 'default', 'Create Rule'),
+            ('control', 'Ether Type'), ('pick', 'IPv4'), ('type', 'Source Port', '443'),
+            ('type', 'Remote IP Prefix', '0.0.0.0/0'), ('press', 'OK'), ('says', 'successfully')),
+        'delete the server': (
+            ('press', 'Instances'), ('hover', 'web', 'More'), ('press', 'Delete'), ('press', 'Confirm'),
+            ('gone', 'web')),
     },
 }
 BUTTON = ("*[self::button or self::a or self::summary or @role='menuitem' or @role='option' or self::input]"
-          '[normalize-space()={0} or @aria-label={0} or @value={0} or @title={0}]')
+          '[not(@disabled)][normalize-space()={0} or @aria-label={0} or @value={0} or @title={0}]')
 OPTION = "*[self::a or contains(@class, 'ant-select-item-option')][starts-with(normalize-space(), '{}')]"
+# of Skyline's forms: the list or the box of a field, which is no field of HTML
+CONTROL = ("*[contains(concat(@class, ' '), 'ant-form-item ')][.//label[starts-with(normalize-space(), '{}')]]"
+           "//*[contains(@class, 'ant-select-selector') or contains(@class, 'ant-checkbox-wrapper')]")
+OPEN_MENU = '.ant-dropdown:not(.ant-dropdown-hidden):not([class*=ant-slide])'          # that does not move any more
 # where a name is looked for first: dialogs and menus are above the page
-PLACES = ('//dialog[@open]', "//*[contains(@class, 'modal-dialog')]", "//*[@role='menu']", '//main', '//body')
+PLACES = ('//dialog[@open]', "//*[contains(@class, 'modal-dialog') or contains(@class, 'ant-modal-content')]",
+          "//*[@role='menu']", '//main', '//body')
 
 
 class Hand:
@@ -122,27 +160,54 @@ class Hand:
     def _find(self, what):
         return self._browser.one(*(f'{place}//{what}' for place in PLACES))
 
+    def _click(self, found):
+        if found is None:
+            return False
+        try:
+            found.click()
+        except browsers.exceptions.ElementClickInterceptedException:     # a bar lies over the edge of the page
+            self._browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", found)
+            return False
+        return True
+
     def press(self, name, _value):
         found = self._find(BUTTON.format(f"'{name}'"))
-        return found is not None and (found.click() or True)
+        return self._click(found)
 
     def pick(self, beginning, _value):
         found = self._browser.one('//' + OPTION.format(beginning))
-        return found is not None and (found.click() or True)
+        return self._click(found)
+
+    def control(self, name, _value):
+        found = self._find(CONTROL.format(name))
+        return self._click(found)
 
     def last(self, name, _value):
         found = [each for each in self._browser.driver.find_elements('xpath', '//' + BUTTON.format(f"'{name}'"))
                  if each.is_displayed()]
-        return bool(found) and (found[-1].click() or True)
+        return self._click(found[-1] if found else None)
 
     def row(self, name, label):
-        button = BUTTON.format(f"'{label}'") if label else 'button'
+        button = BUTTON.format(f"'{label}'") if label else '*[self::button or self::label]'
         found = self._find(f"tr[.//*[normalize-space()='{name}']]//{button}")
-        return found is not None and (found.click() or True)
+        return self._click(found)
+
+    def hover(self, name, label):
+        button = self._find(f"tr[.//*[normalize-space()='{name}']]//" + BUTTON.format(f"'{label}'"))
+        return self._rest(button) and bool(self._browser.css(OPEN_MENU))
+
+    def over(self, name, _value):
+        found = self._browser.one(f"//*[@title='{name}'][@aria-haspopup]")
+        return self._rest(found) and found.get_attribute('aria-expanded') == 'true'
+
+    def _rest(self, found):
+        if found is not None:
+            browsers.webdriver.ActionChains(self._browser.driver).move_to_element(found).perform()
+        return found is not None
 
     def drop(self, name, _value):
         found = self._find(f"tr[.//*[normalize-space()='{name}']]//*[contains(@class, 'dropdown-toggle')]")
-        return found is not None and (found.click() or True)
+        return self._click(found)
 
     def _field(self, name):
         labels = f"//label[starts-with(normalize-space(), '{name}')]"
@@ -173,7 +238,7 @@ class Hand:
         return text in self._browser.text()
 
     def shows(self, text, _value):
-        return self._browser.one(f"//*[self::td or self::a][normalize-space()='{text}']") is not None
+        return self._browser.one(f"//*[self::td or self::a or ancestor::td][normalize-space()='{text}']") is not None
 
     def gone(self, text, _value):
         return self._browser.one(f"//td[normalize-space()='{text}']") is None
@@ -245,6 +310,12 @@ def begin(name, cloud, home, ends):
         process, url = dashboards.serve(suites.install(dashboards.DIRECTORY, dashboards.PACKAGES), home, identity)
         ends.append(process.terminate)
         dashboards.wait(url)
+    elif name == 'skyline':
+        server = skyline.Server(suites.install(skyline.DIRECTORY, skyline.PACKAGES), home, identity,
+                                *cloud.account('nova-admin'))
+        ends.append(server.end)
+        server.start()
+        url = server.url
     browser = browsers.Browser(url, tempfile.mkdtemp(dir=home))
     ends.append(browser.quit)
     return browser, url, name, {'user': user, 'password': password, 'file': home / 'disk.raw'}

@@ -1,20 +1,26 @@
-"""Skyline, unmodified from PyPI, before an all-in-one: its API server, nginx as it writes its configuration, and a walk
-through its pages in Chromium.
+"""Skyline, unmodified from PyPI, before an all-in-one: its API server, a proxy in place of nginx, and a walk through
+its pages in Chromium.
 
-nginx-light, chromium and chromium-driver are Debian's; selenium is in the environment that runs this.
+chromium and chromium-driver are Debian's; selenium is in the environment that runs this.
 """
+import contextlib
 import json
 import pathlib
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
+import urllib.request
 
 import local_cloud
 import suites
 
 PACKAGES = ('skyline-apiserver==9.0.0', 'skyline-console==9.0.0')
 DIRECTORY = pathlib.Path.home() / '.cache/nova-skyline/9.0.0'
+FRONT = pathlib.Path(__file__).with_name('skyline_front.py')
+WAY = re.compile(r'location (/api/\S+) \{\s*proxy_pass (\S+);')       # of nginx
 REGION, API = 'RegionOne', '/api/openstack'
 START_S, PAGE_S, SETTLED_S = 60, 40, 0.7
 SETTINGS = '''
@@ -57,8 +63,6 @@ class Server:
     """
 
     def __init__(self, directory, home, identity, user, password):
-        if not shutil.which('nginx'):
-            raise SystemExit('nginx is not installed: apt-get install --no-install-recommends nginx-light')
         self._home, self._directory, self._processes = home, directory, []
         self._environ = suites.environ(directory, OS_CONFIG_DIR=str(home))
         (home / 'skyline.yaml').write_text(SETTINGS.format(
@@ -66,25 +70,23 @@ class Server:
         self.url = f'http://127.0.0.1:{local_cloud.free_port()}'
 
     def start(self):
-        alembic = next(self._directory.parent.rglob('skyline_apiserver/db/alembic/alembic.ini'))
+        packages = next(self._directory.parent.glob('lib/python3*/site-packages'))
+        alembic = packages / 'skyline_apiserver/db/alembic/alembic.ini'
         self._run('python', '-m', 'alembic', '-c', alembic, 'upgrade', 'head')
-        self._run('skyline-nginx-generator', '-o', self._home / 'nginx.conf', '--log-dir', self._home,
-                  '--listen-address', self.url.removeprefix('http://'))
-        text, socket = (self._home / 'nginx.conf').read_text(), self._home / 'skyline.sock'
-        # its paths are those of a whole machine
-        for known, own in (('/run/nginx.pid', self._home / 'nginx.pid'), ('/var/lib/skyline/skyline.sock', socket),
-                           ('include /etc/nginx/modules-enabled/*.conf;', ''),
-                           ('worker_processes auto;', 'worker_processes 1; daemon off; user root;')):
-            assert known in text, f'the configuration that Skyline writes has no {known}'
-            text = text.replace(known, str(own))
-        (self._home / 'nginx.conf').write_text(text)
-        self._begin(self._directory / 'python', '-m', 'uvicorn', 'skyline_apiserver.main:app', '--uds', socket)
+        self._run('skyline-nginx-generator', '-o', self._home / 'nginx.conf', '--log-dir', self._home)
+        port = local_cloud.free_port()
+        text = (self._home / 'nginx.conf').read_text().replace('http://skyline', f'http://127.0.0.1:{port}')
+        ways = [f'{prefix}={url}' for prefix, url in WAY.findall(text)]
+        self._begin(self._directory / 'python', '-m', 'uvicorn', 'skyline_apiserver.main:app', '--port', str(port))
+        self._begin(sys.executable, FRONT, self.url.rpartition(':')[2], packages / 'skyline_console/static', *ways)
         deadline = time.monotonic() + START_S
-        while not socket.exists():
+        while True:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f'{self.url}{API}/skyline/api/v1/contrib/regions').read()
+                return
             if time.monotonic() > deadline:
                 raise RuntimeError(f'Skyline does not start:\n{self.last_words()}')
             time.sleep(0.2)
-        self._begin('nginx', '-e', self._home / 'nginx-error.log', '-p', self._home, '-c', self._home / 'nginx.conf')
 
     def end(self):
         for process in reversed(self._processes):
