@@ -46,8 +46,7 @@ STEPS = {
             ('press', 'Create server'), ('type', 'Name', 'web'), ('choose', 'Image', 'debian'),
             ('press', 'Create server'), ('says', 'ACTIVE')),
         'stop the server': (
-            ('press', 'Servers'), ('press', 'Actions of web'), ('press', 'Stop'), ('press', 'Stop'),
-            ('says', 'SHUTOFF')),
+            ('press', 'Actions of web'), ('press', 'Stop'), ('press', 'Stop'), ('says', 'SHUTOFF')),
         'create a volume': (
             ('press', 'Volumes'), ('press', 'Create volume'), ('type', 'Name', 'data'), ('press', 'Create volume'),
             ('says', 'Volume data is being created')),
@@ -58,7 +57,7 @@ STEPS = {
             ('press', 'Security groups'), ('press', 'default'), ('press', 'Add rule'), ('type', 'Ports', '443'),
             ('press', 'Add rule'), ('shows', '443')),
         'delete the server': (
-            ('press', 'Servers'), ('press', 'Actions of web'), ('press', 'Delete'), ('press', 'Delete'),
+            ('press', 'Actions of web'), ('press', 'Delete'), ('press', 'Delete'),
             ('says', 'There are no servers yet.')),
     },
     'horizon': {

@@ -413,6 +413,20 @@ def newest(client, server):
             for row in client.get(f'/servers/{server}/os-instance-actions').json()['instanceActions']}
 
 
+def test_overview_acts_on_a_server_that_has_changed(user, demo):
+    """Three clicks from the first page, of which the last one confirms."""
+    server = demo.boot(demo.image, 'short-way', flavor='42', networks='auto')['id']
+    demo.wait_for(server)
+    user.go('/', 'Overview')
+    for label, status in (('Stop', 'SHUTOFF'), ('Delete', 'DELETED')):
+        user.press('Actions of short-way')
+        user.press(label, within="//*[@role='menu']")
+        user.press(label, within='//dialog[@open]')
+        demo.wait_for(server, status)
+        user.until(lambda: not user.css('dialog[open]'), 'the dialog stays')
+    user.until(lambda: 'short-way' not in user.css('.brief')[0].text, 'a deleted server stays')
+
+
 def test_the_list_follows_and_acts_on_many(user, demo):
     made = [demo.boot(demo.image, f'many-{number}', networks='auto')['id'] for number in range(3)]
     for server in made:

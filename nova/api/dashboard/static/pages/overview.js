@@ -1,5 +1,5 @@
 // The first page: how much of the quota is used, what runs, what failed last.
-import {html} from '../core/html.js';
+import {html, useState} from '../core/html.js';
 import {call, has} from '../core/api.js';
 import {useLoad} from '../core/load.js';
 import {useServerEvents} from '../core/events.js';
@@ -7,6 +7,8 @@ import {may} from '../core/permissions.js';
 import {link} from '../core/router.js';
 import {required} from '../core/session.js';
 import {bytes, mebibytes, number, t} from '../core/text.js';
+import {SERVER_ACTIONS} from '../data/server_actions.js';
+import {ActionDialog, ActionMenu, allowed} from '../parts/actions.js';
 import {Ago, Badge, Busy, Card, Empty, Head, Meter, Refusal} from '../parts/basics.js';
 import {Icon} from '../parts/icons.js';
 
@@ -44,6 +46,8 @@ export default function Overview() {
   const quota = useLoad(signal => Promise.all([limits(signal), volumeLimits(signal), imageUsage(signal)]), []);
   const last = useLoad(recent, []);
   const failed = useLoad(broken, []);
+  const [doing, setDoing] = useState(/** @type {any} */ (null));
+  const choose = (/** @type {any} */ action, /** @type {any} */ server) => setDoing({action, rows: [server]});
   const renew = () => {
     quota.reload();
     last.reload();
@@ -74,17 +78,19 @@ export default function Overview() {
         }
       </${Card}>
       <${Card} title=${t('Recently changed')} action=${html`<a href="#/servers">${t('All servers')}</a>`}>
-        <${Brief} loaded=${last} empty=${t('There are no servers yet.')} /></${Card}>
-      <${Card} title=${t('Latest failures')}><${Brief} loaded=${failed} empty=${t('No server has failed.')} /></${Card}>
-    </div>`;
+        <${Brief} loaded=${last} onChoose=${choose} empty=${t('There are no servers yet.')} /></${Card}>
+      <${Card} title=${t('Latest failures')}><${Brief} loaded=${failed} onChoose=${choose} empty=${t('No server has failed.')} /></${Card}>
+    </div>
+    ${doing && html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ row) => row.name} onClose=${() => setDoing(null)} onDone=${renew} />`}`;
 }
 
-/** @param {{loaded: import('../core/load.js').Loaded<any[]>, empty: string}} props */
-const Brief = ({loaded, empty}) => html`
+/** @param {{loaded: import('../core/load.js').Loaded<any[]>, empty: string, onChoose: (action: any, server: any) => void}} props */
+const Brief = ({loaded, empty, onChoose}) => html`
   <${Refusal} error=${loaded.error} />
   ${loaded.data && !loaded.data.length && html`<${Empty} icon="server" text=${empty} />`}
   <ul class="brief">${(loaded.data ?? []).map(
     server => html`
     <li key=${server.id}><a href=${link('servers', server.id)}>${server.name}</a><${Badge} state=${server.status} task=${server['OS-EXT-STS:task_state']} />
-      <span class="quiet"><${Ago} at=${server.updated} /></span>${server.fault && html`<p class="quiet">${server.fault.message}</p>`}</li>`,
+      <span class="quiet"><${Ago} at=${server.updated} /></span>
+      <${ActionMenu} label=${t('Actions of {name}', {name: server.name})} actions=${allowed(SERVER_ACTIONS, server)} onChoose=${(/** @type {any} */ action) => onChoose(action, server)} />${server.fault && html`<p class="quiet">${server.fault.message}</p>`}</li>`,
   )}</ul>`;
