@@ -247,6 +247,7 @@ def walk(browser, url, name, account, pictures):
     """Return {task: (clicks, seconds)}; a task that fails has None and its reason is printed."""
     hand, found = Hand(browser, account['file']), {}
     browser.driver.get(url)
+    browser.driver.execute_script("localStorage.setItem('lang', 'en')")          # of Skyline
     first = url
     for task in TASKS:
         browser.driver.get(first)
