@@ -118,7 +118,7 @@ class Frame(Outcome):
     """States before, during and after a task on a host, for compute/tasks.py. A task is an action or one of its steps.
 
     task_event  name of the event in the action's record
-    taken_in    task states in which a host may begin the task; None: no task state
+    taken_in    task states in which a host may begin the task; None stands for no task state
     """
 
     task_event: str
@@ -215,7 +215,7 @@ class Step:
     """A step of a move on one of the move's two hosts. The conductor records the end of the step.
 
     method        method of the compute's RPC interface
-    end           column of the move's row that names the host that runs the step
+    end           column of the move's row with the name of the host that runs the step
     tasks         task states in which the host may begin the step
     started       task state that the host sets when it begins, or None to leave it unchanged
     notification  event type NAME: the begin of the step sends NAME.start, and its end NAME.end
@@ -437,7 +437,7 @@ def _first(pairs: typing.Iterable[tuple[str, Action]]) -> dict[str, Action]:
     return found
 
 
-# task state -> the action that a server in this state waits for; actions that share a task state have the same methods
+# task state -> first action with this state, for which a server waits; later actions with it have the same methods
 OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
 # name in an action record -> first action with this record name; all of them have one notification, except softDelete
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))

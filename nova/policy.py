@@ -186,7 +186,7 @@ class Policy:
 
 
 class Policies:
-    """The effective rules of the APIs of one process. Users of one API share its Policy.
+    """The effective rules of the APIs of one process, with one Policy for each API.
 
     :param conf: see Policy
     """
@@ -208,6 +208,6 @@ class Policies:
 def _present(values: Mapping[str, T | None]) -> dict[str, T]:
     """Remove absent values, so that a check of an absent value fails.
 
-    Rules compare strings: otherwise two absent values would be equal, as 'None'.
+    Rules compare values as strings, so two absent values would both be 'None' and equal.
     """
     return {name: value for name, value in values.items() if value is not None and value != ''}

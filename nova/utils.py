@@ -70,7 +70,8 @@ def exact_time(moment: datetime.datetime | None) -> str | None:
 def change_number() -> int:
     """Return the current time in microseconds, which a changed row stores so that readers can select newer rows.
 
-    Clocks differ, and commits become visible out of order. Each read therefore starts before the previous read.
+    Clocks differ, and commits become visible out of order. A reader therefore reads again
+    the last seconds before its previous read.
     """
     return time.time_ns() // 1000
 

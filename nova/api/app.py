@@ -97,7 +97,7 @@ class ComputeApi(application.Api[Request]):
         if req.context is not None:
             if self.services.notifier.on:
                 req.context.observer = self.services.notifier
-            if req.of_ec2:                           # same role as in the token of a separate nova-api-ec2
+            if req.of_ec2:                           # a separate nova-api-ec2 has this role in its token
                 req.context.service_roles = ['service']
         return req
 

@@ -45,7 +45,7 @@ def begin_refused(req: api_request.Request, row: Route, parts: dict[str, str]) -
 
 
 def action_of(row: Route) -> str:
-    """Return the action's name in the log: the policy rule of the route, or the first rule that its handler checks."""
+    """Return the action's name in the log: the route's rule, else its handler's first rule, else method and path."""
     if row.policy or row.checks:
         return row.policy or row.checks[0]
     return f'compute:{row.method.lower()} {row.path}' + (f':{row.action}' if row.action else '')

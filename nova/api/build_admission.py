@@ -1,7 +1,7 @@
 """Limit on servers waiting to be built: requests beyond the limit get 503 with Retry-After.
 
 The backlog must stay shorter than the time after which the reconciler repeats a build that it believes lost. Each
-project may use three quarters of the limit. Servers beyond this share do not count towards the limit of all projects.
+project may use three quarters of the limit. Only this share of a project counts towards the limit of all projects.
 """
 import collections
 import logging
@@ -72,7 +72,7 @@ class BuildAdmission:
             return queues.Size((self._waiting + self._accepted).total(), 0)
 
     def _excess(self, project_id: str) -> int:
-        """Return the excess of servers over the limit of all projects or of the project; negative: room for servers."""
+        """Return by how many servers the limit of all projects or of this one is exceeded; negative: there is room."""
         waiting = self._waiting + self._accepted
         counted = sum(min(number, self._share) for number in waiting.values())
         return max(counted - self._limit, waiting[project_id] - self._share)

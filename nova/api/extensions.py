@@ -84,7 +84,7 @@ def api_version(minimum: str, maximum: str | None = None) -> collections.abc.Cal
 
 
 def expects(**facts: typing.Any) -> collections.abc.Callable[[Handler], Handler]:
-    """Set body, query, status, errors and policy of a method, as in Route. Decorate with ``api_version`` afterwards."""
+    """Set body, query, status, errors and policy of a method, as in Route. Put ``api_version`` above this decorator."""
     def decorate(function: Handler) -> Handler:
         function.nova_facts = facts              # type: ignore[attr-defined]
         return function

@@ -30,7 +30,7 @@ HEADER = 'HTTP_IDEMPOTENCY_KEY'
 KEYS = attempts.IDEMPOTENCY_KEYS
 MAX_KEY = 255
 MAX_ANSWER = 256 * 1024          # bytes; longer responses are not stored
-OF_USERS = ('/os-keypairs', '/os-certificates')     # responses have private keys, which only the user may see
+OF_USERS = ('/os-keypairs', '/os-certificates')     # responses contain private keys of one user
 
 
 def wanted(environ: WSGIEnvironment, row: Route) -> bool:

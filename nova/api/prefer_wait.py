@@ -22,7 +22,7 @@ from nova.web.request import Response
 LOG = logging.getLogger(__name__)
 
 MAX_WAIT_S = 30                      # shorter than the usual timeout of proxies
-POLL_INTERVAL_S, LATER_POLL_INTERVAL_S = 0.025, 0.25         # within 1 s of a new wait, and later
+POLL_INTERVAL_S, LATER_POLL_INTERVAL_S = 0.025, 0.25         # intervals within 1 s of a new wait, and later
 ERROR_POLL_INTERVAL_S = 2                        # polling interval after an error
 _WAIT = preferences.preference('wait', r'(\d{1,9})')
 # (method, path, status code) of operations that start a task

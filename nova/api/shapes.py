@@ -1,8 +1,8 @@
 """JSON types of nested response fields, in the notation of nova.web.json_types."""
 from nova.web.fields import Shape
 
-# Header of requests from the EC2 API. Its value 'label' stores the device name of a volume as sent: EC2 clients look up
-# an attachment by this name, although the guest names its disks itself.
+# Header of requests from the EC2 API. With the value 'label', the API stores the device name of a volume as sent: EC2
+# clients look up an attachment by this name, although the guest names its disks itself.
 DEVICE_NAME = 'X-Nova-Device-Name'
 
 

@@ -61,7 +61,7 @@ class Authorities:
                                  for certificate in self._ready(name)))
 
     def lists(self, project_id: str) -> str:
-        """Return the revocation lists of the authorities in ``trusted``, PEM, valid for at least half of LIST_DAYS."""
+        """Return the revocation lists of the authorities in ``trusted`` as PEM, valid for LIST_DAYS / 2 or more."""
         with self._changing():
             return signing.pem(*(found for name in self._line(project_id) for found in self._fresh_lists(name)))
 
@@ -86,7 +86,7 @@ class Authorities:
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
             if user_id == signing.VPN:
-                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # of deleted VPN instances
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)     # these are of deleted instances
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)

@@ -76,7 +76,7 @@ class AuthorityDirectory:
         return signing.Signer(certificate, key)
 
     def replace(self, signer: signing.Signer, before: Iterable[x509.Certificate]) -> None:
-        """Replace the signing certificate; certificates in ``before`` stay trusted, the keys of others are deleted."""
+        """Replace the signing certificate; keep the certificates in ``before`` with their keys, and delete others."""
         for path in (self._path, self._keys):
             _private_directory(path)
         kept = [signer.certificate, *before]
@@ -140,7 +140,7 @@ class AuthorityDirectory:
                 path.unlink()
 
     def forget_oldest(self, project_id: str, user_id: str, keep: int) -> None:
-        """Delete all certificates of a user but the ``keep`` that expire last."""
+        """Keep the ``keep`` certificates of a user that expire last, and delete the others."""
         ends = {path: certificates.ends_at(x509.load_pem_x509_certificate(path.read_bytes()))
                 for path in self._files(project_id, user_id)}
         for path in sorted(ends, key=ends.__getitem__)[:max(0, len(ends) - keep)]:

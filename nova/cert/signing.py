@@ -1,4 +1,4 @@
-"""Creation of authorities, user certificates and revocation lists, and signatures, without file access.
+"""Create authorities, user certificates and revocation lists, verify signatures and decrypt; no file access.
 
 Keys are RSA, because bundles of images are encrypted for them and EC keys cannot encrypt.
 """

@@ -58,7 +58,7 @@ from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
-# Stop order, callers first: listeners call all services, computes call the conductor, which calls the others.
+# Stop order, callers first: listeners call all services, computes call the conductor, which calls others.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
 STORE_THREADS = 16                  # maximum concurrent requests at the object store's port
 # paths of the version documents, which need no token
@@ -229,7 +229,7 @@ class Cloud:
         if self.conf.volume.backend == 'embedded':
             self.volumes.recover()
             self._started.append(self.volumes)
-        if not rpc_bus.configured(self.conf):        # with a broker, other processes may still run tasks
+        if not rpc_bus.configured(self.conf):        # with a broker, other processes may run these tasks
             self.services[0].manager.take_over()
         # the file marks a restored database; the compute services have now compared their guests with the database
         (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)
@@ -254,7 +254,7 @@ class Cloud:
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
-            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),   # first design of /v3.0, see api/group_xml.py
+            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),  # first form of the groups API: api/group_xml.py
         ], index)
         if self.conf.ec2.enabled:
             ec2 = optional_parts.ec2('[ec2] enabled')

@@ -46,8 +46,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of deleted servers
 LATE_INTERVAL = 20                  # seconds between two searches that are limited to recently allocated ports
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's network setup with the database
-# seconds between two searches for new hosts without a resource provider, to which Neutron adds child providers for its
-# agents
+# seconds between two searches for hosts without a resource provider, which Neutron needs as parent of its providers
 PROVIDERS_INTERVAL = 30
 VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points for drivers of other packages
 # {(compute_driver, [libvirt] virt_type): driver with fewer features that replaces compute_driver}
@@ -108,7 +107,7 @@ def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> 
 
 
 def follow_versions(conf: cfg.ConfigOpts, bus: Bus, cells: Cells) -> None:
-    """Make a bus use the lowest versions in the service rows of all cells, for a cell that is down the last known."""
+    """Make a bus use the lowest versions in the service rows of all cells, or the last known of a cell that is down."""
     from nova.db.services import services
 
     known: dict[str, dict[str, int]] = {}

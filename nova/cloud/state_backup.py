@@ -382,7 +382,7 @@ class _Restore:
             raise
         self._mark(state_directory.INCOMPLETE)
         replaced = self._rename()
-        if not self._on_servers():           # without servers: an all-in-one, which removes this mark when it starts
+        if not self._on_servers():           # only SQLite: an all-in-one, which removes this mark when it starts
             self._mark(state_directory.RESTORED)
         os.unlink(self._state / state_directory.INCOMPLETE)
         directories.sync(self._state)

@@ -1,4 +1,4 @@
-"""Differences between this host's guests and the database: report them, and plug guests after their resolution.
+"""Differences between this host's guests and the database: report them, and plug ports and volumes again.
 
 A host does not change rows of servers that belong to another host. An administrator resolves such a difference with
 ``nova-manage state differences --settle``.

@@ -37,7 +37,7 @@ from nova.virt import traits
 LOG = logging.getLogger(__name__)
 
 REPORT_INTERVAL_S = 600         # seconds between two reports of unchanged nodes
-THIS = '$COMPUTE_NODE'       # name in a file that stands for all nodes of the host that reads the file
+THIS = '$COMPUTE_NODE'       # in a traits file: all nodes of the host that reads the file
 
 
 class Inventory:

@@ -26,7 +26,7 @@ Function = typing.Callable[..., object]
 
 MIGRATION = 'live-migration'
 COPIES, COPIES_AT_ONCE = 'copies', 4       # kind of the tasks that copy volumes, and how many of them may run
-POLL_INTERVAL_S = 1      # seconds between two checks of a waiting caller whether the queue has dropped its task
+POLL_INTERVAL_S = 1      # seconds after which a waiting caller checks again whether the queue has dropped its task
 
 
 @dataclasses.dataclass(frozen=True)

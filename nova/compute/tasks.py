@@ -130,7 +130,7 @@ class Task(Undo):
                 remains = self._host.driver.guest_state(self.instance.uuid) is not None
             except Exception:
                 remains = True
-            if remains:                          # otherwise only files are left
+            if remains:                          # without a guest, only files are left
                 self._undo.clear()
                 self.remains = exception.GuestRemains(details=f'{type(error).__name__}: {error}')
             raise

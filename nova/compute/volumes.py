@@ -157,7 +157,7 @@ class _Copies:
         self._changed = threading.Condition()
 
     def begin(self, snapshot_id: str) -> None:
-        """Record that the copy for a snapshot has failed or begun: later writes of the guest do not change the copy."""
+        """Record that the copy for a snapshot has failed, or has begun and excludes later writes of the guest."""
         with self._changed:
             self._begun.add(snapshot_id)
             self._changed.notify_all()

@@ -1,7 +1,7 @@
 """Rights of compute hosts at a conductor: each host may access only its own servers, moves and volumes.
 
 ``RIGHTS`` has a row for each method of interface.py that hosts call; see rpc/admission.py. Hosts may not call methods
-without a row. ``host_is_caller`` is the only check of methods with SQL statements that select by the host name.
+without a row. Methods with SQL statements that select by the host name need only the check ``host_is_caller``.
 """
 import collections.abc
 

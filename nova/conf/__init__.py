@@ -20,7 +20,7 @@ from nova.conf.clients import keystoneauth
 
 @functools.cache
 def modules() -> tuple[Any, ...]:
-    """The option modules by name: each has GROUP (None for [DEFAULT]) and OPTIONS."""
+    """Return the option modules sorted by name; each has GROUP (None for [DEFAULT]) and OPTIONS."""
     names = sorted((module.name for module in pkgutil.walk_packages(__path__, f'{__name__}.')),
                    key=lambda name: name.rpartition('.')[2])
     return tuple(module for module in map(importlib.import_module, names) if hasattr(module, 'OPTIONS'))
@@ -53,7 +53,7 @@ class _NotingOptions(cfg.ConfigOpts):
 
 
 def new(args: Sequence[str] = (), files: list[str] | None = None, **overrides: object) -> cfg.ConfigOpts:
-    """A configuration with every option registered and the files read.
+    """Return a configuration with every option registered and the files read.
 
     :param args: command line arguments
     :param files: configuration files; None looks in the usual places

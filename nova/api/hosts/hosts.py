@@ -88,7 +88,7 @@ def update(req: api_request.Request, id: str) -> JsonDocument:
         shown['maintenance_mode'] = 'on_maintenance' if on else 'off_maintenance'
     if 'status' in req.body:
         enabled = req.body['status']
-        if not req.body.get('maintenance_mode'):         # which has disabled the host and stored its reason
+        if not req.body.get('maintenance_mode'):         # otherwise _maintain has disabled the host with a reason
             cell.db.run(services.update, service['id'], {'disabled': not enabled, 'disabled_reason': None})
         shown['status'] = 'enabled' if enabled else 'disabled'
     return shown

@@ -1,7 +1,7 @@
 """Dynamic vendor data: ``vendor_data2.json`` has one member for each service listed in the configuration.
 
-Each service gets a POST that describes the server, and returns JSON. Redirects and proxies of the environment are
-ignored. Time, size and depth of a response are limited.
+Each service gets a POST that describes the server, and returns JSON. Redirects are not followed, and proxies in
+environment variables are not used. Time, size and depth of a response are limited.
 """
 import logging
 import threading
@@ -96,7 +96,7 @@ class VendorData:
                 if answer.status_code != OK:
                     raise ValueError(f'unexpected status code {answer.status_code}')
                 found = bytearray()
-                while chunk := answer.raw.read1(CHUNK, decode_content=False):       # waits at most once
+                while chunk := answer.raw.read1(CHUNK, decode_content=False):       # read1 waits at most once
                     found += chunk
                     if len(found) > MAX_BYTES or time.monotonic() > ends:
                         raise ValueError('the response is too large or too slow')

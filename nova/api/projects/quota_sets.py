@@ -18,7 +18,7 @@ from nova.web.routes import Route
 _RULE = 'os_compute_api:os-quota-sets:'
 _CLASS = 'os_compute_api:os-quota-class-sets:'
 
-# key in the API -> (resource, or None for network resources; last version with the key in quota sets, in class sets)
+# key in the API -> (resource or None for networks, last version of the key in quota sets, its last in class sets)
 KEYS = {
     'cores': ('cores', None, None),
     'fixed_ips': (None, 35, 49),
@@ -80,7 +80,7 @@ def show(req: api_request.Request, id: str) -> JsonDocument:
 
 
 def defaults(req: api_request.Request, id: str) -> JsonDocument:
-    if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):   # others must not learn which IDs exist
+    if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):  # hide from other callers which IDs exist
         known.check(req, id)
     with req.services.api_db.reader() as conn:
         limits = quotas.defaults(conn, req.services.conf) | proxied_limits.limits(req.services.conf)

@@ -116,7 +116,7 @@ NODE = fields.Fields(
 
 
 def topology(req: api_request.Request, server_id: str) -> JsonDocument:
-    """Return the NUMA nodes of the guest, for administrators with their placement; empty without NUMA topology."""
+    """Return the NUMA nodes of the guest; administrators also see their placement. Empty without NUMA topology."""
     row = server_lookup.get(req, server_id, TOPOLOGY)
     if row['numa_topology'] is None:
         return {'nodes': [], 'pagesize_kb': None}

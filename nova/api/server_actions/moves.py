@@ -69,7 +69,7 @@ def resize(req: api_request.Request, id: str) -> None:
 
 
 def _arguments(req: api_request.Request, row: InstancesRow, flavor: Flavor) -> dict[str, Any]:
-    """Return the arguments of the move; a running server that only grows stays on its host."""
+    """Return the arguments of the move. A running server that only grows is resized on its present host."""
     if row['vm_state'] == states.ACTIVE and growth.while_running(row['flavor'], flavor):
         return {'in_place': True, 'host': row['host']}
     return {'ignored_hosts': [] if req.services.conf.allow_resize_to_same_host else [row['host']]}

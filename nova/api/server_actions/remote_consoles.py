@@ -24,7 +24,7 @@ TOKENS = 'os_compute_api:os-console-auth-tokens'
 # console type: (protocol, (group, option) with the proxy's URL, or None for a type that is refused)
 TYPES = {
     'novnc': ('vnc', ('vnc', 'novncproxy_base_url')),
-    'xvpvnc': ('vnc', None),                           # refused; see nova/console/xvp.py
+    'xvpvnc': ('vnc', None),                           # this type is refused, see nova/console/xvp.py
     'spice-html5': ('spice', ('spice', 'html5proxy_base_url')),
     'spice-direct': ('spice', ('spice', 'spice_direct_proxy_base_url')),
     'serial': ('serial', ('serial_console', 'base_url')),

@@ -89,7 +89,7 @@ class CellPage:
         """Read the next rows of cells. Cells that do not respond are down, and their rows are dropped."""
         if not cells:
             return
-        reads: dict[tuple[int, Place], Read] = {}          # cells with equal size and place share a prepared query
+        reads: dict[tuple[int, Place], Read] = {}          # {(number of rows, place): query}, shared by cells
         for cell in cells:
             part = self._parts.setdefault(cell, _Part(size, self._place))
             if (part.size, part.place) not in reads:
@@ -112,7 +112,7 @@ class CellPage:
 def share(limit: int, count: int) -> int:
     """Return the number of rows to request in the first read of each cell: enough to make second reads rare.
 
-    The standard deviation of a cell's share is about the square root of the mean. The result is the mean and two
+    The standard deviation of a cell's share is about the square root of the mean. The result is the mean plus two
     standard deviations.
     """
     mean = limit / max(count, 1)

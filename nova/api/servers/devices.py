@@ -228,7 +228,7 @@ def _with_those_of(image: StoredImage, given: list[Device]) -> list[Device]:
                                           ) from None
     own = [_device(each) for each in listed]
     if any(device['boot_index'] == 0 for device in own):
-        # openstackclient also lists the image of --image as a local root disk, but this image has no data for one
+        # openstackclient also lists the image of --image as a local root disk, but this image has no data for a disk
         given = [device for device in given if (device['source_type'], device['destination_type'], device['image_id'])
                  != ('image', 'local', image['id'])]
     names = {device['device_name'] for device in given} - {None}

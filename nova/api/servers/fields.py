@@ -291,7 +291,7 @@ INDEX = fields.Fields(
     Field('name', 'display_name', type='string required'),
     Field('links', links, columns=('uuid',), type=shapes.FIELDS_LINKS),
 )
-# If several fields have one name, the last of them that the caller may see is used: the one with the wider rule.
+# If several fields have one name, the last one that the caller may see is used.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
                        _HOST_STATUS, _CATEGORY)
 # Lists show user data only to administrators, because the user data of a thousand servers may have 64 MiB.

@@ -201,7 +201,7 @@ def _which_rows(values: QueryValues, privileged: bool) -> str:
 
 
 def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool, rows: str) -> bool | None:
-    """Return the filter for soft-deleted servers: False hides them, True adds them to deleted ones, None: no filter.
+    """Return the filter for soft-deleted servers: False hides them, True adds them to deleted servers, None: no filter.
 
     Users see soft-deleted servers in lists with a filter for the status, the state or changes-since.
     """

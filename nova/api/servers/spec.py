@@ -61,7 +61,7 @@ def shown_password(conf: cfg.ConfigOpts, password: str | None) -> dict[str, str 
 
 
 def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) -> str:
-    """Return a new reservation ID, or the ID that RunInstances has put into the metadata: both APIs show one ID.
+    """Return a new reservation ID, or the ID in the metadata, which RunInstances of the EC2 API has returned.
 
     :param of_ec2: see Request.of_ec2; metadata of other clients are not trusted
     """
@@ -305,7 +305,7 @@ def check_same_topology(flavor: Flavor, old: dict[str, str], new: dict[str, str]
 
 
 def trusted(certificates: list[str] | None, volume_backed: bool) -> dict[str, list[str]]:
-    """Return {'trusted_certs': certificate IDs}; one of them must have signed the image.
+    """Return {'trusted_certs': certificate IDs}; one of these must have issued the image's signer certificate.
 
     :raises BadRequest: hosts do not download an image for this server
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.features import adopted
 
 REFUSED, NOTHING_DONE = 1, 3
-BUS = 'nova-inprocess:///adoption'       # messages on this bus are lost: the reconciler starts the build
+BUS = 'nova-inprocess:///adoption'       # no service listens on this bus; the reconciler starts the build
 WAIT_S = 300                             # seconds to wait for the compute service
 POLL_S = 0.5
 
@@ -151,7 +151,7 @@ def _await(cells: db_cells.Cells, uuid: str) -> int:
     from nova.db.servers import listing
     reported, deadline = set(), time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        for cell in cells.all():             # the server moves to the cell of its host
+        for cell in cells.all():             # any cell: the server moves to its host's cell
             with cell.db.reader() as conn:
                 row = listing.by_uuid(conn, uuid)
             if row is None:

@@ -1,7 +1,7 @@
 """nova-manage state differences: show and resolve differences between guests and rows.
 
-Hosts report differences at their start and while they run (nova/compute/differences.py). If a row names another
-host, only this command changes it: a host must not take over servers of others without an administrator.
+Hosts report differences at their start and while they run (nova/compute/differences.py). If the row of a server names
+another host than the reporting one, only this command changes the row: an administrator must decide.
 """
 from __future__ import annotations
 

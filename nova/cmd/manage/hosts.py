@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nova.db import engine
 
 SECRET_BYTES = 24            # length of a password for the broker
-STAGING_TIME_S = 600               # seconds in which every running host fetches the keys twice
+STAGING_TIME_S = 600               # seconds: twice the interval in which hosts fetch the keys
 
 
 def _api_db(conf: cfg.ConfigOpts) -> engine.Database:

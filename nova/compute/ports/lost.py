@@ -1,9 +1,9 @@
 """Lost ports: the server no longer has the port, but its guest still has the device, because an event was lost.
 
 The server's row has the ports of the guest; the network service lists the ports of the server. A port that is only in
-the row is detached from the guest. An empty list does not prove this, because the service's user may have lost the
-right to see ports. Devices are therefore detached only if the list has another port: of the server or, at start-up, of
-any server of the host.
+the row is detached from the guest. An empty list does not prove a loss, because the service's user may have lost
+the right to see ports. Devices are therefore detached only if the list has another port: of the server or, at
+start-up, of any server of the host.
 """
 import logging
 import typing

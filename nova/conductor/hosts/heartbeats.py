@@ -17,7 +17,7 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 
 MAX_DELAY_S = 0.5      # maximum seconds that a heartbeat waits, so that several heartbeats share a transaction
-SILENT_INTERVALS = 3    # report intervals without a written heartbeat after which an outage is assumed
+SILENT_INTERVALS = 3    # number of report intervals without a written heartbeat that count as an outage
 
 Name = tuple[str, str]                   # (host, binary)
 

@@ -162,7 +162,7 @@ class LiveMigrations:
     def _ask_hosts(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> dict[str, typing.Any]:
         """Check a migration at the destination and the source; return {'facts', 'connector'}.
 
-        ``facts`` are what both hosts report about the migration of this guest. ``connector`` is the volume connector of
+        ``facts`` has what both hosts report about the migration of this guest. ``connector`` is the volume connector of
         the destination.
 
         :raises MigrationPreCheckError:
@@ -385,7 +385,7 @@ class LiveMigrations:
 
     def live_migration_finished(self, ctx: Context, migration_id: int, host: str, values: JsonObject,
                                 fault: Fault | None, traceback: str | None) -> None:
-        """Complete the migration. With a fault, the guest has moved but may need attention."""
+        """Complete the migration. ``fault`` means that the guest has moved but may need attention."""
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in server_migrations.OVER and migration['claims_swapped']:

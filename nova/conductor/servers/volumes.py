@@ -103,8 +103,8 @@ class Volumes:
     def _note(self, device: Row, values: dict[str, typing.Any], column: str) -> bool:
         """Store the result of a step in a device's row; return False if the row is gone.
 
-        A caller that got no answer repeats the step, which creates a second volume or attachment. Whatever
-        the row does not name later is the orphan.
+        A caller that got no answer repeats the step, which creates a second volume or attachment. ``settle_volumes``
+        releases the one that the row does not name.
         """
         try:
             return self._cell_db.run(block_devices.update, device['uuid'], values)
@@ -226,7 +226,7 @@ class Volumes:
             block_devices.delete(conn, bdm_uuid)
             block_devices.show_volumes(conn, instance_uuid)
             return device['attachment_id']
-        made = self._cell_db.run(forget)         # a host that connects it now finds no device
+        made = self._cell_db.run(forget)         # without the row, no host can connect the volume
         if made:
             self._doubtful.append((bdm_uuid, 'attachment_id', {made}))
             self.settle_volumes()

@@ -28,7 +28,7 @@ class AuditLog:
         self._waits_since: dict[str, datetime.datetime | None] = {}       # {name: time of its oldest unsealed record}
         self._cut_off: set[str] = set()  # names of databases with a truncated chain, which are not sealed
         for name, _db in self._databases():
-            metrics.AUDIT_LOG_TRUNCATED.labels(name)  # create the series with 0 for alerting rules
+            metrics.AUDIT_LOG_TRUNCATED.labels(name)  # alerting rules need a series with 0
         metrics.AUDIT_LOG_UNSEALED.watch(self, AuditLog._unsealed)
 
     def _unsealed(self) -> dict[tuple[str], float]:

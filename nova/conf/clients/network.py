@@ -6,7 +6,7 @@ from oslo_config import cfg
 from oslo_config import types
 
 GROUP = 'network'
-MAX_GUARANTEE = 2_000_000_000         # maximum of one option; sums of guarantees then fit into 32 bits
+MAX_GUARANTEE = 2_000_000_000         # maximum of a guarantee, so that sums of guarantees fit into 32 bits
 
 
 def _range(text: str) -> str:
