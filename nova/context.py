@@ -26,7 +26,7 @@ class Projects(enum.Enum):
 
 # These values differ from all ids and from None. A query with None by mistake fails instead of returning all projects.
 ALL_PROJECTS = Projects.ALL
-NO_PROJECT = Projects.NONE         # public resources, if the table has any
+NO_PROJECT = Projects.NONE         # only public resources, in tables that have them
 
 
 def one_project(project_id: Projects | str) -> TypeGuard[str]:

@@ -156,7 +156,7 @@ class ComputeApi(application.Api[Request]):
 
     def refuse_method(self, req: Request, methods: Methods) -> Exception:
         if req.method == 'DELETE' and req.environ['PATH_INFO'].endswith('/'):
-            return exception.NotFound()       # the ID in the path is empty
+            return exception.NotFound()       # no such resource: its ID is empty
         return super().refuse_method(req, methods)
 
     def negotiate(self, req: Request) -> None:

@@ -52,7 +52,7 @@ class Nightly:
         if not keep or not is_due(self._newest, time.time()):
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in self._directory.glob(f'.state-*.backup.*{durable_files.PART}'):      # left by a crashed run
+        for path in self._directory.glob(f'.state-*.backup.*{durable_files.PART}'):     # partial files of a crashed run
             path.unlink(missing_ok=True)
         sizes = [path.stat().st_size for path in self._kept()]
         disk_space.reserve_of(self._conf).check(str(self._directory), sizes[-1] if sizes else 0)

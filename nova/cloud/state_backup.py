@@ -168,7 +168,7 @@ def _small_files(conf: cfg.ConfigOpts) -> dict[str, bytes]:
             if not path.is_file() or path.is_symlink() or path.name.endswith(durable_files.PART):
                 continue
             below = '' if path == place else f'/{path.relative_to(place)}'
-            with contextlib.suppress(FileNotFoundError):         # the file was replaced or removed since
+            with contextlib.suppress(FileNotFoundError):         # the file was replaced or removed meanwhile
                 found[f'files/{name}{below}'] = _read_small(path)
     if sum(map(len, found.values())) > MAX_FILES:
         raise exception.InvalidInput(f'Keys and certificates are larger than {MAX_FILES >> 20} MiB together.')

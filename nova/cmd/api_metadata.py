@@ -21,7 +21,7 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.runtime import wsgi
     from nova.runtime.http import priorities
 
-    if conf.network.backend == 'neutron' and not conf.metadata.shared_secret:  # relays have separate keys
+    if conf.network.backend == 'neutron' and not conf.metadata.shared_secret:  # relays do not use shared_secret
         raise exception.InvalidInput(reason='[metadata] shared_secret is not set: requests from proxies are refused.')
     certificate, address = tls.of_files(conf.metadata, 'metadata'), conf.network.metadata_host or conf.my_ip
     if certificate is None and not tls.is_loopback(address):

@@ -102,7 +102,7 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
     if binary == 'nova-all' and conf.image.directory:
         privileges.hand_over(conf.image.directory, user)
     if runs_guests(conf, binary):
-        from nova.virt.libvirt.local_disks import storage   # needs packages of the extra solonova[libvirt]
+        from nova.virt.libvirt.local_disks import storage   # imported late: it needs solonova[libvirt]
         storage.take_over(str(state / INSTANCES), user)
 
 

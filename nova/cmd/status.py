@@ -58,7 +58,7 @@ def _schema(given: Deployment) -> Result:
         migration.check(cell.db, 'cell')
     try:
         migration.check(given.api_db, 'api')
-        given.cells.scatter(checked)         # the check _cells reports cells that are down
+        given.cells.scatter(checked)         # ignores cells that are down: the check _cells reports them
     except exception.NovaException as error:
         return Code.FAILURE, str(error)
     return Code.SUCCESS, None

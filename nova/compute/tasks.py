@@ -256,7 +256,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # before the block, because the host may crash during the block
+        if record is None and event in _MAKES:  # recorded before the block, in which the host may crash
             host.records.note(row)
         try:
             yield current

@@ -136,7 +136,7 @@ class Volumes:
                      'new_attachment_id': new_attachment_id}
             device = host.volumes.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
             info = device['connection_info']
-            if device['attachment_id'] != new_attachment_id:         # the swap was not recorded before a crash
+            if device['attachment_id'] != new_attachment_id:         # no attempt before a crash recorded the swap
                 current.undo(host.volumes.volume_swap_failed, ctx, **which)
                 info = host.volumes.connect_new_volume(ctx, attachment_id=new_attachment_id,
                                                        connector=self.connector(), device_name=device['device_name'])

@@ -11,7 +11,7 @@ from nova.web.params import Query
 from nova.web.request import Response
 from nova.web.routes import Route
 
-# ID, status, path, newest and oldest microversion, updated
+# (ID, status, path, newest and oldest microversion, time of the last change)
 APIS = (
     ('v2.0', 'SUPPORTED', '/v2/', '', '', '2011-01-21T11:33:21Z'),
     ('v2.1', 'CURRENT', '/v2.1/', versions.text(versions.MAX_VERSION), versions.text(versions.MIN_VERSION),

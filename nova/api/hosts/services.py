@@ -111,7 +111,7 @@ def delete(req: api_request.Request, id: str) -> None:
         if is_compute:
             maintenance.forget(conn, row['host'])
         if is_compute or not services.others_of_host(conn, row['host'], row['id']):
-            # before the deletion is committed, so that an interrupted request can be repeated
+            # revoke the key before the deletion is committed, so that an interrupted request can be repeated
             req.services.api_db.run(message_keys.revoke, row['host'])
     cell.db.run(run)
     if is_compute:

@@ -86,7 +86,7 @@ def create(req: api_request.Request) -> JsonDocument:
     user_id = _owner(req, 'create', given.get('user_id'))
     type_, public, private = given.get('type', 'ssh'), given.get('public_key'), None
     if public is None:
-        with req.services.api_db.reader() as conn:        # check first, because generating a key is expensive
+        with req.services.api_db.reader() as conn:        # check the quota first, because generating a key is expensive
             quotas.look_at_key_pairs(conn, _limits(conn, req, user_id), user_id)
             key_pairs.check_name(conn, user_id, given['name'])
         private, public, print_ = GENERATOR.generate(type_, user_id)

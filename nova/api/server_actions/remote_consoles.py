@@ -52,7 +52,7 @@ def issue_url(req: api_request.Request, server_id: str, protocol: str, console_t
     if address is None:
         raise exception.ConsoleTypeUnavailable(console_type=console_type)
     token, password = str(uuid.uuid4()), address.pop('password', None)
-    if password and console_type == 'spice-direct':                      # the proxy cannot send the password
+    if password and console_type == 'spice-direct':                      # the native SPICE proxy gets no password
         raise exception.ConsoleTypeUnavailable(console_type=console_type)
     bound, claims = req.services.conf.consoleauth.end_with_user_token, req.context.token_claims
     claims = tokens.text_of(claims, req.context.roles) if bound and claims else None

@@ -48,7 +48,7 @@ def _read(req: api_request.Request, device: Device) -> Source:
     if source != 'volume':
         volumes.check_create(req.context, image_id=device['image_id'] if source == 'image' else None,
                              volume_type=device['volume_type'])
-    if device['volume_type']:                # type of a new volume; see devices.py
+    if device['volume_type']:                # only new volumes may name a type; see devices.py
         volumes.check_type(req.context, device['volume_type'])
     return found
 

@@ -40,7 +40,7 @@ def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str 
     os.umask(0o027)                      # group-readable for the sandbox, closed for other users
     place = os.environ.get('TMPDIR') or '/var/tmp'           # /tmp may be in memory, and images are large
     with tempfile.TemporaryDirectory(prefix='nova-prepare-', dir=place) as directory:
-        os.chmod(directory, 0o711)           # so that the sandbox can traverse it
+        os.chmod(directory, 0o711)           # the sandbox must traverse the directory
         path = _local(conf, source, checksum, directory, allow_network or [], ca_file)
         raw, target = os.path.join(directory, 'disk.raw'), os.path.join(directory, 'disk.' + disk_format)
         virtual_size, facts = _checked(conf, source, path, raw)

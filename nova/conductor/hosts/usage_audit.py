@@ -39,7 +39,7 @@ class UsageAudit:
         message = (f'Instance usage audit ran for host {host}, {items} instances in '
                    f'{time.monotonic() - started:.2f} seconds.')
         if self._notifier.on:
-            # before task_log.end: after a crash, the audit is repeated and publishes its events again
+            # publish before task_log.end: after a crash, the audit is repeated and publishes its events again
             self._publish(self._notifier, ctx, host, period)
         self._cell_db.run(task_log.end, host, period, items, errors, message)
         days = self._conf.conductor.deleted_servers_kept_days

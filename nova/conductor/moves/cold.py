@@ -438,11 +438,11 @@ class ColdMoves:
         if method == 'finish_resize':
             arguments['spec'] = self._specs.get_request_spec(ctx, row['uuid'])
         if method == 'confirm_resize' and not self._services.host_is_up(host):
-            # when the host is back, it removes its copy
+            # do not wait for the host: it removes its copy when it is back
             self.move_confirmed(ctx, migration['id'], None)
             return
         if method == 'prep_resize' and not self._services.host_is_up(host):
-            # the broker would deliver the message when the host is up again
+            # send nothing: the broker would keep the message until the host is up again
             self.move_refused(ctx, migration['id'], host, faults.fault(exception.HostUnavailable(host=host)))
             return
         try:

@@ -84,5 +84,5 @@ def _logins() -> dict[str, cfg.Opt]:
 def _unique(*groups: list[cfg.Opt]) -> dict[str, cfg.Opt]:
     options = {option.dest: copy.copy(option) for group in groups for option in group}
     for option in options.values():
-        option.required = False          # the section itself is optional
+        option.required = False          # the section is optional, so none of its options is required
     return options
