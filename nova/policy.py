@@ -48,7 +48,7 @@ def list_rules(service: services.Service = policies.COMPUTE) -> list[oslo_policy
 class Policy:
     """Effective rules of one API: the defaults, overridden by the policy files of that API.
 
-    Changed files are reloaded within CACHE_S. If they are invalid, the previous rules remain in effect.
+    Changed files are reloaded within CACHE_S. If the changed files are invalid, the previous rules remain in effect.
 
     :param conf: configuration with policy_file in the service's group; None: the defaults
     :param service: the API

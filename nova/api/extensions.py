@@ -11,7 +11,7 @@ actions become Route rows with policy, microversions and audit records.
 
 A class in ``nova.api.v3.extensions.server.create``, ``.rebuild``, ``.update`` or ``.resize`` has a method such as
 ``server_create(server, req)``. The method gets the validated body below ``server``, ``rebuild`` or ``resize`` before
-the operation begins. It may change the body, or raise an exception of ``nova.exception`` to refuse the request.
+the operation begins. The method may change the body, or raise an exception of ``nova.exception`` to refuse the request.
 """
 import collections.abc
 import dataclasses

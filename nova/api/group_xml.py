@@ -1,7 +1,7 @@
 """XML support for /v3.0: a WSGI filter that converts XML requests to JSON and JSON responses to XML.
 
-The filter also supports the first design of the groups API: ``/v1.0`` in a path, and the method UPDATE for PUT. It
-runs before the authentication, so that 401 responses have the client's format.
+The filter also supports the first design of the groups API: ``/v1.0`` in a path, and the method UPDATE for PUT. The
+filter runs before the authentication, so that 401 responses have the client's format.
 
     <group name="db" tenant_id="…">
         <policies><policy>anti-affinity</policy></policies>
@@ -10,8 +10,8 @@ runs before the authentication, so that 401 responses have the client's format.
     </group>
 
 A list is ``<groups>``, a fault ``<itemNotFound code="404"><message>…</message></itemNotFound>``. The parser refuses
-document types and entities, so requests cannot expand entities or load external documents. It limits the number and
-the depth of elements.
+document types and entities, so requests cannot expand entities or load external documents. The parser limits the number
+and the depth of elements.
 """
 from __future__ import annotations
 

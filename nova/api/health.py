@@ -4,9 +4,9 @@
     paste.filter_factory = nova.api.health:factory
     disable_by_file_path = /etc/nova/healthcheck_disable
 
-It returns 503 while the process shuts down, or while the configured file exists, so that operators can drain a node.
-It does not query the database: a database failure must not take all API nodes out of service. /readyz of [monitoring]
-queries the database.
+The check returns 503 while the process shuts down, or while the configured file exists, so that operators can drain a
+node. The check does not query the database: a database failure must not take all API nodes out of service. /readyz of
+[monitoring] queries the database.
 """
 import functools
 import os

@@ -1,4 +1,4 @@
-"""Request metrics of the compute API. They wrap the whole pipeline, so that refused requests are counted."""
+"""Request metrics of the compute API. The middleware wraps the whole pipeline, so that refused requests are counted."""
 from __future__ import annotations
 
 import functools

@@ -1,7 +1,7 @@
 """Prefer: wait=SECONDS (RFC 7240): delay a response until the end of the task that the request started.
 
-The content of the response is unchanged. It is sent when the server has no task or the timeout expires, so that the
-client need not poll. One thread in each process polls for all waiting clients with one statement for each cell.
+The content of the response is unchanged. The response is sent when the server has no task or the timeout expires, so
+that the client need not poll. One thread in each process polls for all waiting clients with a statement per cell.
 """
 import dataclasses
 import logging

@@ -4,9 +4,9 @@
     paste.filter_factory = nova.api.proxy_headers:factory
 
 The filter reads ``Forwarded`` (RFC 7239) or ``X-Forwarded-For``, ``-Proto`` and ``-Host``, and ``X-Forwarded-Prefix``.
-Clients can forge these headers. They are accepted if [oslo_middleware] enable_proxy_headers_parsing is set, and only
-from proxies in [http] trusted_proxies. The elements are read from right to left: each trusted proxy adds the address
-of its client. Elements left of the first untrusted address come from the client and are ignored.
+Clients can forge these headers. The headers are accepted if [oslo_middleware] enable_proxy_headers_parsing is set, and
+only from proxies in [http] trusted_proxies. The elements are read from right to left: each trusted proxy adds the
+address of its client. Elements left of the first untrusted address come from the client and are ignored.
 
 If a request has both forms they must agree: a proxy that writes one form may pass on a forged header of the other.
 """

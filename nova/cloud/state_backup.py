@@ -442,7 +442,7 @@ class _Restore:
             disk_space.Reserve(ROOM).check(str(above), sum(self._content.images.values()))
 
     def _places(self) -> list[pathlib.Path]:
-        """Return the paths that a restore writes. Some may exist already."""
+        """Return the paths that a restore writes. Some of the paths may exist already."""
         named = {member.split('/')[1] for member in self._content.files}
         files = [path for path in map(self._file, self._branches) if path is not None]
         return [*files, *(place for name, place in parts(self._conf).items() if name in named)]

@@ -4,8 +4,8 @@
     granian --interface wsgi --port 8774 --workers 4 nova.cmd.api_wsgi:application
     gunicorn --bind :8774 --workers 4 nova.cmd.api_wsgi:application
 
-The configuration is nova.conf in the directory that OS_NOVA_CONFIG_DIR names, else in the usual places. It is read,
-and the databases are opened, at the first request of each process: a server may load the module and fork afterwards.
+The configuration is nova.conf in the directory that OS_NOVA_CONFIG_DIR names, else in the usual places. The file is
+read, and the databases are opened, at the first request of each process: a server may fork after loading the module.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """nova-compute: the guests of one host. It needs no database.
 
-If root starts it, it has two processes. One keeps root's rights and runs the steps that
+If root starts it, it has two processes. One process keeps root's rights and runs the steps that
 nova.virt.libvirt.privileged.remote lists. The other runs as an ordinary user.
 """
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 With [network] agent it has no database and asks the network services over the message queue.
 
-If root starts it, it has two processes. One changes the host's network and runs the steps that
+If root starts it, it has two processes. One process changes the host's network and runs the steps that
 nova.network.linux.remote lists. The other runs as an ordinary user; it has the database, the broker and the metadata
 listener.
 """

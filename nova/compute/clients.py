@@ -150,7 +150,7 @@ class Moves(typing.Protocol):
 
 
 class BlockDevices(typing.Protocol):
-    """RPC client of the conductors for block devices, volumes and shares of servers, and keys of their disks."""
+    """RPC client of the conductors for servers' block devices, volumes, shares and keys of encrypted disks."""
 
     def get_disk_key(self, ctx: context.RequestContext, *, instance_uuid: str) -> str: ...
 

@@ -1,4 +1,4 @@
-"""Record of the addresses of a guest's devices, for the metadata of servers with tagged devices."""
+"""Record of a guest's device addresses, which the metadata shows for servers with tagged devices."""
 import collections.abc
 import logging
 import typing

@@ -1,4 +1,4 @@
-"""Records of the Ceph clients of this host's guests, which the destination of an evacuation blocks (fencing)."""
+"""Records of the Ceph clients that this host's guests use: an evacuation's destination blocks them (fencing)."""
 import collections.abc
 import contextlib
 import logging

@@ -53,7 +53,7 @@ class GuestOperations:
             dump(instance)
 
     def abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """Abandon a crash dump that a restart interrupted. It is not repeated: the guest may have started again."""
+        """Abandon a crash dump that a restart interrupted. No new dump follows: the guest may have started again."""
         self._host.submit(instance, self._abandon_crash_dump, ctx, instance)
 
     def _abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

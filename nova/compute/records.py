@@ -3,7 +3,7 @@
 Path of a record: <state path>/guest-records/<host>/<uuid>.json
 
 A database that was restored from a backup is older than the guests. The generation of a server's row increases whenever
-the server's host changes. The host records this generation. It refuses to change a guest if the row has a lower
+the server's host changes. The host records this generation. The host refuses to change a guest if the row has a lower
 generation (ADR 0014).
 """
 import collections.abc

@@ -60,7 +60,7 @@ WITH_DISKS = (states.ACTIVE, states.PAUSED, states.STOPPED, states.SUSPENDED, st
 
 def decide(server: objects.Instance, power_state: int | None, *, booted_after: bool, resume: bool,
            restored: bool = False) -> str | None:
-    """Return the recovery step of a server of this host, a key of Recovery._recover, or None.
+    """Return the recovery step for a server on this host (a key of Recovery._recover), or None.
 
     :param power_state: power state of the server's guest, or None if there is no guest
     :param booted_after: the machine was booted after the last write of the row

@@ -1,4 +1,4 @@
-"""Conversion of screenshots of consoles to JPEG of a bounded size, with Pillow.
+"""Conversion of console screenshots to JPEG of a bounded size, with Pillow.
 
 Pillow is in the package's extra ``screenshots`` and is loaded with the first screenshot. A guest controls the content
 and the size of the screen. The decoder therefore accepts only PPM and PNG, the formats of hypervisors, and checks

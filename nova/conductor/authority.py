@@ -50,7 +50,7 @@ _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hyperviso
 def _confirms(call: Call) -> None:
     """Check that the caller runs the server or is the source of its finished move.
 
-    The only task that a host begins on a server of another host is the confirmation of a resize by the source host.
+    On a server of another host, a host begins only one task: as the source of a resize, it confirms the resize.
     See compute/moves/resize.py.
     """
     if admission.is_expecting_caller(call):
@@ -78,11 +78,11 @@ def _own_metadata(call: Call) -> None:
 
     A host may write the clients of its guest's disks and the addresses of its guest's devices.
 
-    It may set the image of a requested shelve, and may remove the image of a shelve or of a rebuild. It may not set
-    another image: a shelve's image is deleted with the server, and a rebuild's image is written to the root volume.
+    The host may set the image of a requested shelve, and may remove a shelve's or a rebuild's image. Other images are
+    refused: a shelve's image is deleted with the server, and a rebuild's image is written to the root volume.
 
-    It may remove the password that a guest has posted, because the guest posts another one after its root disk was
-    recreated.
+    The host may remove the password that a guest has posted, because the guest posts another one after its root disk
+    was recreated.
     """
     wanted = (call.arguments.get('values') or {}).get('system_metadata')
     if wanted is None:

@@ -1,7 +1,7 @@
 """/os-server-groups/{id}/metadata: metadata of a server group.
 
-Items with the prefix ``capabilities:`` are host requirements of a group with the policy host-capabilities. They may
-change only while the group has no members.
+Items with the prefix ``capabilities:`` are host requirements of a group with the policy host-capabilities. These items
+may change only while the group has no members.
 """
 
 from nova.api import metadata_items

@@ -6,8 +6,8 @@ the rows of servers and the history of deleted ones. Delivery is at-least-once f
 ``event: reset`` means that the history is too short: the client must list servers to detect deletions.
 
 The format is text/event-stream of the HTML standard. Every ``CHECK_S`` seconds the caller is authorized again; the
-stream ends if the token, role, user or project has been revoked. It also ends after ``STREAM_S`` seconds; clients
-reconnect automatically.
+stream ends if the token, role, user or project has been revoked. The stream also ends after ``STREAM_S`` seconds;
+clients reconnect automatically.
 """
 import datetime
 import functools

@@ -111,7 +111,7 @@ def _guests(found: list[Difference]) -> dict[str, int]:
 
 
 def read(cells: db_cells.Cells) -> list[Difference]:
-    """Return the reports of the hosts of all cells, in the order of their resolution."""
+    """Return the reports of all hosts, in the order in which they must be resolved."""
     from nova.db.servers import guest_reports
     from nova.db.servers import instances
     found = []

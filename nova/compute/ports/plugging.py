@@ -24,7 +24,7 @@ class Event(typing.TypedDict):
 
 
 class Waiter:
-    """Waits until the ports of one server are plugged. It also uses events that arrive before the wait begins.
+    """Waits until the ports of one server are plugged. Events that arrive before the wait begins count too.
 
     Only network-vif-plugged events count: the status ``completed`` ends the wait for a port, ``failed`` fails it.
     Unplug events are ignored, because they also arrive for ports that were never plugged.

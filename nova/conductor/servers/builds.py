@@ -125,8 +125,8 @@ class Builds:
     def replace_build(self, ctx: Context, row: Row) -> None:
         """Repeat a build on another host, because its host is down. The old host removes its files when it is back.
 
-        The server keeps its host if no other host fits, or if the host is up again. It also keeps the host if the guest
-        may use volumes, which a host that is down cannot detach. The host then builds the server when it is back.
+        The server keeps its host if no other host fits, or if the host is up again. The server also keeps its host if
+        the guest may use volumes, which a host that is down cannot detach. The host builds the server later.
 
         :param row: the server's row
         """

@@ -1,6 +1,6 @@
 """Volumes of servers: create, connect and release them in repeatable steps.
 
-A compute host has no account at the block storage. It sends the conductor the uuid of a block device mapping. The
+A compute host has no account at the block storage. The host sends the conductor the uuid of a block device mapping. The
 row of the mapping stores the result of each step: volume, attachment, connection.
 """
 import collections

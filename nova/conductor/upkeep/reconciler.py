@@ -212,8 +212,8 @@ class Reconciler:
     def _settle_port(self, action: Row, row: Row | None) -> None:
         """Release the device of a port after an attachment or a detachment that no host will end.
 
-        The device is kept if the server has the port. It is also kept if the host is up, because the guest may have the
-        device, and a request can detach it again.
+        The device is kept if the server has the port. The device is also kept if the host is up, because the guest may
+        have the device, and a request can detach it again.
         """
         port_id, attached_by = (action['arguments'] or {}).get('port_id'), action['request_id']
         if row is None or action['action'] not in (ATTACH, DETACH) or port_id not in pci.of_ports(row['flavor']):
