@@ -2,7 +2,7 @@
 
 The key is a secret of the client. The database stores hashes of the key and the request. The response may contain a
 password or private key, so it is encrypted with a key derived from the Idempotency-Key. Refusals are not stored. For
-a response longer than ``MAX_ANSWER`` only the fact that it was sent is stored.
+a response longer than ``MAX_ANSWER``, only the fact that it was sent is stored.
 
 If a process fails between its first write and its response, the row of the key has no response. After this row has
 expired, a request with the same key repeats the work. ``IdempotentRequest.uuid`` then returns the UUIDs of the first

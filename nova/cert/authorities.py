@@ -1,4 +1,4 @@
-"""Certificate authorities: a root and, if configured, one for each project, which the root signs.
+"""Certificate authorities: a root and, if configured, one for each project, signed by the root.
 
 Changes are made under a file lock, because nova-cert and nova-manage may run concurrently.
 """

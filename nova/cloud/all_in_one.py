@@ -318,7 +318,7 @@ class Cloud:
 
 
 class _Late:
-    """WSGI application that forwards to the real one, which is created after the HTTP server."""
+    """WSGI application that forwards to the real application, which is created after the HTTP server."""
 
     def __init__(self) -> None:
         self._application: auth.App | None = None

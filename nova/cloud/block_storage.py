@@ -27,7 +27,7 @@ TYPES = ('block-storage', 'volumev3', 'volume')          # in the catalog
 
 
 class Manager:
-    """Manager of the block storage's service, which recovers interrupted copies and exports at its start.
+    """Manager that recovers interrupted copies and exports when the service of the block storage starts.
 
     :param timeout: seconds to wait for running copies at the stop
     """

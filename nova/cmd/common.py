@@ -64,7 +64,7 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
 
 
 def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[service.Part]]) -> service.Process:
-    """Return the service.Process of this process, which is the only one, the parent of workers, or a worker."""
+    """Return the service.Process for this process: the only process, the parent of workers, or a worker."""
     from nova.runtime import monitoring
     from nova.runtime import service
     from nova.runtime.http import workers

@@ -146,7 +146,7 @@ def print_table(header: Sequence[str], rows: Iterable[Iterable[object]], empty: 
 
 
 def print_framed(header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table with a frame, which scripts parse."""
+    """Print a table with the frame that scripts parse."""
     if _noted(header, rows := [*rows]):
         return
     table = [[_cell(value) for value in row] for row in (header, *rows)]

@@ -175,7 +175,7 @@ class Records:
                                       unknown_fields=before.unknown_fields if before else {}))
 
     def note_left(self, uuid: str, generation: int) -> None:
-        """Record that the guest has left, that its files are kept for a return, and the new generation of its row."""
+        """Record the row's new generation, and that the guest has left but its files are kept for a return."""
         before = self._records.get(uuid)
         if before is not None:
             self._put(uuid, dataclasses.replace(before, generation=generation, has_left=True,

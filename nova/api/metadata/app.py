@@ -2,7 +2,7 @@
 
 A guest is identified by its source address, which anti-spoofing rules guarantee. A proxy names the instance in headers
 signed with the shared secret; unsigned headers are refused. Requests from an overlay network come through the relay of
-a host (nova/network/relay.py), which names network and address.
+a host (nova/network/relay.py); the relay names network and address.
 """
 from __future__ import annotations
 

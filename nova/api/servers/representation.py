@@ -18,7 +18,7 @@ _WANTED = preferences.preference('return', 'representation')
 
 
 def of(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:
-    """Return the representations of new servers; [] if the request does not ask for them, or may not see them.
+    """Return representations of new servers; [] if the request does not ask for them or the caller may not see them.
 
     Errors are logged and ignored: the servers exist, and an error response would make the client create them again.
 

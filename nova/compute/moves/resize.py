@@ -1,6 +1,6 @@
 """Cold moves on the hosts: resize and migrate, with confirmation and revert.
 
-Each step is one message of a conductor. The step ends with a call to a conductor, which decides the next one
+Each step is one message of a conductor. The step ends with a call to a conductor, which decides the next step
 (conductor/moves/cold.py). After a crash or a lost message the conductor repeats the request. A repeated request has
 no effect if the step is already complete.
 """
