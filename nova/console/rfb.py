@@ -21,7 +21,7 @@ REASON = 4096                               # maximum bytes to read of the reaso
 
 
 def open(stream: streams.Stream, password: str | None, tls: ssl.SSLContext | None, host: str) -> None:
-    """Authenticate at a hypervisor; the client's ClientInit follows.
+    """Authenticate at a hypervisor; the next message is the client's ClientInit.
 
     :param tls: context for TLS; if given, TLS is required
     :param host: name or address in the hypervisor's certificate

@@ -44,12 +44,12 @@ AUDIT = logging.getLogger('nova.console.audit')
 MAX_PER_TOKEN = 16              # sessions of one token: SPICE opens one for each channel
 MAX_PER_CLIENT = 100            # of one client
 CHECK_INTERVAL_S = 5            # interval of authorization checks; sessions outlive their token by this time
-TOKEN_EXTENSION_S = 120         # time for which a session extends its token while the database is unavailable
+TOKEN_EXTENSION_S = 120         # each check extends tokens by this time; it bridges database outages
 CONNECT_TIMEOUT_S = 10          # timeout of the connection to the hypervisor, including authentication
 RETRY_S = 60
-RELAY_TIMEOUT_S = 60            # a relay without activity for so long has failed
+RELAY_TIMEOUT_S = 60            # a relay without activity for this time has failed
 LEAST_PORT = 1024               # consoles do not use lower ports
-SOCKETS = 'serial%d.sock'       # of nova.virt.libvirt.graphics
+SOCKETS = 'serial%d.sock'       # file name of a guest's serial socket, as in nova.virt.libvirt.graphics
 
 
 

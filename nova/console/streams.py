@@ -119,7 +119,7 @@ class Stream:
         return self._decrypted(data)
 
     def send(self, data: bytes) -> int:
-        """Return the number of bytes that were accepted.
+        """Send bytes without blocking; return the number of bytes that were sent or buffered.
 
         :raises OSError: the connection broke
         """
@@ -134,7 +134,7 @@ class Stream:
 
     @property
     def pending(self) -> bool:
-        """True if accepted bytes wait for the socket."""
+        """True if buffered bytes wait for the socket."""
         return bool(self._waiting)
 
     def flush(self) -> None:

@@ -10,13 +10,13 @@ To rename a stored value: rename it in the code and add a row to ROWS. Also put 
 ``nova/tests/older_release/rows.json``; ``unit/test_conversion.py`` fails without it. To rename a column:
 rename it in the tables and in the first revision, which creates them, and add a row to ROWS.
 
-    Column('disk_keys', 'sealed', 'encrypted_key')               a column; its row precedes rows of its values
+    Column('disk_keys', 'sealed', 'encrypted_key')               a column; put its row before rows of its values
     Index('t', 'ix_t_old', 'ix_t_new')                           an index
     Value('instances', 'cell_move', 'leaving', 'outgoing')       the whole value of a column
     Key('instance_actions', 'arguments', 'told', 'event_facts')  a key of the JSON object that a column holds
 
-``nova.runtime.stored_files`` renames stored files. After the first release nothing is added to ROWS: renamed
-values need an online data migration (``nova.db.online_migrations``), because both releases run at the same time.
+``nova.runtime.stored_files`` renames stored files. Do not add to ROWS after the first release: renamed
+values then need an online data migration (``nova.db.online_migrations``), because two releases run during an upgrade.
 """
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """A renamed index that has another name than ``ix_<table>_<column>``."""
+    """A renamed index that Column does not rename, because its old name is not ``ix_<table>_<column>``."""
 
     table: str
     old: str

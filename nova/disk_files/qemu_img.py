@@ -3,7 +3,7 @@
 A file that a disk's header names, such as a backing file, is inaccessible unless the caller passes its path.
 
 ``key`` is the passphrase of an encrypted qcow2 file (QEMU's LUKS layer), or of a file of the format luks: raw data
-behind a header. The key is random, so its derivation need not be slow.
+behind a header. The passphrase is random, so a fast derivation of the LUKS key is safe.
 """
 import json
 import os
@@ -45,7 +45,7 @@ DiskInfo = TypedDict('DiskInfo', {
 
 
 class Tool(Protocol):
-    """Interface of QemuImg and of its client for another process."""
+    """Interface of QemuImg, and of the client that calls QemuImg in another process."""
 
     def prepare(self, directory: str) -> str: ...
 

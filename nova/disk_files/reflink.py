@@ -58,7 +58,7 @@ def possible(directory: str) -> bool:
 def shared_bytes(path: str) -> int:
     """Return the number of bytes of a file in blocks that it shares with other files.
 
-    Overwriting these blocks needs as much free space.
+    Overwriting these blocks needs this much free space.
 
     :raises OSError: the file cannot be read, or the file system does not support the query
     """

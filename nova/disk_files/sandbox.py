@@ -1,4 +1,4 @@
-"""Sandbox for programs on untrusted data with access only to the named files: bubblewrap, seccomp and limits.
+"""Sandbox for programs that process untrusted data: bubblewrap (access only to named files), seccomp and limits.
 
     bwrap      private namespaces: no network, no other processes, a file system of /usr and the named files
     user       USER, or OTHER_USER if it does not exist; without root the user of this process

@@ -7,7 +7,7 @@ import re
 from nova.ec2 import errors
 from nova.ec2 import protocol
 
-# names of the operations without Describe; each response contains one list
+# names of the operations, without the prefix Describe; each response contains one list
 OPERATIONS = frozenset(f'Describe{name}' for name in '''
 AddressTransfers AddressesAttribute AggregateIdFormat ApplicationStatusCheckAssociations ApplicationStatusChecks
 AwsNetworkPerformanceMetricSubscriptions BundleTasks ByoipCidrs CapacityBlockExtensionHistory
@@ -49,7 +49,7 @@ _CODES = {'NatGatewayIds': 'NatGatewayNotFound', 'FlowLogIds': 'InvalidFlowLogId
           'VpcEndpointIds': 'InvalidVpcEndpointId.NotFound', 'FleetIds': 'InvalidFleetId.NotFound',
           'HostIds': 'InvalidHostID.NotFound', 'CapacityReservationIds': 'InvalidCapacityReservationId.NotFound'}
 _IDS = re.compile('(.+)Ids?')
-# parameters with IDs of existing resources; these do not have the feature, so the result is an empty list
+# parameters with IDs of existing resources; such resources lack the feature, so the result is an empty list
 _PRESENT = frozenset({'AllocationIds', 'AvailabilityZoneId', 'GroupId', 'ImageIds', 'InstanceIds', 'SnapshotIds',
                       'VpcId', 'VpcIds'})
 

@@ -130,7 +130,7 @@ class Application:
     @staticmethod
     def _absent(action: str, pairs: signing.Pairs, request_id: str, version: str) -> bytes:
         """Return an operation's empty response (see absent.py); it reveals no data, so it has no policy rule."""
-        if action not in protocol.service().operation_names:        # an older botocore may not know it
+        if action not in protocol.service().operation_names:        # an older botocore lacks newer operations
             raise _unknown(action)
         given = protocol.parse(action, pairs)
         values = absent.described(action, given)

@@ -171,7 +171,7 @@ class Caller:
         return document
 
     def _look_up(self, service: str, path: str) -> None:
-        """In a dry run, read the resource in the path of a write, to raise the service's error if it is missing.
+        """In a dry run, GET the resource in the URL path of a write, to raise the service's error if there is none.
 
         :raises ServiceRefused: the resource is not visible to the caller
         """
@@ -300,7 +300,7 @@ class RemoteServices:
 
     @property
     def _auth(self) -> BaseIdentityPlugin:
-        return cast('BaseIdentityPlugin', self._session.auth)       # ec2_account.session_of always sets it
+        return cast('BaseIdentityPlugin', self._session.auth)       # ec2_account.session_of always sets auth
 
     def _identity_url(self) -> str:
         return str(self._auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
@@ -308,7 +308,7 @@ class RemoteServices:
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
              body: bytes | Body | None) -> tuple[int, bytes]:
         headers.pop('X-Remote-Address', None)
-        if service == 'compute':         # servers' launch attributes require a service token
+        if service == 'compute':         # which accepts launch attributes only with a service token
             headers.update(self._as_service())
         answer = self._request(self._endpoint(user, service) + path, method, authenticated=False, data=body,
                                headers=headers)
@@ -317,7 +317,7 @@ class RemoteServices:
     def read(self, user: User, service: str, path: str, headers: dict[str, str]) -> Generator[Any]:
         import requests
         headers.pop('X-Remote-Address', None)
-        # No compression, so that ``read`` limits the number of transferred bytes.
+        # no compression, so that the limit of ``Caller.read`` applies to the transferred bytes
         with self._request(self._endpoint(user, service) + path, 'GET', authenticated=False, stream=True,
                            headers={**headers, 'Accept-Encoding': 'identity'}) as answer:
             yield answer.status_code

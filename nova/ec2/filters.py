@@ -70,7 +70,7 @@ def fixed(value: str, names: str) -> dict[str, Values]:
 
 
 def _value(item: Any, values: Values) -> Any:
-    """Return the value of an item, or a list of values; None if a name is missing."""
+    """Return the value of a path in an item, or a list of values; None if a part of the path is missing."""
     if callable(values):
         return values(item)
     if isinstance(item, list):

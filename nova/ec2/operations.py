@@ -19,7 +19,7 @@ from nova.runtime import queues
 
 
 PAGE = 1000                       # items in a page of a paginated list
-MAX_SINGLE_READS = 8              # up to this number of resources is read one by one; a list is read for more
+MAX_SINGLE_READS = 8              # up to this number, resources are read one by one; for more, a list is read
 # {prefix: (service, list)} of resources with IDs that guests or images may show before the API has stored them. For
 # instances see nova.db.ec2.ids
 SHOWN_BEFORE = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'snap': ('volume', 'snapshots'),
@@ -178,7 +178,7 @@ class Filter(TypedDict, total=False):
     Values: list[str]
 
 
-# Supported parameters of all operations. The type is Any if operations on attributes use another type than the others.
+# Supported parameters of all operations. Any: operations on attributes use another type than other operations.
 Given = TypedDict('Given', {
     'AllAvailabilityZones': bool, 'AllRegions': bool, 'AllocationId': str, 'AllocationIds': list[str],
     'AllowReassociation': bool, 'Architecture': str, 'AssociatePublicIpAddress': bool, 'AssociationId': str,

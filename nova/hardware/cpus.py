@@ -55,7 +55,7 @@ def show(cpus: Iterable[int]) -> str:
 
 
 def page_size(text: str) -> int | str:
-    """Return 'small', 'large', 'any' or KiB for a value of ``hw:mem_page_size``: KiB, or a number with a unit (2MB).
+    """Parse ``hw:mem_page_size``: 'small', 'large', 'any', KiB or a number with a unit (2MB); return a size in KiB.
 
     :raises ValueError: the text is malformed
     """

@@ -212,7 +212,7 @@ def _pinned_part(cell: numa.HostCell, part: numa.GuestCell, policy: str | None, 
 
 
 def place_pages(cell: numa.HostCell, part: numa.GuestCell, limits: Overcommit) -> int | str | None:
-    """Return the page size in KiB for a guest cell on a host cell, None if no size is requested, or why it fails."""
+    """Return the page size in KiB for a guest cell on a host cell, None if none is requested, or why none fits."""
     need_kb = part.memory * 1024
     if part.pagesize is None:
         enough = part.memory <= cell.memory and part.memory <= free_memory(cell, limits)

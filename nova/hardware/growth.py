@@ -63,7 +63,7 @@ def check(flavor: Flavor, properties: Mapping[str, str] | None, topology: numa.G
 
 
 def while_running(old: Flavor, new: Flavor) -> bool:
-    """Tell whether a running guest can be resized from one flavor to another; the caller has checked the new one."""
+    """Tell whether a running guest can be resized from one flavor to another; the caller has checked the new flavor."""
     vcpus, memory_mb = of_specs(old.get('extra_specs'))
     if not vcpus and not memory_mb or pci.requested(old):
         return False
@@ -81,7 +81,7 @@ def _kept(flavor: Flavor) -> dict[str, str]:
 
 
 def limits(flavor: Flavor) -> dict[str, str]:
-    """Return the guest_options.settings of the limits of local disks in a flavor.
+    """Return the limits of local disks in a flavor, in the form of guest_options.settings.
 
     :raises InvalidInput: a value is malformed
     """

@@ -21,7 +21,7 @@ def pools(devices: Sequence[pci.Device]) -> list[pci.Pool]:
 
 def supports(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
              cells: Collection[int] | None = None) -> bool:
-    """Tell whether the pools satisfy the requests. Only choose(), on the host, finds out whether devices conflict.
+    """Tell whether the pools satisfy the requests. Conflicts between devices are found only by choose().
 
     :param available: [Pool]
     :param host: HostTopology, or None for a guest without topology
@@ -32,7 +32,7 @@ def supports(available: Sequence[pci.Pool], requests: Sequence[pci.Request], hos
 
 def taken(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
           cells: Collection[int] | None = None) -> list[pci.Pool] | None:
-    """Return the pools without the requested devices, or None if they do not suffice; arguments as in supports()."""
+    """Return the pools without the requested devices, or None if devices are missing; arguments as in supports()."""
     numbers = _assign(available, requests, host, cells)
     return None if numbers is None else [dataclasses.replace(pool, count=pool.count - numbers[position])
                                          for position, pool in enumerate(available)]

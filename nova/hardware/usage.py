@@ -33,7 +33,7 @@ def free(host: numa.HostTopology, guest: numa.GuestTopology) -> numa.HostTopolog
 def recount(host: numa.HostTopology, guests: Iterable[numa.GuestTopology]) -> numa.HostTopology:
     """Return the HostTopology with a usage that counts exactly these pinned guests, for an audit.
 
-    Resources beyond the capacity count, because the guests run. Guest cells without a host cell are ignored.
+    Resources beyond the capacity are counted too, because the guests run. Guest cells without a host cell are ignored.
     """
     empty = hosts.unused(host)
     known = {cell.id for cell in host.cells}

@@ -128,7 +128,7 @@ class _Middleware:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
             caller = self.context_of(environ)
-            if 'service' not in caller.roles:                # not for services, which act for all projects
+            if 'service' not in caller.roles:                # a service acts for many projects
                 priorities.join(environ, caller.project_id or caller.user_id)
         except exception.Unauthorized as error:
             caller = None

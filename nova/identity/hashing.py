@@ -41,7 +41,7 @@ class HashPool:
         self._changed = threading.Condition()
         # {address: deque of (future, function), oldest first}
         self._queues: collections.OrderedDict[str, collections.deque[Job]] = collections.OrderedDict()
-        self._held = self._waiting = 0                   # number of callers; number of waiting callers
+        self._held = self._waiting = 0                   # running and waiting callers; waiting callers
         self._threads = self._idle = 0
         queues.watch(queues.HASHES, self, lambda pool: queues.Size(pool._waiting, pool._held - pool._waiting))
 

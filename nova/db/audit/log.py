@@ -42,7 +42,7 @@ _Row = TypeVar('_Row', bound=Mapping[str, object])
 WRITES = frozenset({'POST', 'PUT', 'PATCH', 'DELETE'})
 DROPPED = 'audit:dropped'        # action of a record that summarizes refused requests without records
 FOR_OWNER = 'ByOtherProject'     # reason in the record for the project that owns the target
-# columns that are empty in the owner's record, which shows only user, action, time and result
+# columns that are empty in the owner's record; that record shows only user, action, time and result
 _OF_CALLER = ('domain_id', 'roles', 'credential_id', 'service_user_id', 'remote_address')
 MAX_TEXT_LENGTH = 255                    # maximum number of characters of a column
 MAX_BATCH_RECORDS = 100                       # maximum number of records in one separate INSERT
@@ -133,7 +133,7 @@ class Record:
         values['request_id'] = getattr(context, 'request_id', None) or values['request_id']
 
     def about(self, id: str | int | None) -> None:
-        """Set the id of the target, or of its part if the path has the target's id. A later call replaces the id."""
+        """Set the target's id, or the id of its part if the path names the target. A later call replaces the id."""
         if not self.written and id:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
 

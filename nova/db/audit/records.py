@@ -32,7 +32,7 @@ ACCEPTED, DENIED, FAILED, UNKNOWN = OUTCOMES = ('accepted', 'denied', 'failed', 
 EXPIRED = 'audit:expire'                 # action of a checkpoint
 GENESIS = '0' * 64                       # digest before the first record
 PAGE = 500                               # maximum number of records that one transaction seals, verifies or removes
-# columns in a digest, in this order; a new column requires a new digest domain
+# columns in a digest, in this order; a new column requires new prefixes (_ROW, _CHECKPOINT)
 _SEALED = ('seq', 'uuid', 'created_at', 'request_id', 'user_id', 'project_id', 'domain_id', 'roles', 'credential_id',
            'service_user_id', 'remote_address', 'method', 'route', 'action', 'target_type', 'target_id', 'target_part',
            'outcome', 'code', 'reason')

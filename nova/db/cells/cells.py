@@ -1,8 +1,8 @@
 """Cells. Each cell is a row of the table ``cells`` with the URLs of the cell's database and message broker.
 
 The home cell of a process is the cell of its [database] option. A deployment of one cell needs no setup: its row is
-created automatically with empty URLs, which stand for the configuration. In a deployment of several cells, the API, the
-schedulers and their conductor have cell0 as home, which also holds servers without a host.
+created automatically with empty URLs, which stand for the configuration. In a deployment of several cells, cell0 is the
+home cell of the API, the schedulers and their conductor. It also holds servers without a host.
 """
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Cell:
         with self._lock:
             opened, self._db = self._db, None
             connected, self._rpc = self._rpc, None
-            self._executor = None             # the threads of the executor end when it is no longer referenced
+            self._executor = None             # the threads of an unreferenced executor end
         if opened is not None:
             opened.dispose()
         if connected is not None:
@@ -140,7 +140,7 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
         try:
             result = function(cell) if future is None else future.result(max(0, deadline - time.monotonic()))
         except futures.TimeoutError as error:
-            # the function itself may raise it
+            # the function itself may raise TimeoutError
             if future is None or timeout is None or (future.done() and future.exception() is error):
                 raise
             LOG.warning('Cell %s did not answer within %s s.', cell.name, timeout)
@@ -158,7 +158,7 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
 
 
 def open_database(conf: ConfigOpts, group: str, default_file: str) -> engine.Database:
-    """Return the Database of an option group. Without a URL it is an SQLite file in the state path."""
+    """Return the Database of an option group; without a URL, an SQLite file in the state path."""
     options = conf[group]
     url = options.connection or 'sqlite:///' + os.path.join(host_identity.state_path(conf), default_file)
     made = engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,

@@ -63,7 +63,7 @@ def delete(conn: sa.Connection, uuid: str) -> None:
 # ---- hosts -------------------------------------------------------------------
 
 def hosts(conn: sa.Connection, cell_uuid: str | None = None) -> builtins.list[tuple[str, str, str]]:
-    """Return [(cell name, cell uuid, host)] of all cells or of one, ordered by name and host."""
+    """Return [(cell name, cell uuid, host)] of all cells or of one cell, ordered by name and host."""
     statement = sa.select(cells.c.name, cells.c.uuid, host_mappings.c.host).join_from(
         host_mappings, cells, cells.c.uuid == host_mappings.c.cell_uuid).order_by(cells.c.name, host_mappings.c.host)
     if cell_uuid is not None:

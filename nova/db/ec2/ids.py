@@ -47,7 +47,7 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
 
     :param wanted: digits of ids: the first 17 of the uuid, or 8 of the number
     """
-    # among resources with equal digits the first one has the id, because users may choose uuids
+    # of resources with equal digits, the id means the first one; users may choose uuids and must not take over an id
     short = {int(digits, 16): digits for digits in wanted if len(digits) == SHORT and int(digits, 16) < 1 << 31}
     long = [digits for digits in dict.fromkeys(wanted) if len(digits) == LONG]
     found: dict[str, str] = {}
@@ -65,7 +65,7 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
 
 
 def later(db: engine.Database, prefix: str, uuids: Collection[str]) -> set[str]:
-    """Return those uuids of which another resource with a lower number has the same leading digits."""
+    """Return those uuids that share their leading digits with a resource that has a lower number."""
     wanted, found = list(uuids), set[str]()
     before = table.alias('before')
     with db.reader() as conn:

@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """The VPC resources of a project. The other fields are {id: row}; ``associations`` is {subnet: row}.
+    """The VPC resources of a project. The fields are {id: row}, except ``associations``, {subnet: row}, and these:
 
     routes   {route table: {destination: internet gateway}}
     groups   {security group: VPC}

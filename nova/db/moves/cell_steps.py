@@ -31,7 +31,7 @@ from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
 from nova.json_types import JsonObject
 
 OUTGOING, INCOMING = 'outgoing', 'incoming'       # values of instances.cell_move
-# columns that are not copied, because each cell, or the claim in the new cell, sets its own values
+# columns that are not copied: each cell sets its own values, or the claim in the new cell sets them
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
 _COPIED = tuple(str(column.name) for column in t.instances.columns if column.name not in _PLACED)

@@ -1,7 +1,7 @@
 """Transfer of servers between cells, in the steps of db/moves/cell_steps.py.
 
 No two databases are locked at the same time. An interrupted attempt leaves rows in cell_moves, with which any process
-can finish the attempt or roll it back. The cell in the server's mapping decides between the two.
+can finish the attempt or roll it back. The cell in the server's mapping shows which of these must be done.
 """
 from collections.abc import Mapping
 import logging

@@ -68,7 +68,8 @@ def end(conn: sa.Connection, migration: MigrationsRow, status: str, *, event: st
 def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
     """Return [{'id', 'instance_uuid', 'over', 'home', 'generation', 'shared'}]: evacuations that a host must clean up.
 
-    ``over`` is true if the server is elsewhere or deleted; otherwise the server is being built elsewhere.
+    ``over``: whether the server is elsewhere or deleted, not still being built elsewhere. ``home``: whether the server
+    is on this host again.
     """
     c = t.migrations.c
     statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, t.instances.c.host, t.instances.c.generation)

@@ -119,7 +119,7 @@ def finished_before(conn: sa.Connection, before: datetime, limit: int = 200) -> 
 
 def place_of(conn: sa.Connection, uuid: str,
              project_id: nova_context.Projects | str) -> tuple[datetime, int, str] | None:
-    """Return (created_at, id, uuid) of a move, which is its position in pages, or None.
+    """Return the position of a move in pages, (created_at, id, uuid), or None.
 
     :param project_id: project of the server, or ALL_PROJECTS
     """

@@ -21,7 +21,7 @@ Amounts = dict[tuple[str, str], int]       # {(resource class, physical network,
 
 
 class Needs(NamedTuple):
-    """Guarantees that a server's ports need, and {host: its free amounts}."""
+    """Guarantees that a server's ports need, and the amounts that are free on each host."""
 
     needed: Amounts
     left: dict[str, Amounts]

@@ -279,7 +279,7 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
     """Return {network id: (network, [subnet])} of networks that a project may use.
 
     :param project_id: project, or ALL_PROJECTS if the caller has already checked ``idents``
-    :param idents: ids of the networks, or None for all that the project may use
+    :param idents: ids of the networks, or None for all networks that the project may use
     :param lock: whether to lock the subnets until the transaction ends, which serializes requests for addresses. For a
         network without subnets, the network's row is locked, which prevents a change of the owner
     """
@@ -322,7 +322,7 @@ def _networks_of(conn: sa.Connection, both: sa.Select[Any],
 # ---- addresses ----------------------------------------------------------------
 
 def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: int) -> Sequence[Any]:
-    """Return [(number, port id, time of release)] of the used and resting addresses in a range, ascending."""
+    """Return [(address as integer, port id, time of release)] of used and released addresses in a range, ascending."""
     c = t.addresses.c
     return conn.execute(sa.select(c.number, c.port_id, c.released_at).where(
         c.subnet_id == subnet_id, c.number.between(first, last)).order_by(c.number).limit(limit)).all()

@@ -36,7 +36,7 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
 
 
 def without_guarantees(conn: sa.Connection, policy_id: str) -> str:
-    """Return a user of the policy that cannot have guarantees: 'router ID' or 'subport ID'; '' if there is none."""
+    """Return 'router ID' or 'subport ID' of a resource that uses the policy but cannot have guarantees, or ''."""
     c = t.ports.c
     for name, statement in (
             ('router', sa.select(t.routers.c.id).where(t.routers.c.qos_policy_id == policy_id)),

@@ -48,7 +48,7 @@ def current(conn: sa.Connection) -> list[int]:
 
 
 def after(conn: sa.Connection) -> list[int]:
-    """Return the revision after the commit of this write transaction, or a lower revision if others commit earlier."""
+    """Return the revision after the commit of this write transaction, or a lower one if others commit before it."""
     counted = _counted(conn.info[commits.BEFORE].get(_count, ()))
     return [number + (kind == counted) for kind, number in zip(KINDS, current(conn))]
 

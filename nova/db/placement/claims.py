@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 _NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
-# the share that a move holds, as values for _NEEDED: root_gb is the size of all local disks
+# the share that a move holds, in the columns of _NEEDED; root_gb contains the size of all local disks
 _SHARE: tuple[sa.ColumnElement[Any], ...] = (
     t.migrations.c.claimed_host, t.migrations.c.claimed_node, t.migrations.c.claimed_vcpus,
     t.migrations.c.claimed_memory_mb, t.migrations.c.claimed_local_gb, sa.literal(0), sa.literal('claimed'),
@@ -153,7 +153,7 @@ def _usage(conn: sa.Connection, node: sa.RowMapping | None = None) -> dict[tuple
         statement = statement.where(t.instances.c.host == node['host'], t.instances.c.node == node['node'])
         moves = moves.where(t.migrations.c.claimed_host == node['host'], t.migrations.c.claimed_node == node['node'])
     usage: dict[tuple[str, str], dict[str, int]] = {}
-    # one statement: between two, a move could swap its claim with the server's claim, and one would be missed
+    # one statement: between two statements, a move could swap its claim with the server's, and a claim be missed
     for row in statements.dicts(conn.execute(sa.union_all(statement, moves))):
         sums = usage.setdefault((row['host'], row['node']),
                                 {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})

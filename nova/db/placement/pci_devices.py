@@ -2,7 +2,7 @@
 
     report   compare a host's devices with the rows
     claim    assign devices to a server or its move
-    swap     exchange the devices of the server and of its move
+    swap     exchange the claims of a server and its move
     release  release devices
 
 A change of a node's devices locks the node's row until the transaction ends, so that two claims cannot take one device.
@@ -103,7 +103,7 @@ def release_port(conn: sa.Connection, instance_uuid: str, port_id: str) -> None:
 
 
 def swap(conn: sa.Connection, instance_uuid: str) -> None:
-    """Exchange the devices of a server and of its move."""
+    """Make the devices that a server's move has claimed the server's devices, and vice versa."""
     conn.execute(_SWAP, {'key_uuid': instance_uuid})
 
 
@@ -167,7 +167,7 @@ def _mend(conn: sa.Connection, host: str, node: str) -> list[dict[str, Any]]:
 
 def _lost(conn: sa.Connection, host: str | None = None,
           node: str | None = None) -> list[tuple[tuple[str, str], pci.Device]]:
-    """Return [((host, node), pci.Device)] of devices assigned to a server, or move, that is not on the node."""
+    """Return [((host, node), pci.Device)] of devices assigned to a server or move that has no claim on the node."""
     c, own, move = t.pci_devices.c, t.instances.c, t.migrations.c
     here = sa.exists().where(own.uuid == c.instance_uuid, own.host == c.host, own.node == c.node)
     moving = sa.exists().where(move.instance_uuid == c.instance_uuid, move.claimed_host == c.host,
@@ -181,7 +181,7 @@ def _lost(conn: sa.Connection, host: str | None = None,
 
 
 def _locked(conn: sa.Connection, host: str, node: str) -> dict[int, pci.Device]:
-    """Return {number of the row: pci.Device} of a node, locked until the transaction ends."""
+    """Return {id of the row: pci.Device} of a node, locked until the transaction ends."""
     if conn.dialect.name != 'sqlite':
         conn.execute(_LOCK, {'key_host': host, 'key_node': node})
     return _on_node(conn, host, node)

@@ -279,7 +279,7 @@ def check_server_groups(conn: sa.Connection, limits: Limits, project_id: str, us
 
 
 def check_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -> None:
-    """Check that another key pair is within the limit of a user. The caller inserts it in the same transaction.
+    """Check that a new key pair is within a user's limit; the caller inserts the key pair in the same transaction.
 
     :raises LimitExceeded: the limit is reached
     """

@@ -72,7 +72,7 @@ def _update_of(of_request: bool, background: bool) -> sa.Update:
 
 def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLINE_S,
          request_id: str | None = None) -> bool:
-    """Set the owner of an action and the deadline after which others may recover it; return False if no action is open.
+    """Set an action's owner, and the deadline after which another service may recover it; return False if none is open.
 
     :param request_id: request id of a background action, or None for the main action of the server
     """

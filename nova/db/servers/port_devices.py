@@ -66,13 +66,13 @@ def release(conn: sa.Connection, uuid: str, port_id: str) -> None:
         return
     instances.lock(conn, uuid)               # the server is locked before any node, as in claims and deletions
     row = instances.get_many(conn, [uuid]).get(uuid)
-    if row is None:                          # deleted meanwhile, and its devices are released
+    if row is None:                          # the server was deleted, with its devices released
         return
     instances.set_where(conn, uuid, {'flavor': _without(row['flavor'], port_id)})
     for move in server_migrations.open_of(conn, uuid):
         server_migrations.update(conn, move['id'], {
             name: _without(move[name], port_id) for name in ('old_flavor', 'new_flavor')})
-    # at this point, a concurrent placement of a move has committed its claim
+    # the lock has waited for a concurrent placement of a move, so this call also finds the device of that move
     pci_devices.release_port(conn, uuid, port_id)
 
 

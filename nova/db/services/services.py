@@ -17,14 +17,14 @@ from nova.db.tables.cell import services
 from nova.db.tables.rows import ServicesRow
 from nova.db.types import ColumnValues
 
-AUTOMATIC = 'AUTO: '  # prefix of the reason of a service that its host has disabled; the host enables it again
+AUTOMATIC = 'AUTO: '  # prefix of disabled_reason if the host disabled its service; the host enables it again
 HEARTBEAT_TIMEOUT_S = 20  # seconds without a heartbeat after which a compute service may have been treated as down
 
 
 def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int) -> ServicesRow:
     """Record a heartbeat and return the row as a dict. The first heartbeat inserts the row.
 
-    The nodes of a host that was down are marked as changed, so that the schedulers see it immediately.
+    The nodes of a host that was down are marked as changed, so that the schedulers use the host again immediately.
     """
     now = utils.utcnow()
     mine = {'host': host, 'binary': binary}

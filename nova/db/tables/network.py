@@ -208,7 +208,7 @@ ports: types.Table[rows.PortsRow] = table(
     sa.Column('tag', sa.String(60)),
     # whether the port was created for the server and is deleted with the server; other ports belong to users
     sa.Column('created_by_compute', sa.Boolean, nullable=False, default=False),
-    # id of the request that attached the port to an existing server; only its rollback releases the port
+    # id of the request that attached the port to an existing server; only a rollback of this request releases it
     sa.Column('attached_by', _text),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('allowed_address_pairs', types.SharedList),            # [{'ip_address', 'mac_address'}]

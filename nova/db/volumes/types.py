@@ -1,4 +1,4 @@
-"""Volume types that administrators created. A transaction that changes a type or creates a volume of it locks its row.
+"""Volume types that administrators created. A transaction that changes a type or creates a volume of it locks the type.
 
 A private type is visible only to projects with access.
 """

@@ -28,9 +28,9 @@ def architecture_of(image: dict[str, Any]) -> str | None:
 def systems(req: operations.Request, uuids: Collection[str]) -> dict[str, tuple[str | None, str | None]]:
     """Return {UUID: (architecture, type of the operating system)} of images that are visible to the caller.
 
-    Both are None for images that the image service does not show, and in a cloud without an image service. Other
-    properties are cached for all callers: they seldom change. The caller's rights decide what is shown, so an image
-    that is not shown is not cached.
+    Both are None for images that the image service does not show, and in a cloud without an image service. The values
+    of shown images seldom change, so they are cached for all callers. An image that this caller may not see is not
+    cached, because another caller may see it.
     """
     known = req.ids.systems
     missing = [uuid for uuid in uuids if uuid not in known]
@@ -72,7 +72,7 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'UsageOperation': 'RunInstances',
         'KernelId': ids.image_as('aki', names.get(image.get('kernel_id'))),
         'RamdiskId': ids.image_as('ari', names.get(image.get('ramdisk_id'))),
-        # clients map the root device only for ebs: a volume cannot be created from a bundled image
+        # instance-store if bundled: clients map the root device only for ebs, and bundled images cannot become volumes
         'RootDeviceType': 'instance-store' if image.get('container_format') in FORMATS else 'ebs',
         'RootDeviceName': snapshot_images.root_of(image) if kind == 'machine' else None, 'VirtualizationType': 'hvm',
         'Tags': kept[image['id']], 'ProductCodes': [], 'BlockDeviceMappings': snapshot_images.shown(image),

@@ -83,7 +83,7 @@ def _mappings(image: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown(image: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the devices of an image. They are not added to the table of IDs, because the owner can change them."""
+    """Return the devices of an image. Snapshots are not added to the table of IDs: the owner can name any snapshot."""
     aliases = types.of_text(image.get(TYPES))
     try:
         mappings = _mappings(image)

@@ -21,7 +21,7 @@ class Source(TypedDict, total=False):
 
 
 def source_of(req: operations.Request, given: operations.Given) -> tuple[Source, dict[str, str]]:
-    """Return (source; metadata items of the server).
+    """Return (source, metadata items of the server).
 
     If a mapping names the root device, a root volume of the given size is created from the image.
 
@@ -29,7 +29,7 @@ def source_of(req: operations.Request, given: operations.Given) -> tuple[Source,
     """
     mappings = given.get('BlockDeviceMappings') or ()
     if not given.get('ImageId'):
-        if mappings or not given.get(protocol.CATEGORY):        # a category may have a default image
+        if mappings or not given.get(protocol.CATEGORY):        # without ImageId: the default image of the category
             raise errors.missing('ImageId')
         return {}, {}
     source: Source = {'imageRef': req.uuid('ami', given['ImageId'])}

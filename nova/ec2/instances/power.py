@@ -57,7 +57,7 @@ def confirm_resize(req: operations.Request, server: Server) -> None:
 
 def start_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
     def start(server: Server) -> str:
-        if server['OS-EXT-STS:vm_state'] == 'resized':  # a slow resize, left unconfirmed by ModifyInstanceAttribute
+        if server['OS-EXT-STS:vm_state'] == 'resized':  # ModifyInstanceAttribute did not wait for a slow resize
             confirm_resize(req, server)
         act(req, server, states.STARTS.get(server['OS-EXT-STS:vm_state'], 'os-start'))
         return 'pending'
@@ -128,7 +128,7 @@ def reboot_instances(req: operations.Request, given: operations.Given) -> JsonDo
 
 
 def unmonitor_instances(req: operations.Request, given: operations.Given) -> JsonDocument:
-    """Return the monitoring of instances, which is always disabled: see ``unsupported`` for MonitorInstances."""
+    """Return the monitoring state of instances, always disabled; ``unsupported`` refuses MonitorInstances."""
     servers = views.servers_of(req, given['InstanceIds'])
     names = req.ids.shown('i', [server['id'] for server in servers])
     return {'InstanceMonitorings': [{'InstanceId': names[server['id']], 'Monitoring': {'State': 'disabled'}}

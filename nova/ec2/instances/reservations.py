@@ -37,7 +37,7 @@ def of(server: Server, instance_id: str) -> str:
 
 
 def index_of(server: Server) -> int | None:
-    """Return the launch index: 0 for the only instance of a reservation, otherwise None, because it is not stored."""
+    """Return the launch index: 0 for the only instance of a reservation, otherwise None, because no index is stored."""
     found = utils.ec2_reservation(server['metadata'])
     return 0 if found and found[1] == 1 else None
 

@@ -25,7 +25,7 @@ def find_port(req: operations.Request, shown: str) -> dict[str, Any]:
     :raises Ec2Error: the port does not exist
     """
     port = req.find('eni', shown, 'network', '/ports/{}')['port']
-    if port.get('project_id') != req.project_id:                       # administrators see all ports
+    if port.get('project_id') != req.project_id:                       # an administrator sees ports of other projects
         raise errors.not_found('eni', shown)
     return dict(port)
 

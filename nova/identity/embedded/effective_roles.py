@@ -35,7 +35,7 @@ class Reference(TypedDict, total=False):
 
 
 def is_default(role: IdentityRolesRow) -> bool:
-    """Return whether a row is a default role, not a domain-specific role with such a name."""
+    """Return whether a row is a default role, not a domain-specific role with the name of a default role."""
     return role['name'] in ROLES and role['domain_id'] is None
 
 

@@ -179,7 +179,7 @@ class Grants:
             return _named(conn, _expanded(found + of_groups, members, known, projects, on, wanted.role_id), projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
-        """Return the wanted targets, each also with its kind in BELOW (inherited assignments); None: all targets."""
+        """Return the wanted targets, each also with its kind of inherited assignments (BELOW); None: all."""
         on = self._direct(conn, wanted)
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 

@@ -172,7 +172,7 @@ class Logins:
                 conn, queries.USER, domain_id=domain['id'], name=credentials.get('name') or '')
 
     def change_password(self, user_id: str, original: str, new: str, address: str = '') -> None:
-        """Change the password of a user who knows the present one; tokens become invalid.
+        """Change the password of a user who knows the present one; the user's tokens become invalid.
 
         :raises PasswordRefused: the password violates the rules or was used before
         """
@@ -186,7 +186,7 @@ class Logins:
         self._directory.update_user(user_id, password=new)
 
     def _refuse_past(self, user: IdentityUsersRow, new: str, address: str) -> None:
-        """Refuse a past password. Passwords that administrators set are not checked: they do not know past ones."""
+        """Refuse a past password. Passwords set by administrators, who do not know past passwords, are not checked."""
         if not self._directory.rules.history:
             return
         with self._directory.db.reader() as conn:
@@ -197,7 +197,7 @@ class Logins:
 
 
 def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> IdentityTrustsRow:
-    """Return a trust for a login as its trustee.
+    """Return the trust for a login of its trustee.
 
     :raises Unauthorized: no such trust with this trustee, or an expired one
     """

@@ -10,8 +10,8 @@ one guess for each address and window. Addresses from which the user has logged 
 - Clients behind one NAT address share the delay for a user.
 - Attackers can invent user names, so new names must not evict the failures of other names within the window. An address
   has MAX_NAMES counters. Further names share one counter, so failures of one name can delay another. When all
-  addresses together have MAX_KEYS names, further names share OTHERS counters, chosen by address. Users who have logged
-  in from the address are exempt.
+  addresses together have MAX_KEYS names, further names share OTHERS counters, chosen by address. Shared counters are
+  not used for users who have logged in from the address.
 """
 import collections
 import dataclasses
@@ -24,7 +24,7 @@ from nova import exception
 
 OTHERS = 1024                # number of shared counters, used beyond MAX_KEYS
 MAX_KEYS = 10000            # maximum names with a counter, all addresses together
-MAX_NAMES = 100  # maximum names with a counter for an address: in a window, users behind one NAT mistype fewer
+MAX_NAMES = 100  # maximum names with a counter for an address: more than users behind one NAT mistype
 MAX_WAIT_S = 60
 KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # seconds since the last login from the address
 SWEEP_S = 1                 # minimum interval between two scans for expired failures
@@ -115,7 +115,7 @@ class LoginDelays:
     # ---- counters; the caller holds the lock
 
     def _found(self, user: str, address: str, now: float) -> _Failures | None:
-        """Return the counter of a user and address, or None if it is missing and there is room for it."""
+        """Return the counter of a user and address, or None if a new counter must be created."""
         of_address = self._addresses.get(address)
         if of_address is not None and user in of_address.names:
             return of_address.names[user]
@@ -161,7 +161,7 @@ class LoginDelays:
                 if now < self._swept_attacks_at + SWEEP_S:
                     return False
                 self._swept_attacks_at = now
-                # discard users with failures from one address: no distributed attack, and maybe an invented name
+                # discard users with failures from only one address: no distributed attack, maybe an invented name
                 self._attacks = {name: times for name, times in self._attacks.items() if len(times) >= min(
                     2, self._free) and now - times[next(reversed(times))] < self._window}
             if len(self._attacks) >= MAX_KEYS:

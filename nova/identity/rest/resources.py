@@ -82,7 +82,7 @@ _NO_OPTIONS: Schema = {**obj(immutable={'enum': [False, None]}), 'additionalProp
 _ID = Field('id', s.STRING, 'id', 'ID.')
 _IN_DOMAIN = Field('domain_id', s.STRING, 'domain_id', 'Domain; by default, the domain of the token.',
                    filter='domain_id', accepts=_REF, **WRITE)
-# is_domain of resources other than projects
+# the field is_domain of resources that are not projects
 _NO_DOMAIN = Field('is_domain', s.FLAG, None, 'Must be false.', '', accepts=Converted({}, _no_domain), **WRITE)
 
 

@@ -12,7 +12,7 @@ def is_complete(images: BoundImages, image_id: str) -> bool:
 
 
 def remove(images: BoundImages, image_id: str) -> bool:
-    """Delete an image without its data. Return True if the image is complete and therefore kept."""
+    """Delete an image that lacks data. Return True if the image is complete and therefore kept."""
     try:
         if is_complete(images, image_id):
             return True
