@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 Arguments = TypeVarTuple('Arguments')
 
 FRAME = 256 * 1024              # bytes of a client's message, such as pasted text; larger ones end the session
-MAX_BUFFERED = 256 * 1024       # if one side has so many buffered bytes, reading from the other side stops
+MAX_BUFFERED = 256 * 1024       # if one side has this many buffered bytes, reading from the other side stops
 STALL_S = 60                    # seconds without progress after which a side is disconnected
 CHECK_INTERVAL_S = 1            # interval of timeout checks
 CLOSE_TIMEOUT_S = 2             # seconds for a client to take the last frame

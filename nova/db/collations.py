@@ -27,7 +27,7 @@ def found(conn: sa.Connection, tables: Collection[str]) -> dict[str, str]:
 
 
 def common(collations: Collection[str]) -> str:
-    """Return the collation of most tables, or ``types.COLLATION`` if there is none or a tie."""
+    """Return the collation of most tables, or ``types.COLLATION`` if there are no tables or a tie."""
     counts = collections.Counter(collations)
     most = max(counts.values(), default=0)
     candidates = [name for name, count in counts.items() if count == most]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 DEADLOCK_RETRIES = 10            # repetitions of a transaction after deadlocks or lost races for locks
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # pauses before a transaction restarts after a lost connection
-TRUSTED_S = 1                    # seconds since its last use within which a connection is not pinged
+TRUSTED_S = 1                    # seconds: a connection that was used within this time is not pinged
 SQLITE_BUSY_S = 10               # maximum wait for another process's SQLite write lock
 # Page cache of one connection; the value is SQLite's default. Each of dozens of connections has a cache, and discards
 # it after a write on another connection. A larger cache needs memory and saves no reads under load.
@@ -418,7 +418,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
     @sa.event.listens_for(engine, 'do_connect')
     def make(_dialect: sa.Dialect, _record: ConnectionPoolEntry, arguments: list[str],
              _options: dict[str, str]) -> None:
-        with contextlib.suppress(OSError):                 # the file exists, or SQLite reports the error
+        with contextlib.suppress(OSError):                 # the file exists, or SQLite will report the error
             if arguments[0] != ':memory:':
                 os.close(os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, SQLITE_MODE))
 

@@ -1,7 +1,7 @@
 """Classification of driver errors: transactions to repeat, and servers that accept no writes.
 
-oslo.db classifies most errors. The filters here are for errors that oslo.db mistakes for programming errors, for which
-users would get status 500. This module also removes values from error texts, because servers quote refused values,
+oslo.db classifies most errors. The filters here are for errors that oslo.db would treat as programming errors; users
+would then get status 500. This module also removes values from error texts, because servers quote refused values,
 which may be passwords.
 """
 import re

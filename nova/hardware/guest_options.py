@@ -60,7 +60,7 @@ def _closed(key: str) -> bool:
 # ---- options of a server -------------------------------------------------------------------------------------------
 
 def _given(specs: Specs, properties: Specs) -> Iterator[tuple[str, rows.Option, str, str]]:
-    """Yield (source, row, key, value) of all options in the table."""
+    """Yield (source, row, key, value) of the given options that the table contains."""
     for whose, kind, found in (('the extra spec', 'spec', specs), ('the image property', 'prop', properties)):
         for key, value in (found or {}).items():
             row = _row(kind, key)

@@ -12,7 +12,7 @@ _Data = TypeVar('_Data')          # validation of a token
 _Made = TypeVar('_Made')          # data derived from it
 
 MAX_TOKENS = 4096                      # maximum tokens; each takes a few kilobytes
-SHARED_CACHE_LIFETIME_S = 10       # maximum with memcached, which does not tell the age of a validation
+SHARED_CACHE_LIFETIME_S = 10       # maximum lifetime with memcached, which does not show the age of a validation
 
 
 class TokenCache(Generic[_Data, _Made]):

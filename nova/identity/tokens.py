@@ -42,7 +42,7 @@ class Claims:
     methods     how the user authenticated: password, totp, token, application_credential
     scope       'project', 'domain', 'system' or None
     audit_ids   audit ID and, if the token was issued for another token, the audit ID of that token
-    trust_id    ID of a trust or None; the user is the trustor if the trust impersonates, else the trustee
+    trust_id    ID of a trust or None; user_id is the trustor if the trust impersonates, else the trustee
     """
 
     user_id: str

@@ -23,9 +23,9 @@ CHUNK = 4 << 20
 class Facts:
     """Boot requirements of a disk.
 
-    partitioned     whether it has a partition table
+    partitioned     whether the disk has a partition table
     bios, uefi      whether this firmware can boot the disk
-    architecture    None if the partition table does not show it
+    architecture    hw_architecture according to the type of the root partition, or None
     agent           whether QEMU's guest agent was found; a compressed file system hides the agent
     """
 

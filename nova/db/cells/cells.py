@@ -202,7 +202,7 @@ class Cells:
             with self._lock:
                 default = self._default
                 if default is None:
-                    with engine.joining(None):       # a separate transaction, not part of a caller's
+                    with engine.joining(None):       # a separate transaction, not the caller's
                         row = self._registered()
                     default = Cell(row, lambda: self._db, lambda: self._connect(''))
                     self._known = {default.uuid: default}

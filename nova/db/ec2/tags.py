@@ -1,4 +1,4 @@
-"""Tags of the EC2 API on resources for which the service itself stores no tags."""
+"""Tags of the EC2 API, for resources of services that store no tags."""
 from collections.abc import Collection, Mapping
 
 import sqlalchemy as sa

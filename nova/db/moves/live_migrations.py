@@ -2,7 +2,7 @@
 
 The ``arguments`` of a live migration's row:
     host, block_migration, disk_over_commit, force    parameters of the request
-    facts, connector       facts that the hosts report, the destination's volume connector
+    facts, connector       facts that the hosts report; volume connector of the destination
     volumes                {block device uuid: {'attachment_id', 'connection_info'}} created for the destination
     abort, complete        True if an abort or a forced completion was requested
 The ``arguments`` of an evacuation's row: host, force, on_shared_storage, leave_stopped, interrupted (destination of an

@@ -209,7 +209,7 @@ def in_state(conn: sa.Connection, maintenance_id: int, state: str,
 
 
 def add_servers(conn: sa.Connection, row: HostMaintenancesRow) -> int:
-    """Add the servers that are on the host now in state waiting; return the number of added servers."""
+    """Add, in state waiting, the servers that are on the host now; return the number of added servers."""
     here = set(conn.execute(sa.select(t.instances.c.uuid).where(t.instances.c.host == row['host'])).scalars())
     known = {found.instance_uuid: found for found in conn.execute(
         sa.select(servers.c.instance_uuid, servers.c.state).where(servers.c.maintenance_id == row['id']))}

@@ -25,7 +25,7 @@ class Page(NamedTuple):
     """One page of a list.
 
     limit      maximum number of rows
-    reverse    page_reverse: the page before the marker, or the last page without one; its rows are in reverse order
+    reverse    page_reverse: the page before the marker, or without a marker the last page; rows are in reverse order
     by_client  whether the query sets the limit
     """
 
@@ -133,7 +133,7 @@ class Listing:
         sort: dict[str, str] = {}
         for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
             if (key in self.constants or key in self.special) and direction in ('asc', 'desc'):
-                continue                             # a constant, or no column to sort by
+                continue                             # nothing to sort by: a constant, or not a column
             column = self.columns.get(key)
             if column is None or column.nullable or direction not in ('asc', 'desc'):
                 raise exception.BadRequest(

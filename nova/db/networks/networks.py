@@ -330,9 +330,9 @@ def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: i
 
 def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, int]],
                    besides: Collection[int] = ()) -> int | None:
-    """Return the number of the address that has rested longest in the ranges [(first, last)], or None.
+    """Return the address that has rested longest in the ranges [(first, last)], as integer, or None.
 
-    :param besides: numbers to skip
+    :param besides: addresses to skip
     """
     c = t.addresses.c
     within = sa.or_(*[c.number.between(first, last) for first, last in spans])

@@ -1,7 +1,7 @@
 """Revision of the tables from which hosts configure bridges, routers and filters.
 
 A transaction that changes one of these tables increments a counter in its last statement. A counter is the sum of a few
-rows, so that transactions rarely wait for the same row, and then only for a commit. A reader reads the sums before the
+rows, so that transactions rarely wait for the same row, and only until a commit. A reader reads the sums before the
 tables, and therefore sees all changes that the sums include. An auto-increment id would not guarantee this, because
 transactions may commit in another order than they begin. Security group rules have a separate counter, because they
 change most often and are a small part of a host's data.

@@ -90,7 +90,7 @@ def requirements(db: engine.Database, name: str | None) -> dict[str, str]:
 
 
 def use(conn: sa.Connection, name: str) -> None:
-    """Prevent the deletion of a category until the end of the transaction, which creates a server of this category.
+    """Prevent the deletion of a category until the end of this transaction, which creates a server of the category.
 
     :raises CategoryNotFound: it was deleted
     """

@@ -112,7 +112,7 @@ def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: 
     """Claim ``requested`` (see resources()) on a node; return False if the node has no room.
 
     :param limits: {resource: ratio that replaces the node's ratio}, and ``running_vms``, the maximum number of servers
-        on the node. Scheduler filters set limits that differ from the node's.
+        on the node. Scheduler filters set such limits.
     """
     limits = limits or {}
     statement = _claim_of(tuple(name for name in RESOURCES if requested[name]), frozenset(limits))

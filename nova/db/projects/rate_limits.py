@@ -1,4 +1,4 @@
-"""Usage of request rate limits, shared by all API processes: the time when a limit is completely unused again."""
+"""Usage of request rate limits by all API processes, stored as the time when a limit will be unused again."""
 from collections.abc import Iterable
 
 import sqlalchemy as sa

@@ -1,7 +1,7 @@
 """Shadow tables of a cell for `nova-manage db archive_deleted_rows`.
 
-A shadow table has the columns of its original, without constraints, so that every row fits. The additional column is
-``ended_at``, the time of the server's deletion or the end of the audited period, which ``nova-manage db purge`` uses.
+A shadow table has the columns of its original, without constraints, so that every row fits. The additional column
+``ended_at`` is the time of the server's deletion or the end of the audited period, for ``nova-manage db purge``.
 """
 import sqlalchemy as sa
 

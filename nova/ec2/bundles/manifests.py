@@ -36,7 +36,7 @@ class Part:
 class Manifest:
     """Content of a manifest.
 
-    name                          of the image
+    name                          name of the image
     architecture                  i386, x86_64, …, as in the manifest
     kernel_id, ramdisk_id         None if missing
     image_type                    machine, kernel, ramdisk, as in the manifest; default machine

@@ -25,8 +25,8 @@ from nova.runtime import queues
 
 LOG = logging.getLogger(__name__)
 
-MAX_IMPORTS = 8                 # maximum imports of this process; one project may have half of them
-MAX_CONCURRENT = 2                     # concurrent imports: each occupies one CPU
+MAX_IMPORTS = 8                 # maximum waiting and running imports of this process; one project may have half of them
+MAX_CONCURRENT = 2                     # maximum running imports; each occupies one CPU
 WRITE_INTERVAL_S = 60
 UPDATE_TIMEOUT_S = 600                    # seconds without an update after which an import has failed
 PROGRESS_STEP = 10                       # minimum progress between two updates, in percent

@@ -291,7 +291,7 @@ def _image(req: operations.Request, given: operations.Given) -> None:
 
     :raises Ec2Error: the image is not visible to the caller
     """
-    if not given.get('ImageId'):         # the category's default image is used
+    if not given.get('ImageId'):         # without ImageId, the default image of the category is used
         return
     req.find('ami', given['ImageId'], 'image', '/images/{}')
 

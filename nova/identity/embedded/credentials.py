@@ -88,7 +88,7 @@ class Credentials:
 
     @staticmethod
     def _insert(conn: engine.Connection, row: IdentityCredentialsRow) -> None:
-        if not queries.lock(conn, 'user', row['user_id']):          # lock: concurrent requests obey the limit
+        if not queries.lock(conn, 'user', row['user_id']):          # so that concurrent requests obey the limit
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
         most = KINDS[row['type']].most
         if len(queries.rows(conn, queries.CREDENTIAL, user_id=row['user_id'], type=row['type'])) >= most:

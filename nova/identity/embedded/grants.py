@@ -196,7 +196,7 @@ class Grants:
 
 
 def _add_member(conn: engine.Connection, group_id: str, user_id: str) -> None:
-    for noun, row_id in (('user', user_id), ('group', group_id)):         # lock: concurrent requests obey the limits
+    for noun, row_id in (('user', user_id), ('group', group_id)):         # so that concurrent requests obey the limits
         if not rows.lock(conn, noun, row_id):
             raise exception.IdentityNotFound(noun=noun, id=row_id)
     groups = [member[0] for member in queries.memberships(conn, user_id=user_id)]

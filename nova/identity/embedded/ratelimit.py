@@ -34,7 +34,7 @@ SWEEP_S = 1                 # minimum interval between two scans for expired fai
 class _Failures:
     count: int = 0
     last_at: float = float('-inf')
-    free_at: float = float('-inf')       # end of the delay: further attempts are then checked
+    free_at: float = float('-inf')       # end of the delay, after which attempts are checked again
 
 
 class _Bounded(collections.OrderedDict[tuple[str, str], float]):

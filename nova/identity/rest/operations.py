@@ -1,4 +1,4 @@
-"""Requests of the Identity API, and functions of handlers for query parameters."""
+"""Requests of the Identity API, and functions with which handlers read query parameters."""
 from __future__ import annotations
 
 import collections.abc
@@ -41,7 +41,7 @@ class Request(request.BaseRequest):
 
     caller    data of the caller's token; not set for public operations
     actor     context of the caller for policy rules; not set for public operations
-    query     {name: last value}
+    query     {name of a query parameter: its last value}
     """
 
     __slots__ = ('service', 'caller', 'actor', 'policy')
