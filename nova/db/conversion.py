@@ -10,7 +10,7 @@ To rename a stored value: rename it in the code and add a row to ROWS. Also put 
 ``nova/tests/older_release/rows.json``; ``unit/test_conversion.py`` fails without it. To rename a column:
 rename it in the tables and in the first revision, which creates them, and add a row to ROWS.
 
-    Column('disk_keys', 'sealed', 'encrypted_key')               a column; put its row before rows of its values
+    Column('disk_keys', 'sealed', 'encrypted_key')               a column; put this row before the rows of its values
     Index('t', 'ix_t_old', 'ix_t_new')                           an index
     Value('instances', 'cell_move', 'leaving', 'outgoing')       the whole value of a column
     Key('instance_actions', 'arguments', 'told', 'event_facts')  a key of the JSON object that a column holds

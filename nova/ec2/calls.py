@@ -308,7 +308,7 @@ class RemoteServices:
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
              body: bytes | Body | None) -> tuple[int, bytes]:
         headers.pop('X-Remote-Address', None)
-        if service == 'compute':         # which accepts launch attributes only with a service token
+        if service == 'compute':         # accepts launch attributes of servers only with this token
             headers.update(self._as_service())
         answer = self._request(self._endpoint(user, service) + path, method, authenticated=False, data=body,
                                headers=headers)

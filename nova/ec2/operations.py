@@ -178,7 +178,7 @@ class Filter(TypedDict, total=False):
     Values: list[str]
 
 
-# Supported parameters of all operations. Any: operations on attributes use another type than other operations.
+# Supported parameters of all operations. Any: the type differs in operations on attributes.
 Given = TypedDict('Given', {
     'AllAvailabilityZones': bool, 'AllRegions': bool, 'AllocationId': str, 'AllocationIds': list[str],
     'AllowReassociation': bool, 'Architecture': str, 'AssociatePublicIpAddress': bool, 'AssociationId': str,

@@ -55,7 +55,7 @@ def show(cpus: Iterable[int]) -> str:
 
 
 def page_size(text: str) -> int | str:
-    """Parse ``hw:mem_page_size``: 'small', 'large', 'any', KiB or a number with a unit (2MB); return a size in KiB.
+    """Parse ``hw:mem_page_size``: 'small', 'large', 'any', KiB or a number with a unit (2MB). Return a word or the KiB.
 
     :raises ValueError: the text is malformed
     """

@@ -173,7 +173,7 @@ def delete_order(conn: sa.Connection, ident: str) -> None:
 
 
 def _delete(conn: sa.Connection, table: sa.Table, idents: Collection[str]) -> None:
-    # first, because a transaction that adds a dependent row locks the secret or container, and so cannot add any now
+    # delete the secret or container first: a transaction locks it to add a dependent row, so none is added later
     conn.execute(sa.delete(table).where(table.c.id.in_(idents)))
     for other in (t.key_acl_users, t.key_consumers):
         conn.execute(sa.delete(other).where(other.c.target_id.in_(idents)))

@@ -52,9 +52,9 @@ def of_networks(conn: sa.Connection, idents: Collection[str]) -> dict[tuple[str,
 
 
 def shares_network(conn: sa.Connection, pool_id: str, version: int) -> bool:
-    """Return whether any network has subnets of this pool and also subnets of the same IP version of another origin.
+    """Return whether any network has subnets of this pool and also other subnets of the same IP version.
 
-    The origin is another pool or no pool.
+    The other subnets belong to another pool or to no pool.
     """
     own, other = t.subnets.alias('own'), t.subnets.alias('other')
     return conn.execute(sa.select(sa.literal(1)).where(

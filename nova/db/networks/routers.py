@@ -57,7 +57,7 @@ def towards(conn: sa.Connection, subnet_id: str, external_network_id: str, proje
     """Return the router that translates a project's floating address from the external network to a subnet, or None.
 
     The router with the gateway's address has priority, because guests send responses to it. Next are routers of that
-    project, then routers of the subnet's project. Routers of others are not used: they could redirect traffic.
+    project, then routers of the subnet's project. Routers of other projects are not used: they could redirect traffic.
     """
     of, held = t.router_interfaces.c, t.addresses.c
     rows = conn.execute(sa.select(

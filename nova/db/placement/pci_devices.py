@@ -103,7 +103,7 @@ def release_port(conn: sa.Connection, instance_uuid: str, port_id: str) -> None:
 
 
 def swap(conn: sa.Connection, instance_uuid: str) -> None:
-    """Make the devices that a server's move has claimed the server's devices, and vice versa."""
+    """Exchange the claims of a server and its move: each gets the devices of the other."""
     conn.execute(_SWAP, {'key_uuid': instance_uuid})
 
 

@@ -21,7 +21,7 @@ _STORED_VERSION = objects.RequestSpec.VERSION.partition('.')[0] + '.0'
 
 
 def _kept(spec: RequestSpec) -> dict[str, Any]:
-    """Return the stored form: all fields, and as version the oldest one with the object's major version.
+    """Return the stored form: all fields, labelled with the first version of the object's major version.
 
     Older services can read this version, and ignore unknown fields.
     """

@@ -24,7 +24,7 @@ from nova import exception
 
 OTHERS = 1024                # number of shared counters, used beyond MAX_KEYS
 MAX_KEYS = 10000            # maximum names with a counter, all addresses together
-MAX_NAMES = 100  # maximum names with a counter for an address: more than users behind one NAT mistype
+MAX_NAMES = 100  # maximum names with a counter for an address: more than the users behind one NAT mistype
 MAX_WAIT_S = 60
 KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # seconds since the last login from the address
 SWEEP_S = 1                 # minimum interval between two scans for expired failures
@@ -161,7 +161,7 @@ class LoginDelays:
                 if now < self._swept_attacks_at + SWEEP_S:
                     return False
                 self._swept_attacks_at = now
-                # discard users with failures from only one address: no distributed attack, maybe an invented name
+                # drop users with failures from only one address: this is no distributed attack; the user may not exist
                 self._attacks = {name: times for name, times in self._attacks.items() if len(times) >= min(
                     2, self._free) and now - times[next(reversed(times))] < self._window}
             if len(self._attacks) >= MAX_KEYS:

@@ -219,7 +219,7 @@ class Regions(Resources[IdentityRegionsRow]):
 
     def release(self, conn: engine.Connection, row_id: str) -> None:
         self.refuse_use(conn, 'region', row_id, parent_region_id=row_id)
-        self.refuse_use(conn, 'endpoint', row_id, region_id=row_id)   # its limits stay, as in Keystone
+        self.refuse_use(conn, 'endpoint', row_id, region_id=row_id)   # the region's limits stay, as in Keystone
 
 
 class Services(Resources[IdentityServicesRow]):

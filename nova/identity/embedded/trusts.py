@@ -103,8 +103,8 @@ def load(conn: engine.Connection, claims: tokens.Claims, known: effective_roles.
          ) -> tuple[tokens.Trust, effective_roles.Roles]:
     """Return (trust of a token in the form of the token document, roles that it grants).
 
-    The token becomes invalid if the trust is deleted or expires, or if the trustor loses a role of the trust, or
-    if the trustor or the trustee is disabled or gets a new password.
+    The token becomes invalid if the trust is deleted or expires, or if the trustor loses a role of the trust. It
+    also becomes invalid if the trustor or the trustee is disabled or gets a new password.
 
     :param known: result of ``effective_roles.known_roles``
     :raises Unauthorized: the token is not valid
