@@ -96,7 +96,7 @@ def _with_token(ctx: context.RequestContext, function: Callable[[context.Request
     """Call a function with the user's token, or with the service token if the user's token has expired.
 
     :param copy: whether the image is a snapshot of the server. A snapshot belongs to the user who requested it, for
-        example an administrator. If a user without access to it unshelves the server, the service token is used
+        example an administrator. If the user who unshelves the server may not read it, the service token is used
     """
     if ctx.auth_token:
         try:

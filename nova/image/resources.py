@@ -62,7 +62,7 @@ def _known(values: tuple[str, ...]) -> Schema:
 
 # ---- rows --------------------------------------------------------------------
 
-SHOWN = 'show schema'                    # views that contain the field: documents of images, and GET /v2/schemas/image
+SHOWN = 'show schema'                    # the documents of images, and of GET /v2/schemas/image, contain the field
 BOTH: dict[str, Any] = {'views': SHOWN, 'write': 'create update'}
 READ: dict[str, Any] = {'views': SHOWN}
 
@@ -142,7 +142,7 @@ def check(name: str, value: Json) -> None:
 
 
 def check_settable(name: str, when: str) -> None:
-    """Raise Forbidden if a user may not set the field in a request ``when`` ('create' or 'update')."""
+    """Raise Forbidden if a user may not set the field when creating or updating an image (``when``)."""
     if name in RESERVED:
         raise exception.Forbidden(f"Attribute '{name}' is reserved.")
     if name in FIELDS and when not in FIELDS[name].write.split():

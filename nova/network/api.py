@@ -65,8 +65,8 @@ class API:
         :param requested: as in RequestSpec: None, 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
         :param guarantees: whether ports may request guaranteed bandwidth or packet rates
         :param groups: names of security groups, for new ports
-        :raises NetworkRequestInvalid: the project cannot use a network, port or address, or there are groups other than
-            the default group for a network without port security
+        :raises NetworkRequestInvalid: the project cannot use a network, port or address, or there are groups
+            other than the default group for a network that has no port security
         :raises PortInUse, NetworkAmbiguous, PolicyDenied:
         """
         if requested == 'none' or requested == []:
@@ -92,7 +92,7 @@ class API:
 
     def _marked(self, conn: Connection, requests: list[PortRequest], given: dict[str, db_rows.PortsRow],
                 usable: selection.Usable, allowed: bool) -> list[PortRequest]:
-        """Mark requests that need guaranteed resources, so that the scheduler can find them.
+        """Mark the requests if a port needs guaranteed resources; the scheduler then selects hosts that have them.
 
         :param given: {id: row} of the requested ports
         :param usable: the requested networks

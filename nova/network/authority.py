@@ -23,7 +23,7 @@ def _own_request(call: admission.Call) -> None:
 
 
 def _plumbs(call: admission.Call) -> None:
-    """Require that the server is on the calling host, and ``host`` is this host or the source of a move to it."""
+    """Require that the server is on the calling host, and ``host`` is the caller or the source of a move to it."""
     server = on_caller(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host
@@ -40,7 +40,7 @@ def _is_about_to_come(call: admission.Call) -> None:
 def _own_ports(call: admission.Call) -> None:
     """Require that ``host`` is the caller or None.
 
-    NetworkManager.deallocate_for_instance checks the ports, and reads the server only if a port is on another host.
+    NetworkManager.deallocate_for_instance checks each port; it reads the server only if a port is on another host.
     """
     if call.arguments.get('host') not in (None, call.host):
         host_is_caller(call)

@@ -62,7 +62,7 @@ def resource_request(port_id: str, rules: Iterable[QosMinimumsRow], physical_net
 
 
 def _trait(physical_network: str) -> str:
-    """Return the name of the trait of a physical network, as the Placement service allows it."""
+    """Return the trait of a physical network; trait names contain only characters that the Placement service allows."""
     if physical_network == names.TUNNELLED:
         return 'CUSTOM_NETWORK_TUNNEL_PROVIDER'
     return 'CUSTOM_PHYSNET_' + ''.join(char if char.isalnum() and char.isascii() else '_'

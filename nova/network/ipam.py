@@ -193,7 +193,7 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
 
 
 class AddressAllocator:
-    """Chooses addresses for the ports of one transaction, which has locked the subnets, and inserts them together.
+    """Chooses addresses for ports in a transaction that has locked the subnets, and inserts the addresses together.
 
     :param rested_before: see quarantine_cutoff
     :param size: number of free addresses of a subnet to find in one lookup

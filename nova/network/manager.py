@@ -149,7 +149,7 @@ class NetworkManager:
         """Load the state of this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
-            self._loaded = revisions.current(conn)  # read before the state, so the state is not older than the revision
+            self._loaded = revisions.current(conn)  # read first, so that the state is not older
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key, self.gateways.distributed,
                                   move_key=self._relay_key.migration_key)

@@ -34,11 +34,11 @@ SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # {kind: header
 
 HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
 MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 4 << 20          # bytes
-MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # maximum of a network and of a guest address
+MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # maximum connections of a network, and of one guest address
 MAX_REQUESTS = 4                              # maximum concurrent requests of a network
 MAX_TOTAL_REQUESTS = 32                       # maximum concurrent requests of all networks
 MAX_CONTROL_MESSAGE = 64 << 10                # maximum bytes of a control message
-# Forwarded headers. X-Forwarded-For is forwarded because the metadata service rejects requests that have it.
+# Forwarded headers. X-Forwarded-For is forwarded so that the metadata service rejects the request.
 FORWARDED_HEADERS = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
                      'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
 _REQUEST = re.compile(rb'(GET|HEAD|PUT|POST) (/[!-~]*) (HTTP/1\.[01])\Z')
@@ -186,7 +186,7 @@ class RelayedNetwork:
         self._open[address] += 1
         try:
             answer, hops = split_hop_limit(await self._answer(reader, address))
-            if hops is not None:  # sets the TTL of the whole connection, because a connection has only one response
+            if hops is not None:  # the TTL applies to the whole connection, which has only one response
                 writer.get_extra_info('socket').setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
             writer.write(answer)
             async with asyncio.timeout(IDLE_S):

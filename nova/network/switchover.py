@@ -39,7 +39,7 @@ RARP, REQUEST = 0x8035, 3                     # RFC 903
 MAX_MOVING = 1000  # maximum expected MACs of a device; a later refresh sends the further MACs
 MESSAGE = 128 << 10                           # bytes of a message with MAX_MOVING entries
 _ANNOUNCEMENT = struct.Struct('!6s6sHHHBBH6s')      # destination, source, type; hardware, protocol, sizes, operation
-# linux/if_packet.h, linux/if_ether.h, linux/filter.h. _ALL: a bridge hides frames from sockets of one protocol.
+# linux/if_packet.h, linux/if_ether.h, linux/filter.h. _ALL: a bridge takes frames before sockets of one protocol.
 _SOL_PACKET, _IGNORE_OUTGOING, _ALL, _ATTACH_FILTER = 263, 23, 3, 26
 _ANNOUNCEMENTS = ((0x28, 0, 0, 12), (0x15, 0, 1, RARP), (6, 0, 0, 64), (6, 0, 0, 0))     # BPF: frames of type RARP
 # linux/rtnetlink.h, linux/neighbour.h
@@ -60,7 +60,7 @@ _NESTED = 0x8000
 _ORIGINAL, _REPLY, _STATUS, _STATE, _TIMEOUT, _ZONE, _FILTER = 1, 2, 3, 4, 7, 18, 25
 _SEEN_REPLY, _ESTABLISHED = 0x2, 3
 _KNOWN = 0x2 | 0x4 | 0x8                      # IPS_SEEN_REPLY, ASSURED, CONFIRMED
-_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: do not check sequence numbers, unknown here
+_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: skip checks: sequence numbers are unknown
 _PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 _MAX_TIMEOUT_S = 5 * 86400
 

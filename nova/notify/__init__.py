@@ -193,7 +193,7 @@ class Notifier:
         return messages
 
     def publish_audit(self, row: Row) -> None:
-        """Queue a record of the audit log as a CADF event. With both forms, only the unversioned topics get it.
+        """Queue a record of the audit log as a CADF event. If both forms are sent, only unversioned topics get it.
 
         :param row: of the table audit_records
         """

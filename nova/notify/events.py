@@ -19,7 +19,7 @@ class Event:
     name      without its phase
     when      sentence for the documentation: when the event is published
     payload   name of its row in payloads.PAYLOADS
-    phases    phases of the event; None: the event type is the name without a phase
+    phases    phases of the event; for the phase None, the event type is the name without a phase
     by        the service that publishes it: the first part of the publisher's id
     legacy    name in the older form, or None
     once      the older form has one event for all phases, at the end

@@ -92,8 +92,8 @@ class CounterRing(Ring):
                ) -> dict[int, tuple[int, SlotValues]] | None:
         """Add a sample.
 
-        The increase since the last sample is divided between the slots of this interval, in proportion to the time that
-        each slot overlaps it.
+        The increase since the last sample is divided between the slots of this interval, in proportion to the part of
+        the interval in each slot.
 
         :param now: seconds since 1970
         :returns: {step: (number, values)} of the coarser slots that have ended since the last sample; None if the

@@ -1,6 +1,6 @@
 """Bus addresses of a server's devices inside its guest, recorded by its host.
 
-The record is the key KEY of the system metadata of a server with tagged devices::
+The system metadata of a server with tagged devices contains the record under the key KEY::
 
     {key of a device: [bus, address]}
 

@@ -18,7 +18,7 @@ from cryptography.x509 import oid
 from nova import exception
 from nova.runtime import concurrency
 
-RSA_BITS = 2048                   # all guests support RSA, and "nova get-password" can decrypt with it
+RSA_BITS = 2048                   # RSA, as all guests support it and "nova get-password" decrypts with it
 CERTIFICATE_DAYS = 3650
 _SSH_TYPE = re.compile(r'(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|'
                        r'sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)\Z')

@@ -4,7 +4,7 @@ from typing import NotRequired, TypedDict, final
 from nova.json_types import JsonObject
 
 PREFIX = 'tap'
-FloatingIp = dict[str, str | None]       # as the compute API shows it: {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}
+FloatingIp = dict[str, str | None]       # keys, as in the compute API: id, ip, pool, fixed_ip, instance_id
 
 
 class Address(TypedDict):

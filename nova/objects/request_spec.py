@@ -16,7 +16,7 @@ class RequestSpec(base.NovaObject):
     force_host, force_node   destination for which most filters are skipped; only administrators may set it
     requested_host, requested_node   destination that the filters check (microversion 2.74)
     retry_hosts         [[host, node]] of failed builds
-    category            name of the instance category; not set by releases without categories
+    category            name of the instance category (db/placement/categories.py); not set by older releases
     adopts              whether the host adopts an existing guest with the server's uuid instead of building a guest
     """
 

@@ -5,8 +5,8 @@ An operation of the older API could check two rules: a core rule (``compute:``) 
 the check of the extension is unknown. The core rule is then joined with the current default by "and", so it can only
 restrict the default.
 
-``compute:get_all_tenants`` is omitted on purpose. Older files permit it to everybody, because the code of the older API
-checked in addition that the caller is an administrator.
+``compute:get_all_tenants`` is omitted on purpose. Older files permit it to everybody, because the older API also
+checked in code that the caller is an administrator.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rules of the embedded network service; names and defaults are those of the Networking API, except:
 
-* Changes in networks that are shared with the project also require the role member.
+* Creating a port in a network that is shared with the project also requires the role member.
 * Only services may set device_id and device_owner of a port, because the network service acts on these fields.
 """
 from nova.policies.service import Rule

@@ -183,7 +183,7 @@ def allow(call: Call) -> None:
 
 
 def host_is_caller(call: Call) -> None:
-    """Check that ``host`` is the calling host. Sufficient if the method's SQL statements select by ``host``."""
+    """Check that ``host`` is the caller. This is sufficient if the method's SQL statements select by ``host``."""
     if call.arguments.get('host') != call.host:
         call.refuse(f'its argument names another host, {call.arguments.get("host")}')
 

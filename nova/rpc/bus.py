@@ -61,8 +61,8 @@ OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 
 KEEPALIVE_TIMEOUT_S = 15         # a server without a keepalive for this time during a call is considered dead
 
-# The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. Its listener wakes up after 1 ms for
-# deferred acknowledgements. These took more time than the messages; a longer interval avoids this.
+# The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. Its listener still wakes up after 1 ms
+# for deferred acknowledgements. The wake-ups took more time than the messages, so the interval is longer here.
 messaging_hooks.acknowledge_after(0.5)
 
 _RABBIT_DEFAULTS = {
@@ -144,7 +144,7 @@ class Bus:
         Methods take the context, ``server`` (None: any server of the topic) and the row's arguments by keyword. A call
         returns the result or raises a NovaException of the server. It raises ``exception.Unavailable`` if there is no
         broker or no reply, and ``exception.RemoteError`` for any other failure of the server. If ``pins`` shows that
-        receivers are too old, it drops arguments or raises ``exception.Unsupported``, as the row specifies.
+        receivers are too old, the call drops arguments or raises ``exception.Unsupported``, as the row specifies.
         """
         return Client(self._transport, interface, self.pins, self._backport, self._host)
 
@@ -163,8 +163,8 @@ class Bus:
     def _backport(self, context: RequestContext | None, primitive: JsonObject) -> JsonObject:
         """Return the older version of an object that is too new for this code; a conductor converts the object.
 
-        The object is sent as text, which the receiver does not deserialize. So a conductor that is also too old raises
-        an error, instead of asking another conductor.
+        The object is sent as text, so that the conductor's serializer does not convert it. A conductor that is also
+        too old raises an error, instead of asking another conductor.
         """
         answer = self.client(rpc_interface.BACKPORT).object_backport(
             context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
@@ -292,7 +292,7 @@ def _original(error: exception.NovaException) -> exception.NovaException:
 class _RpcServer(messaging_hooks.Server):
     """RPC server with the thread pools of nova.rpc.priorities.
 
-    It rejects messages of unknown senders, and repeated messages: the sender gets the reply to the first copy.
+    It rejects messages of unknown senders. It drops repeated messages: the sender gets the reply to the first copy.
     """
 
     def __init__(self, interface: Interface, transport: oslo_messaging.Transport, target: oslo_messaging.Target,

@@ -1,7 +1,7 @@
 """Reply queue names that contain the host's name, so that a broker can prevent other hosts from reading the queues.
 
-oslo.messaging 18.3.1 chooses random names, or counters in files that every process of a machine can write. Random names
-do not protect the queues, because the called services know the names.
+oslo.messaging 18.3.1 names the queues by random numbers, or by counters in files that every process can write. Random
+names do not protect the queues, because the called services know the names.
 """
 import uuid
 

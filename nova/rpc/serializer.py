@@ -138,7 +138,7 @@ def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: 
 class Serializer(oslo_messaging.Serializer):
     """Serializer for oslo.messaging: of arguments, results, and contexts with their request ids.
 
-    Objects in requests have the versions of the pin, and objects in replies those that the caller supports.
+    Objects in requests have the versions of the pin. Objects in replies have versions that the caller supports.
 
     :param pin: function() -> versions.Pin of the receivers; None: a server, which sends replies only
     :param backport: see ``from_primitive``

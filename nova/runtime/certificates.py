@@ -198,7 +198,7 @@ class Authority:
     def _changing(self) -> Iterator[None]:
         try:
             self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self.directory.chmod(0o755)                      # clients read ca.pem in it; each key file is private
+            self.directory.chmod(0o755)                      # clients read ca.pem here; key files are private
             with open(self.directory / 'lock', 'a') as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield

@@ -39,7 +39,7 @@ def before(conn: Connection, function: typing.Callable[[typing.Any, set[str]], o
 
 
 class OrderedCallbacks:
-    """Calls functions after commits; the functions of one key in the order of the commits.
+    """Calls functions after commits; it calls the functions of one key in the order of the commits.
 
     The caller of ``add`` holds a row lock of the key, so the order of ``add`` is the order of the commits. Without this
     class, a thread that commits first could call its function last.

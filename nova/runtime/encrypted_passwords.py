@@ -1,4 +1,4 @@
-"""Encryption of passwords in the arguments of open actions, which the databases store.
+"""Encryption of the passwords that the databases store in the arguments of unfinished actions.
 
 The API generates the key, a file in the state directory. Usually the RPC message of an action contains the password. A
 conductor decrypts the stored password only to repeat an action, and needs the same key file.

@@ -165,7 +165,7 @@ class Sender:
             LOG.warning('%s could not report: %s', self._binary, error)
             return False
         before, self._reported_at = self._reported_at, time.monotonic()
-        # 0.8: the conductor records a heartbeat later than it is sent
+        # 0.8 leaves time for the conductor, which records a heartbeat after it was sent
         if before is not None and self._reported_at - before > 0.8 * self._valid_s and self.on_return is not None:
             self.on_return()
         return True

@@ -1,7 +1,7 @@
 """Compute the checksums of images that were moved into the store: after the activation, one image at a time.
 
 Moving a file copies no data, so hashing would take longer than the rest of a snapshot. Glance also hashes in the
-background if a location was added to an image (``do_secure_hash``). Checksums are null until then.
+background if a location was added to an image (``do_secure_hash``). Until they are computed, checksums are null.
 """
 import collections
 import logging

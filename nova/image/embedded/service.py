@@ -40,7 +40,7 @@ from nova.web import sizes
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128
-FEW = sizes.PAGE // sizes.IMAGE          # rows of a page if all its images have the maximum size
+FEW = sizes.PAGE // sizes.IMAGE          # images in a page if each image's document has the maximum size
 STEP = 64 * 2 ** 20              # quota bytes that an upload of unknown length reserves in one step
 PUBLISHING = {'public': 'publicize_image', 'community': 'communitize_image'}     # {visibility: rule to set it}
 Change = tuple[Mapping[str, 'Json'], Mapping[str, 'Json'], list[str]]          # columns, properties, tags
@@ -362,7 +362,7 @@ class Store:
     # ---- members -------------------------------------------------------------
 
     def members(self, ctx: RequestContext, image_id: str, member: str | None = None) -> list[ImageMembersRow]:
-        """Return the members of a shared image; a caller who is a member gets only this member.
+        """Return the members of a shared image; a caller who is a member gets only its own row.
 
         :raises NotFound: ``member`` is given and is not a member
         :raises PolicyDenied: the caller may not read the members

@@ -34,7 +34,7 @@ TYPES = ('symmetric', 'passphrase', 'private', 'public', 'certificate', 'opaque'
 _NAME: Schema = {'type': ['string', 'null'], 'maxLength': 255}
 _LENGTH: Schema = {'type': ['integer', 'null'], 'minimum': 1, 'maximum': 32767}
 _NOW = Constant('ACTIVE')
-# keys of an entry of "consumers": in a secret, in a container
+# keys of the entries in the field "consumers" of a secret and of a container
 SECRET_CONSUMER, CONTAINER_CONSUMER = ('service', 'resource_type', 'resource_id'), ('name', 'URL')
 SECRET_REF = closed('secret_ref', name=TEXT_OR_NULL, secret_ref=REF)
 

@@ -34,7 +34,7 @@ class BatchedCalls(Generic[_Order, _Result]):
     def __init__(self, function: Callable[[list[_Order]], list[_Result]], name: Callable[[_Order], Hashable]) -> None:
         self._function, self._name = function, name
         self._lock = threading.Lock()
-        # weak references: the object of a lane disappears with its last caller
+        # {lane: Batch}; weak references, so that a Batch disappears with its last caller
         self._lanes = weakref.WeakValueDictionary[Hashable, batching.Batch[_Call[_Order, _Result]]]()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:

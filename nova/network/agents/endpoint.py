@@ -80,7 +80,7 @@ class AgentEndpoint:
         key = keys()
         rest, members = _known(applied_state or {})
         with self._api_db.reader() as conn:
-            revision = revisions.current(conn)  # read before the state, so the state is not older than the revision
+            revision = revisions.current(conn)  # read first, so that the state is not older
             found: host_state.StateAnswer = {'revision': revision}
             if rest == revision:
                 return found

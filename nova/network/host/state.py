@@ -248,7 +248,7 @@ class HostState:
     host: str = ''                                                 # name of this host
     metadata_key: str = ''  # key with which the metadata relay signs (hexadecimal); '': no relay
     # user-defined DNS names: [[id of the network that resolves the name, or '' for all networks, address, full name]].
-    # An entry for a parent domain has the address ''
+    # An entry with the address '' is a domain, see Names.domains
     dns_names: list[list[str]] = dataclasses.field(default_factory=list)
     trunks: list[Trunk] = dataclasses.field(default_factory=list)
     stateless: list[str] = dataclasses.field(default_factory=list)
@@ -272,7 +272,7 @@ class Names(NamedTuple):
     """User-defined DNS names that one network resolves.
 
     entries  [(address, full name)]
-    domains  parent domains of the names, and domains without names. DNS queries below these domains are not forwarded
+    domains  the domains that contain the names, and domains without names. DNS queries below them are not forwarded
     """
 
     entries: Sequence[tuple[str, str]]

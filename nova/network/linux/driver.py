@@ -59,10 +59,10 @@ class LinuxDriver:
         self._loaded: str | None = None
         self._state: host_state.HostState | None = None                   # state of the last successful refresh
         self._orphans: list[str] = []
-        self._loaded_offload: tuple[str, dict[str, int]] | None = None       # (script, device indexes at its loading)
+        self._loaded_offload: tuple[str, dict[str, int]] | None = None    # (script, {device: index when it was loaded})
         self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
-        self._known: set[str] = set()       # namespaces that this process has set up; another setup is a repair
+        self._known: set[str] = set()       # namespaces that were set up; a second setup is a repair
         self._routers: dict[str, router.RouterPlumbing] = {}
         self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')

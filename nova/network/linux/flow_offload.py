@@ -1,13 +1,13 @@
 """Flow offload: forward packets of accepted connections past the bridge, in a separate nft table (ADR 0019).
 
-A packet normally passes the bridge, br_netfilter, conntrack and two chains of rules, which mark accepted packets with
-their generation (a hash). If a marked packet leaves by a guest's device or a tunnel, its connection is added to a set
-of this device for OFFLOAD_TIMEOUT_S. Until this entry expires, packets of the connection are forwarded directly from
-the sender's device to the receiver's. TCP packets that open or close a connection are never forwarded this way.
+A packet normally passes the bridge, br_netfilter, conntrack and two chains of rules. The chains mark accepted packets
+with the generation, a hash of the rules. If a marked packet leaves by a guest's device or a tunnel, its connection is
+added to a set of this device for OFFLOAD_TIMEOUT_S. Until this entry expires, packets of the connection are forwarded
+directly from the sender's device to the receiver's. TCP packets that open or close a connection are never offloaded.
 Protocols other than TCP, UDP and ping are not offloaded, because rules can match fields unknown to conntrack.
 
 The transaction of a filter change also removes this table, which is loaded again afterwards. So no packet
-bypasses new rules: a packet in flight carries the mark of the old rules, and adds no connection.
+bypasses new rules: a packet in flight has the old generation as mark, which the new table does not match.
 """
 from collections.abc import Collection
 
@@ -32,12 +32,12 @@ SETTINGS = ('nf_conntrack_tcp_be_liberal', 'nf_conntrack_tcp_ignore_invalid_rst'
 
 
 def is_possible(state: host_state.HostState) -> bool:
-    """Return whether offload is possible: this host has overlays, and no port has ranges, which use packet marks."""
+    """Return whether offload is possible: this host has overlays, and no port has ranges (these use packet marks)."""
     return bool(state.overlays) and not any(frames.ranges_by_mac(port) for port in state.ports)
 
 
 def is_eligible(port: host_state.Port) -> bool:
-    """Return whether a port can be offloaded: it has only its MAC and addresses, and no limits, guarantees or VLANs."""
+    """Return whether a port can be offloaded: port security, and no address pairs, limits, guarantees or trunk."""
     if port.device == network_info.trunk_devname(port.id):
         return False
     return port.port_security and not port.pairs and not port.limits and not port.guaranteed_kbps and bool(

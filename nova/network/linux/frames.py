@@ -184,7 +184,7 @@ def router_name(interface: host_state.RouterInterface) -> str:
 
 
 def to_tunnel(drops: list[str]) -> list[str]:
-    """Order the drop rules for frames to other hosts: rules for MACs, accepts for most IPv4 packets, other rules."""
+    """Order the rules for frames to other hosts: drops by MAC only, accepts of most IPv4 packets, other drops."""
     by_mac = [each for each in drops if 'ether type' not in each]
     return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',
             *(each for each in drops if each not in by_mac)]

@@ -31,7 +31,7 @@ HANDLE = '7676:'                          # handle of the qdisc, by which a late
 WHOLE, OTHERS = 'fffe', 'ffff'
 MAX_PORTS = 0xfff0
 OWN = ('tap', 'nr', 'nd')                 # prefixes of the names of this cloud's devices on an operator's bridge
-BURST_MS = 2                              # a class may send as a burst the data of this time at its rate
+BURST_MS = 2                              # burst of a class: the data that its rate allows in this time
 
 
 class Class(NamedTuple):
@@ -56,7 +56,7 @@ class Guarantees:
         self._stated = guarantees.stated(conf).get(names.CLASSES[names.BANDWIDTH, 'egress'][0], {})
         self._bridges = dict(conf.network.physical_networks)
         self._tunnel = str(conf.network.tunnel_address or conf.my_ip)
-        self._loaded: dict[str, Tree] | None = None       # {device: classes or {} (unknown)} or None (not read)
+        self._loaded: dict[str, Tree] | None = None       # {device: classes; {}: unknown}; None: not read
 
     def apply(self, state: host_state.HostState) -> dict[str, str]:
         """Load the classes of the guaranteed ports on this host and return {device of a port: its class}."""
@@ -170,7 +170,7 @@ def tree(speed: int, ports: Mapping[str, int]) -> Tree:
 
 
 def parameters(each: Class) -> list[str]:
-    """Return the tc arguments of a class. By the quantum, HTB divides unused bandwidth in proportion to the rates."""
+    """Return the tc arguments of a class. The quantum makes HTB divide unused bandwidth in proportion to the rates."""
     def burst(rate: int) -> str:
         return str(max(rate * BURST_MS // 8, 3000))
     return ['rate', f'{each.rate}kbit', 'ceil', f'{each.ceiling}kbit', 'burst', burst(each.rate), 'cburst',

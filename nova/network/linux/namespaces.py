@@ -14,8 +14,8 @@ from nova.network.linux import runner
 
 # directory with a file for each namespace: pid of the process that keeps the namespace, inode of the namespace
 HOLDERS = pathlib.Path('/run/nova-namespaces')
-# Devices must ignore router advertisements: they would add an address derived from the MAC, which may equal the address
-# that this service assigns. A kernel without IPv6 has no such setting.
+# Devices must ignore router advertisements; otherwise the kernel adds an address derived from the MAC, which may equal
+# the address that this service assigns. A kernel without IPv6 does not have this file.
 _NO_AUTOCONF = 'file=/proc/sys/net/ipv6/conf/default/accept_ra; [ ! -e $file ] || echo 0 > $file'
 _HOLD = 'sleep infinity </dev/null >/dev/null 2>&1 & echo $! $(stat -L -c %i /proc/$!/ns/net)'
 
@@ -103,7 +103,7 @@ class Namespace:
         self.run('ip', 'link', 'del', 'dev', device, check=False)
 
     def addresses(self, device: str, wanted: list[str]) -> bool:
-        """Set the addresses (with prefix length) of a device except link-local ones. Return whether one was added."""
+        """Set the addresses (with prefix length) of a device; keep link-local ones. Return whether any was added."""
         present = self.run.link(device, command='address') or {}
         known = [f'{each["local"]}/{each["prefixlen"]}' for each in present.get('addr_info', ())
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]

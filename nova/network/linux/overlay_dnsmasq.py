@@ -115,7 +115,7 @@ def _option(lease: host_state.StaticLease, option: host_state.DhcpOption) -> str
 
 
 class RouterAdvertiser(dhcp.Dnsmasq):
-    """The dnsmasq of one router, which only sends router advertisements."""
+    """The dnsmasq of one router; it only sends router advertisements."""
 
     def advertise(self, ranges: list[tuple[str, str, str]]) -> None:
         """Send router advertisements on devices.

@@ -62,7 +62,7 @@ class ControlledProcess:
         self._process = self.control = None
 
     def send(self, message: JsonObject) -> None:
-        """Send a message to the process. If it has exited, the message is dropped; the next refresh starts it again."""
+        """Send a message to the process. After its exit, drop messages until the next refresh starts it again."""
         if self.control is None:
             return
         try:

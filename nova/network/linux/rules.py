@@ -248,7 +248,7 @@ def _port_bodies(owners: Owners, verdicts: dict[str, str]) -> list[str]:
 def _zone_bodies(state: host_state.HostState, owners: Owners, wide: dict[str, int]) -> list[str]:
     """Return chains that set a separate conntrack zone for each overlay: networks may have the same addresses.
 
-    With distributed routers only one direction of a connection between remote guests may pass this host. So only
+    With distributed routers, maybe only one direction of a connection between remote guests passes this host. So only
     connections of local guests are tracked. Tunnel packets are not tracked.
     """
     numbers = {overlay.bridge: overlay.number for overlay in state.overlays}

@@ -15,7 +15,7 @@ MAX_GUESTS = 200        # maximum number of guests with copied conntrack entries
 
 
 class SwitchoverProcess:
-    """Controls the switchover process of one host, which runs while a guest in an overlay network migrates.
+    """Controls the switchover process of one host: it runs while a guest in an overlay network migrates.
 
     process  ControlledProcess
 
@@ -63,7 +63,7 @@ class SwitchoverProcess:
         self.process.send({'flows': self._flows})
 
     def switched(self, device: str) -> dict[str, str]:
-        """Return {MAC: address} of the expected guests: their FDB entries are switched, or are about to be switched."""
+        """Return {MAC: address} of expected guests, if their FDB entries are switched or are about to be switched."""
         while self.process.control is not None:
             try:
                 text = self.process.control.recv(switchover.MESSAGE, socket.MSG_DONTWAIT)
@@ -80,7 +80,7 @@ class SwitchoverProcess:
         return dict(self._switched.get(device, {}))
 
     def retain(self, devices: set[str]) -> None:
-        """Forget all other devices. Stop the process if no migration is in progress."""
+        """Forget all devices but these. Stop the process if no migration is in progress."""
         for device in self._expected.keys() - devices:
             self._expected[device] = {}
             self._send_expected(device)

@@ -37,7 +37,7 @@ _TEXT = 500                              # maximum length of a quoted service me
 Document = dict[str, Any]
 Filter = str | int | Collection[str] | None
 
-# {error type in a fault document: exception, which gets the fault's message}. Types: public API reference.
+# {error type in a fault document: exception, which gets the fault's message}. The API reference lists the types.
 TYPES: dict[str, type[exception.NovaException]] = {
     'OverQuota': exception.PortLimitExceeded,
     'IpAddressGenerationFailure': exception.NoAddressLeft,

@@ -20,7 +20,7 @@ class ReachableHosts(NamedTuple):
     """Hosts that ports can be bound to.
 
     nodes     names of nodes that have the requested resources; None: the ports request no resources
-    bound     host to which all ports with requested resources are already bound, if any
+    bound     {host} if all ports with requested resources are already bound to one host, else empty
     segments  for each port or network with segments, the hosts connected to one of these segments
     """
 

@@ -340,7 +340,7 @@ def _serve_dhcp(conn: Connection, deps: Deps, network: NetworksRow, subnet: Mapp
     if port is None:
         _insert_port(conn, network, ident, project_id=network['project_id'], mac_address=mac, status='ACTIVE',
                      device_id='dhcp-' + network['id'], device_owner=db_ports.DHCP)
-    stored = cast('SubnetsRow', subnet)           # may lack created_at and updated_at, which claim() does not read
+    stored = cast('SubnetsRow', subnet)           # created_at and updated_at may be missing; claim() does not read them
     ipam.claim(conn, network['id'], [stored], ident, [{'subnet_id': stored['id']}], deps.quarantine_cutoff, mac)
 
 

@@ -233,7 +233,7 @@ def _check_tags(values: Json) -> list[str]:
 
 
 def rule_of_tags(resource: Resource[R], verb: str) -> str:
-    """Return the rule of a resource's tags; without such a rule, the one that reads or updates the resource."""
+    """Return the rule of a resource's tags; if there is none, the rule that reads or updates the resource."""
     rule = f'{verb}_{resource.name}:tags'
     return rule if rule in policies.NETWORK.guards else f'{"get" if verb == "get" else "update"}_{resource.name}'
 
@@ -294,7 +294,7 @@ def _shown(conn: Connection, resource: Resource[R], row: R) -> _Shown:
 
 
 def _showing(conn: Connection, shown: set[_Shown]) -> list[str]:
-    """Return the uuids of the servers that have these ports and show their data (Resource.server_view)."""
+    """Return the uuids of the servers with these ports, in which the data is shown (Resource.server_view)."""
     idents = {ident for ident, _what in shown if ident is not None}
     return servers.of_ports(conn, idents) if idents else []
 

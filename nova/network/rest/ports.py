@@ -186,7 +186,7 @@ def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row
 
 
 def _shown(conn: Connection, row: PortsRow) -> tuple[str, Any]:
-    """Return (port id, addresses), which the server with this port shows."""
+    """Return the data that the server with this port shows: (port id, addresses)."""
     held = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
     return row['id'], tuple(entry['ip_address'] for entry in held)
 

@@ -96,7 +96,7 @@ def chosen(conn: Connection, context: RequestContext, known: str | None, wanted:
     if wanted == known:
         return known
     if wanted:
-        db_networks.lock(conn, t.qos_policies, wanted)       # so that the policy's RBAC policies cannot change
+        db_networks.lock(conn, t.qos_policies, wanted)       # the lock prevents changes of its RBAC policies
     for ident in filter(None, (wanted, known)):
         if db_networks.seen(conn, t.qos_policies, db.visible(context), ident) is None:
             if ident == known:

@@ -138,7 +138,7 @@ class Rows(resource.Resource):
     def restricted(self, given: Mapping[str, Json], values: Mapping[str, Any], write: str) -> Iterator[str]:
         """Yield the names of the attributes, and of their keys, that the caller needs a rule to set.
 
-        A creation with the default value needs no rule; an update to it could undo an administrator's setting.
+        A creation with the default value needs no rule. An update does: it could undo an administrator's setting.
 
         :param given: attributes of the request
         :param values: parsed values of these attributes

@@ -186,7 +186,7 @@ def _protocol(name: str, value: int | str | float) -> str:
     return str(value)
 
 
-# DHCP options that a port may set by name; it sets other options by number
+# DHCP options that a port may set by name; a port sets other options by number
 DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
                 'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
 _OPTION = '|'.join((*DHCP_OPTIONS, '[1-9][0-9]?', '1[0-9][0-9]', '2[0-4][0-9]', '25[0-4]'))

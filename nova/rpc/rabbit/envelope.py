@@ -71,7 +71,7 @@ class Numbers:
         if not isinstance(number, str):
             return True
         if number in self._known:
-            self._known.move_to_end(number)  # now the newest number, because the message may be repeated again
+            self._known.move_to_end(number)  # remember it longer: the message may be repeated again
             return False
         self._known[number] = None
         if len(self._known) > self._max:

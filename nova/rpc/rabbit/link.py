@@ -63,8 +63,8 @@ class _Content:
 class Link:
     """Connection to a broker.
 
-    :param confirmed: function(number, whether it includes all before, whether the broker took them). Messages on the
-        channel PUBLISHING are numbered from 1
+    :param confirmed: function(number, whether all earlier messages are included, whether the broker took them). The
+        messages on the channel PUBLISHING are numbered from 1
     :param returned: function(header, code, text) for a message that no queue takes, before it is confirmed
     :param takes: function(whether the broker takes messages); called when its memory alarm changes
     :raises OSError: there is no broker, or it denies access
@@ -170,7 +170,7 @@ class Link:
             raise ConnectionError(str(self._lost)) from self._lost
         if not self._answers:
             silent = ConnectionError('The broker does not answer.')
-            self.close(silent)                         # so that the session opens a new connection
+            self.close(silent)                         # the session then opens a new connection
             raise silent
         return self._answers.pop(0)
 

@@ -32,8 +32,8 @@ class Message:
     """A message to publish; ``settle`` is called once with the outcome.
 
     :param exchange: exchange name; None: the default exchange
-    :param mandatory: the broker returns it if no queue takes it
-    :param expires_ms: milliseconds after which a queue drops it
+    :param mandatory: the broker returns the message if no queue takes it
+    :param expires_ms: milliseconds after which a queue drops the message
     :param queue: a queue that has to be declared first
     """
 
@@ -42,7 +42,7 @@ class Message:
         self.exchange, self.key, self.body = exchange, key, body
         self.mandatory, self.expires_ms, self.queue = mandatory, expires_ms, queue
         self.sent_at: float | None = None              # monotonic time of the last attempt to send; None: not sent
-        self.failure: Exception | None = None          # reason of its return by the broker, set before its confirmation
+        self.failure: Exception | None = None          # why the broker returned it; set before the confirmation
         self.given_up = False                          # the caller has stopped waiting
 
     @property

@@ -35,7 +35,7 @@ def rabbit_options(conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> cf
 
 
 def acknowledge_after(seconds: float) -> None:
-    """Set the first delay after which RabbitMQ's driver sends deferred acknowledgements; it doubles each time."""
+    """Set the first delay after which RabbitMQ's driver sends deferred acknowledgements; the delay doubles."""
     amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = seconds
 
 

@@ -22,7 +22,7 @@ class _Place(NamedTuple):
     key    key in the object's __dict__
     field  definition of the field
     plain  whether values are serialized unchanged
-    exact  the type of values that need no coercion; None: all values need it
+    exact  the type of values that need no coercion; None: all values need coercion
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Private parts of PyMySQL 1.2.4: connection setup and faster reading of SELECT results.
 
-PyMySQL makes an object of each packet and calls three methods for each value. This module reads all packets that have
-arrived in one loop. It caches parsed column descriptions by their bytes. The values equal the values that PyMySQL
+PyMySQL makes an object of each packet and calls three methods for each value. In one loop, this module reads all
+packets that have arrived. It caches parsed column descriptions by their bytes. The values equal the values that PyMySQL
 returns. PyMySQL still reads rare packets: end, errors and incomplete packets.
 
 Without options for TLS, a connection uses TLS if the server supports it, and verifies no certificate. For each

@@ -13,6 +13,7 @@
     green        one green thread for each connection
     server       the public interface
 
-A thread works on a request when the request is complete, but earlier on large uploads. A thread waits until a client
-reads the response only in large downloads. Large uploads and downloads have separate workers. See ADR 0004.
+A thread works on a request when the request is complete, but earlier on large uploads. Only in large
+downloads, a thread waits until the client reads the response. Large uploads and downloads have separate workers. See
+ADR 0004.
 """
