@@ -95,7 +95,7 @@ def uses_slaac(subnet: SubnetsRow) -> bool:
 
 
 def quarantine_cutoff(lease_time: int) -> datetime.datetime:
-    """Return the time before which an address must have been released to be reusable."""
+    """Return the time T: addresses that were released before T may be assigned again."""
     return utils.utcnow() - datetime.timedelta(seconds=lease_time)
 
 

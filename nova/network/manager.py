@@ -96,7 +96,7 @@ class NetworkManager:
     def start(self) -> None:
         """Bring bridges, DHCP and filters of this host in line with the database. Running guests are not affected.
 
-        Other hosts are not notified: their heartbeats return the revision of the network state, which they compare.
+        Other hosts are not notified: they compare the revisions of the network state that their heartbeats return.
         """
         self.driver.start()
         self.gateways.report()

@@ -129,7 +129,7 @@ class Relay:
                 found += part
                 if len(found) > MAX_ANSWER:
                     raise Refused('502 Bad Gateway')
-            if not found:                           # the service expects TLS, or has disconnected
+            if not found:                           # the service expects TLS, or disconnected early
                 raise Refused('502 Bad Gateway')
             return bytes(found)
         finally:

@@ -60,7 +60,7 @@ _NESTED = 0x8000
 _ORIGINAL, _REPLY, _STATUS, _STATE, _TIMEOUT, _ZONE, _FILTER = 1, 2, 3, 4, 7, 18, 25
 _SEEN_REPLY, _ESTABLISHED = 0x2, 3
 _KNOWN = 0x2 | 0x4 | 0x8                      # IPS_SEEN_REPLY, ASSURED, CONFIRMED
-_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: skip checks: sequence numbers are unknown
+_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: accept unknown sequence numbers
 _PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 _MAX_TIMEOUT_S = 5 * 86400
 
@@ -260,7 +260,7 @@ class Connections:
             if each.incoming and each.peer == sender:
                 found = [message for flow in verified(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
-                with contextlib.suppress(OSError), _netlink() as kernel:  # the source host sends the connections again
+                with contextlib.suppress(OSError), _netlink() as kernel:  # after an error, the source host sends again
                     for message in found:
                         kernel.send(message)
                         kernel.recv(4096)        # the kernel refuses an existing entry

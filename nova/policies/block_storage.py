@@ -1,4 +1,4 @@
-"""Rules of the embedded block storage: names and defaults of the Block Storage API, except rules only for services."""
+"""Rules of the embedded block storage: those of the Block Storage API, but only services may change attachments."""
 from nova.policies.service import Rule
 from nova.policies.service import Service
 from nova.policies.service import names

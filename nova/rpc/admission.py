@@ -249,7 +249,7 @@ def on_caller(call: Call) -> Server:
 
 
 def on_caller_or_deleted(call: Call) -> None:
-    """Check that the server is on the calling host or deleted; the late cleanup of a deleted server has no effect."""
+    """Check that the server is on the calling host, or deleted: a late cleanup of a deleted server is harmless."""
     if call.server is not None:
         on_caller(call)
 
@@ -278,4 +278,4 @@ def end_of_move(end: str) -> Check:
 
 source, destination = end_of_move('source'), end_of_move('dest')
 
-NO_RIGHTS: Rights = {}                          # for a service that hosts may not call
+NO_RIGHTS: Rights = {}                          # rights at a service that hosts may not call

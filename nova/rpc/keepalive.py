@@ -1,6 +1,6 @@
 """Heartbeats to the callers of running calls, from one thread for all calls of a server.
 
-oslo.messaging starts and joins a heartbeat thread for each call, which often costs more than the call.
+oslo.messaging starts and joins a heartbeat thread for each call; this often costs more than the call.
 """
 from collections.abc import Callable
 import logging

@@ -68,7 +68,7 @@ class Store:
         self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
         self._pending = pending_hashes.PendingHashes(db, self.files)
         self.imports = imports.Imports(self, importing)
-        self._key = grants.new_key()  # not stored: after a restart, tasks need a new grant
+        self._key = grants.new_key()  # not stored, so tasks need new grants after a restart
 
     def recover(self) -> None:
         """Reset interrupted uploads; call once at start, before the first upload."""

@@ -46,7 +46,7 @@ def show_acl(request: KeyManagerRequest, ident: str, *, kind: str) -> JsonObject
 
 
 def replace_acl(request: KeyManagerRequest, ident: str, *, kind: str) -> JsonObject:
-    """Replace the access control list. A body without users and project access deletes the list."""
+    """Replace the access control list. If the body has neither users nor project-access, delete the list."""
     read = request.body.get('read')
     return _change(request, ident, kind, 'put_patch', lambda users, project_access: (
         read.get('users', []) if read else None, read.get('project-access', True) if read else True))

@@ -63,7 +63,7 @@ def _with_transport(overlay: host_state.Overlay, vlans: dict[str, int], physical
 
 
 def _neighbours(ports: list[db_rows.PortsRow], fixed: dict[str, list[dict[str, str]]]) -> list[list[str]]:
-    """Return [[address, MAC]] of guests on hosts, without addresses that several ports may use."""
+    """Return [[address, MAC]] of guests that have a host, without addresses that several ports may use."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
     wide = _AddressRanges([each for each in several if ranges.is_range(each)])
     return sorted([entry['ip_address'], port['mac_address']] for port in ports

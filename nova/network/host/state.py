@@ -17,7 +17,7 @@ DEFAULT_DOMAIN = 'openstacklocal'        # same default as in Neutron
 
 
 def search_domain(of_network: str, configured: str) -> str:
-    """Return the DNS domain of a network's guests, which DHCP and router advertisements announce.
+    """Return the DNS domain that DHCP and router advertisements announce to a network's guests.
 
     :param of_network: ``dns_domain`` of the network
     :param configured: [metadata] dhcp_domain

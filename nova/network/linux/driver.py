@@ -199,7 +199,7 @@ class LinuxDriver:
         self.relay.serve(space, 'network', state.id, made)
 
     def _trunk(self, trunk: host_state.Trunk) -> None:
-        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))    # so that a later run can remove the trunk
+        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))    # a later run finds trunks by it
         trunks.ensure(self.run, trunk)
 
     def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
@@ -240,7 +240,7 @@ class LinuxDriver:
             shutil.rmtree(self.trunks / name, ignore_errors=True)
         for name in bridge.managed(self.overlays):
             if name not in bridges:
-                self._applied.clear()                         # set up routers again: they had devices on the bridge
+                self._applied.clear()                         # set up the routers again that had devices on it
                 dhcp.Dnsmasq(self.run, 'nd' + name[2:], self.overlays / name).remove()
                 overlay.remove(self.run, name)
         for name in namespaces.managed(self._namespace_name('n', '')):

@@ -114,13 +114,13 @@ class Guarantees:
             return
         if present and known == wanted:
             return
-        if present and not known:            # classes of an earlier process of this service
+        if present and not known:            # classes that an earlier process has loaded
             self._run('tc', 'qdisc', 'del', 'dev', device, 'root')
             present = False
         if not present:
             known = {}
             self._run('tc', 'qdisc', 'replace', 'dev', device, 'root', 'handle', HANDLE, 'htb', 'default', OTHERS)
-        loaded[device] = {}                  # remains unknown if a command fails
+        loaded[device] = {}                  # the classes stay unknown if a command fails
         for number, each in wanted.items():
             if known.get(number) != each:
                 self._run('tc', 'class', 'replace', 'dev', device, 'parent', HANDLE + each.parent, 'classid',

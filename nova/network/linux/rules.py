@@ -172,7 +172,7 @@ def _bridge_body(state: host_state.HostState, served: list[host_state.Network], 
         body += _addresses(name, kind, elements)
     for name, rules in anycast.chains(state):
         body += _chain(name, rules)
-    if rules := anycast.rules(state):                        # runs after the chains that check senders
+    if rules := anycast.rules(state):                        # runs after the check of the senders
         body += _chain('gateways', rules, ('filter', 'prerouting', -200))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
     if state.overlays or state.trunks:  # drop frames to the host from devices of overlays and trunks
@@ -248,7 +248,7 @@ def _port_bodies(owners: Owners, verdicts: dict[str, str]) -> list[str]:
 def _zone_bodies(state: host_state.HostState, owners: Owners, wide: dict[str, int]) -> list[str]:
     """Return chains that set a separate conntrack zone for each overlay: networks may have the same addresses.
 
-    With distributed routers, maybe only one direction of a connection between remote guests passes this host. So only
+    With distributed routers, this host may see only one direction of a connection between remote guests. So only
     connections of local guests are tracked. Tunnel packets are not tracked.
     """
     numbers = {overlay.bridge: overlay.number for overlay in state.overlays}
@@ -368,7 +368,7 @@ def _isolation(served: list[host_state.Network], overlays: list[str]) -> list[st
 def _owners(ports: list[host_state.Port]) -> Owners:
     """Return [(chain name, ports that share the chain, (bridge, address) pairs of these ports)].
 
-    Each port has an entry. Each additional address has an entry, because several ports may use the address.
+    Each port has an entry. Each address of an address pair has an entry too, because several ports may use it.
     """
     found: Owners = []
     shared: dict[tuple[str, str], list[host_state.Port]] = {}

@@ -31,7 +31,7 @@ class Bindings:
         :raises PortBindingFailed: no agent can bind the port on the host, or the host lacks the requested resources
         """
         before = port.get('binding:host_id')
-        # to retry a failed binding, the host must be set again
+        # Neutron retries a failed binding if the host is set again
         failed = before == host and port.get('binding:vif_type') in vifs.UNBOUND
         if before != host or failed:
             left = port

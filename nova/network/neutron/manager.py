@@ -200,7 +200,7 @@ class NeutronManager:
         if port.get('binding:host_id') == host and not instance.obj_attr_is_set('pci_devices'):
             return self.bindings.move(ctx, port, host)
         profile = {**vifs.profile(port), **devices.profile(port, instance.devices(), host)}
-        if profile != vifs.profile(port) and port.get('binding:host_id') == host:      # same host, new device
+        if profile != vifs.profile(port) and port.get('binding:host_id') == host:      # only the device changes
             port = self.neutron.update(ctx, documents.PORTS, port['id'], {'binding:profile': profile},
                                        exception.PortNotFound(port_id=port['id']))
         return self.bindings.move(ctx, {**port, 'binding:profile': profile}, host)

@@ -86,7 +86,7 @@ def check_port(port: Port | None, request: PortRequest, project_id: str, instanc
         raise exception.PortNotFound(port_id=ident[:80])
     if port['device_id'] and port['device_id'] != instance_uuid:
         raise exception.PortInUse(port_id=ident)
-    if str(port.get('device_owner') or '').startswith(OTHER_OWNERS):  # checked because a subport may have no device_id
+    if str(port.get('device_owner') or '').startswith(OTHER_OWNERS):  # a subport may have no device_id
         raise exception.PortInUse(port_id=ident)
     if not port['fixed_ips'] and port.get('ip_allocation') == 'immediate':
         raise exception.NetworkRequestInvalid(reason=f'port {ident} has no fixed address.')

@@ -52,7 +52,7 @@ def create(conf: ConfigOpts, api_db: Database, ip_range: str, pool: str, interfa
 
 
 def delete(api_db: Database, ip_range: str) -> None:
-    """Delete a range of floating addresses, of which no address may be in use.
+    """Delete a range of floating addresses, unless one of its addresses is in use.
 
     :raises InvalidInput, NotFound, Conflict:
     """

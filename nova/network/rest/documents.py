@@ -202,7 +202,7 @@ def list_providers(req: NetworkRequest) -> JsonDocument:
 
 
 def list_quotas(req: NetworkRequest) -> JsonDocument:
-    permissions.authorize(req.context, GET_QUOTA, permissions.target({}))  # the list has the quotas of all projects
+    permissions.authorize(req.context, GET_QUOTA, permissions.target({}))  # no project: the list is of all projects
     with req.deps.api_db.reader() as conn:
         return {'quotas': [{**quotas.limits(req.deps.conf, own), 'project_id': project, 'tenant_id': project}
                            for project, own in db_limits.every(conn).items()]}
@@ -309,7 +309,7 @@ def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
     :param resources: {path: Resource} that the index lists
     """
     def index(req: NetworkRequest) -> JsonDocument:
-        # the version is for clients with /v2.0 in the endpoint URL
+        # clients with /v2.0 in the endpoint URL look for the version here
         return {'version': version(req.root_url),
                 'resources': [{'name': resource.name, 'collection': resource.plural,
                                'links': [{'rel': 'self', 'href': f'{req.root_url}/v2.0/{path}'}]}

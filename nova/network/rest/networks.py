@@ -429,7 +429,7 @@ def _pools(cidr: ranges.Cidr, row: Mapping[str, Any], pools: list[dict[str, str]
         return ipam.default_pools(cidr, gateway)
     spans: list[tuple[Any, Any]] = sorted(
         ((ipaddress.ip_address(pool['start']), ipaddress.ip_address(pool['end'])) for pool in pools),
-        key=lambda span: [(each.version, int(each)) for each in span])        # the loop rejects a wrong IP version
+        key=lambda span: [(each.version, int(each)) for each in span])    # the loop below rejects a wrong IP version
     previous = cidr.network_address
     for start, end in spans:
         if {start.version, end.version} != {cidr.version} or start > end or start <= previous or (

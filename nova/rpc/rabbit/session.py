@@ -87,7 +87,7 @@ class Session:
         self._closed = False
         self.attempts, self.last_error = 0, 'there was no attempt yet'       # number of attempts to connect
         self._tried = -float('inf')
-        self._wanted = threading.Event()               # a caller waits for a broker
+        self._wanted = threading.Event()               # set if a caller waits for a broker
         self._subscriptions: list[Subscription] = []
         self._tags = itertools.count(1)
         self._numbers = itertools.count(1)
@@ -140,7 +140,7 @@ class Session:
             exchange, queue = exchange and exchange.as_durable(), queue and queue.as_durable()
         if exchange is not None and self._declares and exchange.name not in self._declared:
             wanted.append(_declaration(exchange, nowait=True))
-            if not exchange.auto_delete:               # otherwise declare it each time: the broker may delete it
+            if not exchange.auto_delete:               # declare an auto-delete exchange each time
                 self._declared.add(exchange.name)
         if queue is not None and exchange is not None and self._declares and queue.name not in self._declared:
             self._declared.add(queue.name)

@@ -181,7 +181,7 @@ def _row(data: bytes, at: int, decoders: list[Decoder | None]) -> tuple[Any, ...
 
 
 def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> Decoder | None:
-    """Return a function that decodes and converts a value, which PyMySQL does in two steps; None: keep the bytes."""
+    """Return a function that decodes and converts a value in one step, unlike PyMySQL; None: keep the bytes."""
     if encoding is None or converter in (int, float):                # int and float also parse bytes
         return converter
     if converter is None:
