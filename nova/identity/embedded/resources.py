@@ -231,7 +231,9 @@ class Services(Resources[IdentityServicesRow]):
                 for row in self.catalog()]
 
     def release(self, conn: engine.Connection, row_id: str) -> None:
-        queries.delete_matching(conn, 'endpoint', service_id=row_id)
+        for endpoint in queries.rows(conn, queries.ENDPOINT, service_id=row_id):
+            queries.delete_project_endpoints(conn, kind=queries.ENDPOINT, target_id=endpoint['id'])
+        queries.delete_matching(conn, queries.ENDPOINT, service_id=row_id)
 
 
 class OfService(Resources[RowT]):

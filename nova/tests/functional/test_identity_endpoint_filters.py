@@ -100,6 +100,11 @@ def test_deletions_leave_no_filter(cloud, admin, project):
     assert catalog(cloud) == {('dns', 'public')}
     admin('DELETE', f'/v3/endpoints/{endpoint}')
     assert catalog(cloud) == before - {('dns', 'public')}
+    endpoint = admin.make('endpoint', service_id=service, interface='public', url='http://dns.example')['id']
+    admin('PUT', f'{ROOT}/projects/{project}/endpoints/{endpoint}')
+    assert catalog(cloud) == {('dns', 'public')}
+    admin('DELETE', f'/v3/services/{service}')                             # with its endpoints
+    assert catalog(cloud) == before - {('dns', 'public')}
 
 
 def test_filters_are_for_administrators(cloud, project, endpoint):
