@@ -37,6 +37,7 @@ MAX_BUFFERED = 256 * 1024       # if one side has this many buffered bytes, read
 STALL_S = 60                    # seconds without progress after which a side is disconnected
 CHECK_INTERVAL_S = 1            # interval of timeout checks
 CLOSE_TIMEOUT_S = 2             # seconds for a client to take the last frame
+MAX_REASON = 123                # bytes of the reason in a close frame (RFC 6455, 5.5.1: 125 with the code)
 GOING_AWAY, POLICY, INTERNAL = 1001, 1008, 1011
 WRONG = (1002, 1007, 1009)      # close codes that the library sends after protocol violations
 
@@ -161,7 +162,7 @@ class Session:
             self.closing = time.monotonic() + CLOSE_TIMEOUT_S
             self._report(reason)
             with contextlib.suppress(websocket_errors.InvalidState):
-                self.protocol.send_close(code, reason[:120])
+                self.protocol.send_close(code, reason.encode()[:MAX_REASON].decode(errors='ignore'))
             self.pump()
 
     def end(self, reason: str) -> None:

@@ -105,6 +105,12 @@ def test_idle_console_session_is_closed():
     rig.close()
 
 
+def test_close_reason_is_cut_at_a_character_within_its_bytes(rig):
+    rig.session.finish(relay.INTERNAL, 'x' + 'ü' * 119)
+    assert rig.client.recv(200)[2:] == struct.pack('>H', relay.INTERNAL) + ('x' + 'ü' * 61).encode()
+    assert rig.ended == ['x' + 'ü' * 119]
+
+
 def test_data_before_a_close_frame_reaches_the_guest(rig):
     """Both came at once, and the last words were lost."""
     rig.client.send(frames.Frame(frames.Opcode.BINARY, b'exit').serialize(mask=True)
