@@ -1,5 +1,6 @@
 """Locks, access lists and removal of files."""
 import contextlib
+import errno
 import fcntl
 import os
 import struct
@@ -71,17 +72,33 @@ def give_to_guest(path: str) -> None:
 
 
 def let_read(file: str | int, uid: int, rights: int = READ) -> None:
-    """Grant a user read access to a file, independent of its present and later owner.
+    """Grant a user read access to a file, independent of its present and later owner. Others keep their rights.
 
     :param file: path, or descriptor
     :param rights: READ, or READ | WRITE
     :raises OSError: the file system has no access control lists
     """
-    mode = os.stat(file).st_mode
-    owner, group, others = mode >> 6 & 7, mode >> 3 & 7, mode & 7
-    entries = ((OWNER, owner, ANYBODY), (USER, rights, uid), (GROUP, group, ANYBODY), (MASK, group | rights, ANYBODY),
-               (OTHERS, others, ANYBODY))
-    os.setxattr(file, ACL, struct.pack('<I', ACL_VERSION) + b''.join(struct.pack('<HHI', *each) for each in entries))
+    entries = _access_list(file)
+    mask, widened = entries.pop((MASK, ANYBODY), 7), rights
+    for key in entries:
+        if key[0] not in (OWNER, OTHERS):
+            entries[key] &= mask                     # a wider mask must not return the rights that this one takes away
+            widened |= entries[key]
+    entries[USER, uid], entries[MASK, ANYBODY] = rights, widened
+    os.setxattr(file, ACL, struct.pack('<I', ACL_VERSION) + b''.join(
+        struct.pack('<HHI', tag, allowed, ident) for (tag, ident), allowed in sorted(entries.items())))
+
+
+def _access_list(file: str | int) -> dict[tuple[int, int], int]:
+    """Return {(tag, user or group): rights} of a file. Without an access control list, the mode has the rights."""
+    try:
+        found = os.getxattr(file, ACL)
+    except OSError as error:
+        if error.errno != errno.ENODATA:
+            raise
+        mode = os.stat(file).st_mode
+        return {(OWNER, ANYBODY): mode >> 6 & 7, (GROUP, ANYBODY): mode >> 3 & 7, (OTHERS, ANYBODY): mode & 7}
+    return {(tag, ident): rights for tag, rights, ident in struct.iter_unpack('<HHI', found[4:])}
 
 
 def private(path: str, flags: int) -> int:

@@ -207,6 +207,20 @@ def test_a_disk_is_read_whoever_it_belongs_to(place):
     assert disk.stat().st_mode & 0o777 == 0o640
 
 
+def test_leave_to_read_a_private_file_is_for_those_users_alone(place):
+    """The mode of a file with an access control list has the list's mask in place of the group's rights."""
+    disk = place / UUID / 'disk'
+    disk.write_text('x')
+    disk.chmod(0o600)
+    os.chown(disk, QEMU, 1)
+    for user in (NOBODY, 2, NOBODY):
+        files.let_read(str(disk), user)
+    assert reads(NOBODY, disk) and reads(2, disk) and not reads(1, disk)
+    disk.chmod(0o600)                                    # takes the rights of both
+    files.let_read(str(disk), NOBODY)
+    assert reads(NOBODY, disk) and not reads(2, disk) and not reads(1, disk)
+
+
 def test_guests_of_root_are_taken_over(place, tmp_path):
     running, off, base = place / UUID / 'disk', place / UUID / 'disk.swap', place / '_base' / 'i.raw'
     secret = tmp_path / 'secret'
