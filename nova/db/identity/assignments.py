@@ -116,11 +116,13 @@ def held_targets(conn: sa.Connection, user_id: str) -> set[Target]:
     return {(kind, target_id) for kind, target_id in conn.execute(direct.union(through))}
 
 
-def listed(conn: sa.Connection, actor: str, actor_ids: Collection[str] | None = None, role_id: str | None = None,
-           targets: Collection[Target] | None = None, most: int = 0) -> list[Assignment]:
+def listed(conn: sa.Connection, actor: str, actor_ids: Collection[str] | None = None,
+           role_ids: Collection[str] | None = None, targets: Collection[Target] | None = None, most: int = 0,
+           kinds: Collection[str] | None = None) -> list[Assignment]:
     """Return assignments.
 
     :param actor: 'user' or 'group'
+    :param kinds: types of targets; None: all
     :param most: maximum number of rows
     """
     table, roles = ACTORS[actor], tables.identity_roles
@@ -132,8 +134,10 @@ def listed(conn: sa.Connection, actor: str, actor_ids: Collection[str] | None = 
              .order_by(_actor(actor), table.c.target_type, table.c.target_id, table.c.role_id).limit(most))
     if actor_ids is not None:
         query = query.where(_actor(actor).in_(sorted(actor_ids)))
-    if role_id is not None:
-        query = query.where(table.c.role_id == role_id)
+    if role_ids is not None:
+        query = query.where(table.c.role_id.in_(sorted(role_ids)))
+    if kinds is not None:
+        query = query.where(table.c.target_type.in_(sorted(kinds)))
     if targets is not None:
         query = query.where(_on(table, targets))
     return [row | {'actor': actor} for row in statements.dicts(conn.execute(query))]

@@ -45,6 +45,7 @@ class Wanted:
     kind, target_id   target: project, domain or system, and its id
     subtree           also the projects below the target
     inherited         only assignments that projects below their target inherit
+    domain_id         only assignments on this domain and its projects
     """
 
     user_id: str | None = None
@@ -54,6 +55,7 @@ class Wanted:
     target_id: str | None = None
     subtree: bool = False
     inherited: bool = False
+    domain_id: str | None = None
 
 
 class Grants:
@@ -152,31 +154,37 @@ class Grants:
     def listed(self, wanted: Wanted) -> list[NamedAssignment]:
         """Return the stored assignments that match, at most ``MAX_LISTED``: see ``queries.listed`` and ``_named``."""
         with self._db.reader() as conn:
-            targets = self._targets(conn, wanted)
-            found = []
+            targets, kinds = self._targets(conn, wanted), [*BELOW.values()] if wanted.inherited else None
+            role_ids, found = None if wanted.role_id is None else [wanted.role_id], []
             for actor, actor_id in (('user', wanted.user_id), ('group', wanted.group_id)):
                 if (wanted.group_id if actor == 'user' else wanted.user_id) is None:
-                    found += queries.listed(conn, actor, None if actor_id is None else [actor_id], wanted.role_id,
-                                            targets, MAX_LISTED)
-            return _named(conn, [row for row in found if not wanted.inherited or row['target_type'] in BELOW.values()
-                                 ][:MAX_LISTED], rows.rows(conn, rows.PROJECT))
+                    found += queries.listed(conn, actor, None if actor_id is None else [actor_id], role_ids, targets,
+                                            MAX_LISTED, kinds)
+            return _named(conn, found[:MAX_LISTED], rows.rows(conn, rows.PROJECT))
 
     def effective(self, wanted: Wanted) -> list[NamedAssignment]:
         """Return the assignments of users that result from groups, inheritance and implied roles.
 
         Each row has the names added by ``_named``, and ``group_id`` if the user has the role as member of a group.
+
+        :raises BadRequest: more than ``MAX_LISTED`` stored assignments match, and those read result in fewer
         """
         with self._db.reader() as conn:
             known = effective_roles.known_roles(conn)
             on, projects = self._direct(conn, wanted), rows.rows(conn, rows.PROJECT)
             targets = None if on is None else _sources(on, projects)
             users = None if wanted.user_id is None else [wanted.user_id]
-            found = queries.listed(conn, 'user', users, None, targets, MAX_LISTED)
+            roles = None if wanted.role_id is None else [role['id'] for role in known if any(
+                each['id'] == wanted.role_id for each in effective_roles.expand([role['id']], known))]
+            found = queries.listed(conn, 'user', users, roles, targets, MAX_LISTED + 1)
             mine = None if users is None else [member[0] for member in queries.memberships(
                 conn, user_id=wanted.user_id)]
-            of_groups = queries.listed(conn, 'group', mine, None, targets, MAX_LISTED)
+            of_groups = queries.listed(conn, 'group', mine, roles, targets, MAX_LISTED + 1)
             members = queries.memberships(conn, {row['actor_id'] for row in of_groups}, wanted.user_id)
-            return _named(conn, _expanded(found + of_groups, members, known, projects, on, wanted.role_id), projects)
+            result = _expanded(found + of_groups, members, known, projects, on, wanted.role_id)
+            if len(result) < MAX_LISTED < max(len(found), len(of_groups)):
+                raise exception.BadRequest(f'More than {MAX_LISTED} role assignments match. Add a user or a scope.')
+            return _named(conn, result, projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
         """Return the wanted targets, each also with its kind of inherited assignments (BELOW); None: all."""
@@ -184,6 +192,14 @@ class Grants:
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 
     def _direct(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
+        found = self._asked(conn, wanted)
+        if wanted.domain_id is None:
+            return found
+        own = {('domain', wanted.domain_id), *(('project', project['id']) for project in rows.rows(
+            conn, rows.PROJECT, domain_id=wanted.domain_id))}
+        return [*own] if found is None else [target for target in found if target in own]
+
+    def _asked(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
         if wanted.kind is None or wanted.target_id is None:
             return None
         found = [(wanted.kind, wanted.target_id)]

@@ -130,11 +130,8 @@ def list_assignments(req: Request) -> list[grants.NamedAssignment]:
                                    'effective assignments are those of users on projects.')
     if targets:
         wanted.kind, wanted.target_id = targets[0]
-    found = req.service.grants.effective(wanted) if effective else req.service.grants.listed(wanted)
-    if req.caller.domain_id is None or req.is_admin:
-        return found
-    return [row for row in found if req.caller.domain_id in (
-        row['project_domain']['id'] if row['project_domain'] else row['target_id'],)]
+    wanted.domain_id = None if req.is_admin else req.caller.domain_id
+    return req.service.grants.effective(wanted) if effective else req.service.grants.listed(wanted)
 
 
 FILTERS = ('user.id', 'group.id', 'role.id', 'scope.project.id', 'scope.domain.id', 'scope.system',

@@ -286,6 +286,35 @@ def test_a_long_list_says_that_it_is_truncated(cloud, admin, monkeypatch):
         assert listed['truncated'] and 2 <= len(listed['role_assignments']) <= 5
 
 
+def test_filters_find_what_stands_after_the_end_of_the_whole_list(cloud, admin, monkeypatch):
+    monkeypatch.setattr(grants, 'MAX_LISTED', 2)
+    ids = {name: cloud.id_of('role', name) for name in ('manager', 'reader')}
+    parent = admin.make('project', name='top')['id']
+    admin.make('project', name='below', parent_id=parent)
+    for number in range(4):
+        user = admin.user(f'u{number}')
+        for role in ids.values():
+            admin('PUT', f'/v3/projects/{parent}/users/{user}/roles/{role}')
+    last = max(cloud.id_of('user', f'u{number}') for number in range(4))
+    admin('PUT', f'/v3/OS-INHERIT/projects/{parent}/users/{last}/roles/{ids["reader"]}/inherited_to_projects')
+
+    def users(query):
+        return [row['user']['id'] for row in admin('GET', f'/v3/role_assignments?{query}')['role_assignments']]
+    assert users('scope.OS-INHERIT:inherited_to=projects') == [last]
+    admin('DELETE', f'/v3/projects/{parent}/users/{last}/roles/{ids["manager"]}')
+    member = cloud.id_of('role', 'member')
+    admin('PUT', f'/v3/projects/{parent}/users/{last}/roles/{member}')
+    for number in range(4):
+        if (user := cloud.id_of('user', f'u{number}')) != last:
+            admin('DELETE', f'/v3/projects/{parent}/users/{user}/roles/{ids["manager"]}')
+    assert users(f'scope.project.id={parent}&effective&role.id={member}') == [last]
+    for number in range(3):
+        group = admin.make('group', name=f'g{number}')['id']             # without members
+        admin('PUT', f'/v3/projects/{parent}/groups/{group}/roles/{member}')
+    refused = admin('GET', f'/v3/role_assignments?scope.project.id={parent}&effective&role.id={member}', code=400)
+    assert 'More than 2 role assignments match' in str(refused)
+
+
 # ---- callers
 
 MEMBER = '/v3/groups/{group}/users/{user}'
