@@ -111,9 +111,13 @@ def set_limits(conn: sa.Connection, project_id: str, limits: dict[str, int], use
 
 
 def delete_limits(conn: sa.Connection, project_id: str, user_id: str | None = None,
-                  resources: tuple[str, ...] = RESOURCES) -> None:
-    """Delete the limits of a project and of its users, or of one user in the project."""
-    mine = sa.and_(t.quotas.c.project_id == nova_context.the_project(project_id), t.quotas.c.resource.in_(resources))
+                  resources: tuple[str, ...] = RESOURCES, prefixes: tuple[str, ...] = ()) -> None:
+    """Delete the limits of a project and of its users, or of one user in the project.
+
+    :param prefixes: resources whose names begin with one of these are deleted also
+    """
+    mine = sa.and_(t.quotas.c.project_id == nova_context.the_project(project_id), sa.or_(
+        t.quotas.c.resource.in_(resources), *(t.quotas.c.resource.startswith(each) for each in prefixes)))
     if user_id is not None:
         mine = sa.and_(mine, t.quotas.c.user_id == user_id)
     conn.execute(sa.delete(t.quotas).where(mine))

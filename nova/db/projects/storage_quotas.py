@@ -55,8 +55,9 @@ def set_limit(conn: Connection, project_id: str, resource: str, limit: int) -> N
 
 
 def reset(conn: Connection, project_id: str) -> None:
-    """Delete the limits of a project for images, volumes, snapshots and backups."""
-    quotas.delete_limits(conn, project_id, resources=(*IMAGES, *VOLUMES))
+    """Delete the limits of a project for images, volumes, snapshots and backups, also those for single volume types."""
+    quotas.delete_limits(conn, project_id, resources=(*IMAGES, *VOLUMES),
+                         prefixes=tuple(of_type(noun, '') for noun in PER_TYPE))
     for resource in IMAGES:
         directory.delete_project_limit(conn, project_id, resource)
 

@@ -6,6 +6,7 @@ import pytest
 from nova.cmd.manage import main as manage
 from nova.db.identity import directory
 from nova.db.projects import quotas
+from nova.db.projects import storage_quotas
 from nova.tests.functional import cloud as cloud_fixture
 
 DEFAULTS = {'volumes': 10, 'snapshots': 10, 'gigabytes': 20, 'per_volume_gigabytes': 15, 'backups': 10,
@@ -162,5 +163,10 @@ def test_an_operator_changes_the_bytes_of_a_project(cloud, user, capsys, tmp_pat
         assert quotas.own_limits(conn, 'no-such-project', ('volumes',)) == {}
     assert quota('set', user.project_id, 'cores', '1')[0] == 1
     assert quota('set', user.project_id, 'volumes', '-2')[0] == 1
+    names = [storage_quotas.of_type(noun, 'a type') for noun in storage_quotas.PER_TYPE]
+    cloud.api_db.run(quotas.set_limits, user.project_id, dict.fromkeys([*names, 'cores'], 5))
     assert quota('reset', user.project_id)[0] == 0
     assert quota('show', user.project_id)[1]['image_size_total'] == ['262144', '2', 'MiB']
+    with cloud.api_db.writer() as conn:
+        assert quotas.own_limits(conn, user.project_id, (*names, 'cores')) == {'cores': 5}
+        quotas.delete_limits(conn, user.project_id)
