@@ -50,8 +50,15 @@ def describe_image_attribute(req: operations.Request, given: operations.Given) -
 def modify_image_attribute(req: operations.Request, given: operations.Given) -> JsonDocument:
     """Modify launch permissions (members of the image) or the description. The group ``all`` means public, which
     requires an administrator.
+
+    :raises Ec2Error: a user is added to a public image, which has no members
     """
-    uuid, change = _visible(req, given['ImageId'])['id'], _permissions(given)
+    image, change = _visible(req, given['ImageId']), _permissions(given)
+    uuid = image['id']
+    added, public = change.get('Add') or (), image['visibility'] in ('public', 'community')
+    if any(row.get('UserId') for row in added) and (public or any(row.get('Group') == 'all' for row in added)):
+        raise errors.unsupported('A public image cannot also be shared with users, because everybody may launch it. '
+                                 'Remove the group all first.')
     if 'Description' in given or given.get('Attribute') == 'description':
         if change:
             raise errors.Ec2Error('InvalidParameterCombination', 'A request can modify only one attribute.')

@@ -570,6 +570,11 @@ def test_launch_permissions_are_changed_or_refused(cloud, demo, administrator, c
     if refusal:
         assert refused(ec2.modify_image_attribute, ImageId=image, LaunchPermission=refusal)[0] == (
             'UnauthorizedOperation')
+    else:
+        ec2.modify_image_attribute(ImageId=image, LaunchPermission={'Add': [GROUP]})
+        assert refused(ec2.modify_image_attribute, ImageId=image, LaunchPermission={'Add': [OTHER]})[0] == (
+            'UnsupportedOperation')
+        assert client.get(f'/image/v2/images/{uuid}').json()['visibility'] == 'public'
     ec2.deregister_image(ImageId=image)
 
 
