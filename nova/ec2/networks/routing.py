@@ -52,6 +52,7 @@ def write_routes(req: operations.Request, vpc: str) -> None:
     """Apply the route tables of a VPC to its subnets, and repeat if another request has changed them.
 
     :raises ServiceRefused: the network service refuses the change
+    :raises Ec2Error: the route tables changed during each attempt
     """
     known = db.known(req.api_db, req.project_id)
     for _try in range(MAX_ATTEMPTS):
@@ -64,6 +65,8 @@ def write_routes(req: operations.Request, vpc: str) -> None:
         before, known = known, db.known(req.api_db, req.project_id)
         if known == before:
             return
+    raise errors.Ec2Error('Unavailable', 'Other requests keep changing the routes of the VPC, so that its subnets may '
+                                         'have old ones. Repeat the request when they are complete.', 503)
 
 
 def _wanted(known: db.Known, vpc: str, subnet: dict[str, Any], router: str) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """VPCs of the EC2 API that a project makes: routers and networks, with boto3, against a cloud with the fake driver."""
 from concurrent import futures
+import dataclasses
+import itertools
 
 import boto3
 import botocore.config
@@ -8,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova.db.tables import ec2 as tables
+from nova.ec2.networks import routing
 from nova.tests.functional import cloud as whole
 
 PATH = '/services/Cloud'
@@ -233,6 +236,21 @@ def test_route_tables_reach_guests_by_dhcp(ec2, vpc, demo):
     assert network_of(demo, '10.90.1.0/24')['gateway_ip'] == '10.90.1.1'
     ec2.delete_route(RouteTableId=table, DestinationCidrBlock=EVERYTHING)
     assert network_of(demo, '10.90.1.0/24')['gateway_ip'] is None
+
+
+def test_routes_that_keep_changing_are_an_error(ec2, vpc, monkeypatch):
+    add_subnet(ec2, vpc)
+    gateway, main, real = gateway_of(ec2, vpc), main_table(ec2, vpc)['RouteTableId'], routing.db.known
+    route = {'RouteTableId': main, 'DestinationCidrBlock': EVERYTHING, 'GatewayId': gateway}
+    reads = itertools.count()
+
+    def changing(*given):
+        found = real(*given)
+        return dataclasses.replace(found, routes={**found.routes, 'other': {str(next(reads)): ''}})
+    with monkeypatch.context() as patched:
+        patched.setattr(routing.db, 'known', changing)
+        assert refused(ec2.create_route, **route) == 'Unavailable'
+    ec2.replace_route(**route)
 
 
 def test_invalid_routes_are_refused(ec2, vpc):
