@@ -9,6 +9,7 @@ from typing import Any, cast, TYPE_CHECKING, TypedDict
 
 from nova import context as nova_context
 from nova import exception
+from nova import utils
 from nova.db.volumes import volumes as db
 from nova.volume.rest import schemas
 from nova.volume.rest.schemas import flag
@@ -153,21 +154,28 @@ def page(request: VolumeRequest, direction: str = 'desc') -> JsonObject:
 
 def _items(text: str) -> list[tuple[str, str, object]]:
     """Parse the value of ``metadata={'key': 'value'}``. Clients send a Python dictionary or JSON."""
-    try:
-        items = ast.literal_eval(text) if len(text) <= MAX_ITEMS else None
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        items = None
+    items = _literal(text)
     if not isinstance(items, dict) or not all(isinstance(each, str) for pair in items.items() for each in pair):
-        raise exception.BadRequest(f'metadata must be {{"key": "value", ...}} of at most {MAX_ITEMS} characters.')
+        raise exception.BadRequest(f'metadata must be {{"key": "value", ...}} of at most {MAX_ITEMS} characters, with '
+                                   'texts as values.')
     return [('metadata', 'has', items)] if items else []
+
+
+def _literal(text: str) -> Any:
+    """Return the value of a JSON document or a Python literal; None: it is neither, is too long or cannot be stored."""
+    for parse in (utils.load_json, ast.literal_eval) if len(text) <= MAX_ITEMS else ():
+        try:
+            found = parse(text)
+            utils.encode_json(found)                     # refuses texts that are not Unicode
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            continue
+        return found
+    return None
 
 
 def _alternatives(text: str) -> list[str]:
     """Return the values of a filter; a row must have one of them. Horizon sends ``status=['available']``."""
-    try:
-        found = ast.literal_eval(text) if text.startswith("['") and len(text) <= MAX_ITEMS else None
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        found = None
+    found = _literal(text) if text.startswith("['") else None
     return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else [text]
 
 
