@@ -170,8 +170,8 @@ class Deletion:
 
     def _has_more(self, ending: endings.Ending) -> bool:
         """Return whether ``_release`` has something to release."""
-        return bool(ending.devices or ending.shares or ending.images or self._keys.outside
-                    or ending.row['system_metadata'].get(SHELVED_IMAGE))
+        return bool(ending.devices or ending.shares or ending.images or ending.row['system_metadata'].get(SHELVED_IMAGE)
+                    or guest_options.encrypted(ending.row['flavor'], ending.row['image_properties']))
 
     def _release(self, ctx: Context, instance_uuid: str, host: str | None, ending: endings.Ending) -> None:
         """Release resources of a server in other services.

@@ -7,6 +7,7 @@ them, and keep them in memory only.
 """
 import collections.abc
 import contextlib
+import logging
 import secrets
 from oslo_db import exception as db_exc
 
@@ -19,6 +20,8 @@ from nova.db.servers import instances
 from nova.hardware import guest_options
 from nova.runtime import secret_encryption
 from nova.volume import key_manager
+
+LOG = logging.getLogger(__name__)
 
 BARBICAN = 'barbican'                    # encryption_key_id of keys that the Key Manager service stores
 NO_ACCOUNT = '[conductor] disk_key_backend = barbican requires an account in [barbican]'
@@ -42,22 +45,20 @@ class DiskKeys:
         except secret_encryption.Unusable as error:
             raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
 
-    @property
-    def outside(self) -> bool:
-        """Return whether keys may be stored outside of the database."""
-        return self._barbican is not None and self._barbican.has_account
-
     def destroy_disk_key(self, ctx: Context, instance_uuid: str) -> None:
         """Delete a server's key in the Key Manager service, before the row that names the key is deleted.
 
         :raises Unavailable: the Key Manager service does not answer
         """
-        if self._barbican is None or not self.outside:
-            return
         with self._cell_db.reader() as conn:
             row = disk_keys.get(conn, instance_uuid)
-        if row is not None and row['encryption_key_id'] == BARBICAN:
-            self._barbican.destroy(_system(ctx), row['encrypted_key'])
+        if row is None or row['encryption_key_id'] != BARBICAN:
+            return
+        if self._barbican is None or not self._barbican.has_account:
+            LOG.warning('The key of server %s stays in the Key Manager service as secret %s: [barbican] has no '
+                        'account to delete it.', instance_uuid, row['encrypted_key'])
+            return
+        self._barbican.destroy(_system(ctx), row['encrypted_key'])
 
     def _found(self, ctx: Context, instance_uuid: str) -> str | None:
         with self._cell_db.reader() as conn:

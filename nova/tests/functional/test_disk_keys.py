@@ -118,6 +118,18 @@ def test_a_rebuild_does_not_change_whether_disks_are_encrypted(clients):
     clients.user.wait_for(own['id'])
 
 
+def test_a_key_that_cannot_be_destroyed_is_named(clients, caplog):
+    """The operator has removed the account of the Key Manager service."""
+    server = clients.boot('sealed')
+    ask(clients, host_of(clients, server), server['id'])
+    with clients.cloud.cell_db.writer() as conn:
+        conn.execute(tables.disk_keys.update().where(tables.disk_keys.c.instance_uuid == server['id']).values(
+            encryption_key_id=disk_keys.BARBICAN, encrypted_key='the-secret'))
+    clients.user.delete(f'/servers/{server["id"]}')
+    waiting.wait_for(lambda: row(clients, server['id']) is None, 20, 'the end of the server')
+    assert f'The key of server {server["id"]} stays in the Key Manager service as secret the-secret' in caplog.text
+
+
 # ---- encrypted volumes: the embedded block storage, with what Cinder says and gives of its own
 
 class Encrypting(embedded.EmbeddedVolumes):
