@@ -59,9 +59,9 @@ class Rescue:
             devices = host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
             networks = host.set_up_networks(ctx, server)
             way_back = _WayBack(host, ctx, task, networks)
+            task.undo(way_back.take)
             with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have no guest
                 way_back.runs = host.driver.power_state(server) == states.RUNNING
-                task.undo(way_back.take)
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             drive = None
             if server.config_drive:              # the rescue system reads its password from the config drive

@@ -364,6 +364,17 @@ def test_a_failed_rescue_says_why(cloud):
     cloud.check()
 
 
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_a_failed_rescue_of_a_server_without_a_guest_is_undone(cloud, monkeypatch):
+    uuid, driver = cloud.boot(), cloud.computes['host1'].driver
+    driver.machine.guests.pop(uuid)
+    driver.failures['rescue'], ended = exception.VirtError(operation='rescue', reason='x'), []
+    monkeypatch.setattr(driver.features[virt.Rescue], 'unrescue', lambda *_given: ended.append('unrescue'))
+    cloud.act(uuid, 'rescue', **RESCUE)
+    cloud.settle()
+    assert ended == ['unrescue'] and cloud.actions(uuid)[-1][1] == 'Error'
+
+
 # ---- backup ------------------------------------------------------------------
 
 BACKUP = {'image_id': IMAGE, 'backup_type': 'daily', 'rotation': 2}
