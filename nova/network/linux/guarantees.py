@@ -90,14 +90,13 @@ class Guarantees:
     def _known(self) -> dict[str, Tree]:
         """Return {device: loaded classes}; the first call finds the devices with classes of an earlier process."""
         if self._loaded is None:
-            devices = {device for name in self._stated for device in self._devices(self._place(name))}
-            self._loaded = {device: {} for device in devices if self._is_present(device)}
+            self._loaded = {str(each['dev']): {} for each in self._present() if 'dev' in each}
         return self._loaded
 
-    def _is_present(self, device: str) -> bool:
-        return any(each.get('handle') == HANDLE and each.get('root')
-                   for each in json.loads(self._run(
-                       'tc', '-json', 'qdisc', 'show', 'dev', device, check=False) or '[]'))
+    def _present(self, *of_device: str) -> list[dict[str, object]]:
+        """Return the qdiscs with our handle of all devices, or of one: ``'dev', NAME``."""
+        return [each for each in json.loads(self._run('tc', '-json', 'qdisc', 'show', *of_device, check=False) or '[]')
+                if each.get('handle') == HANDLE and each.get('root')]
 
     def _place(self, name: str) -> str | None:
         """Return the bridge of a physical network, or None; '' stands for the device with the tunnel address."""
@@ -106,7 +105,7 @@ class Guarantees:
     def _load(self, device: str, wanted: Tree) -> None:
         loaded = self._known()
         known = loaded.get(device, {})
-        present = self._is_present(device)
+        present = bool(self._present('dev', device))
         if not wanted:
             if present:
                 self._run('tc', 'qdisc', 'del', 'dev', device, 'root')

@@ -29,7 +29,8 @@ class Run:
 
     def __call__(self, *words, check=True, stdin=None):
         if words[:3] == ('tc', '-json', 'qdisc'):
-            return json.dumps([{'kind': 'htb', 'handle': guarantees.HANDLE, 'root': True}] if self.present else [])
+            return json.dumps([{'kind': 'htb', 'handle': guarantees.HANDLE, 'dev': 'eth0', 'root': True}]
+                              if self.present else [])
         if words[0] == 'cat':
             return '-1\n'
         self.present = self.present or words[:3] == ('tc', 'qdisc', 'replace')
@@ -74,6 +75,14 @@ def test_only_differences_are_loaded():
     assert run.ran[-1] == 'tc class del dev eth0 classid 7676:2'
     run.ran.clear()
     found.apply(state())
+    assert run.ran == ['tc qdisc del dev eth0 root']
+
+
+def test_classes_of_a_network_that_lost_its_guarantee_are_removed():
+    run, found = made()
+    found.apply(state(port(1, TUNNELLED, 1000)))
+    run.ran.clear()
+    guarantees.Guarantees(nova_conf.new(files=[]), run).apply(state())
     assert run.ran == ['tc qdisc del dev eth0 root']
 
 
