@@ -207,6 +207,19 @@ class Guests:
         raise AssertionError('a host was asked')
 
 
+def test_a_volume_in_use_is_not_copied_without_tools(home, monkeypatch):
+    """Guests of other hosts may write to it, whatever is installed here."""
+    volume = home.volumes.create(ALICE, 1)['id']
+    attachment = home.volumes.attach(ALICE, volume, SERVER)
+    home.volumes.connect(ALICE, attachment, test_volume_files.HOST, '/dev/vdb')
+    home.volumes.complete(ALICE, attachment)
+    monkeypatch.setattr(type(home.volumes.files), 'has_tools', False)
+    monkeypatch.setattr(home.volumes.files, 'clone', lambda *_given: False)
+    with pytest.raises(exception.InvalidVolume, match='qemu-img is not installed on the volume host'):
+        home.volumes.create_snapshot(ALICE, volume, 's')
+    assert home.volumes.list_snapshots(ALICE, 10) == []
+
+
 # ---- files that somebody removed
 
 @pytest.fixture

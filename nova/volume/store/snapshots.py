@@ -93,12 +93,15 @@ class Snapshots:
         """Start the copy for a snapshot. A volume in use is copied by a reflink, the guest's QEMU or the exporter."""
         files = self._files
         source, target = files.volume(made['volume_id']), files.snapshot(made['id'])
-        if not held or not files.has_tools:          # without QEMU on this host, no guest writes to the volume
+        if not held:
             self._jobs.make_snapshot(made)
         elif files.size(source) is None:
             raise exception.InvalidVolume(reason='the file of the volume is missing.')
         elif files.clone(source, target, size := files.room(source, made['size'] * jobs.GIB, made['key_id'])):
             self._jobs.snapshot_ended(made['id'], jobs.AVAILABLE)
+        elif not files.has_tools:
+            raise exception.InvalidVolume(reason='it is attached, this file system does not support reflinks, and '
+                                                 'qemu-img is not installed on the volume host.')
         elif len({each['instance_uuid'] for each in held}) > 1 or (
                 len(held) > 1 and any(self._backend.is_export(each['connector']) for each in held)):
             raise exception.InvalidVolume(reason='several servers or hosts write to it, and this file system does not '
