@@ -38,7 +38,8 @@ WRONG = ('SignatureDoesNotMatch', 'The signature or the access key is not valid.
 AWAY = ('ServiceUnavailable', 'The Identity service is unavailable and cannot check the signature.', 503)
 HIDDEN = ('NotImplemented', 'Chunks that are signed one by one cannot be checked: the account of [ec2] may not read '
           'credentials in the Identity service. Sign the whole content, or leave it unsigned.', 501)
-TOKEN = ('AccessDenied', 'The token is not valid, or is for no project.', 403)
+TOKEN = ('AccessDenied', 'The token is not valid, is for no project, or is of an application credential with '
+         'access rules, which the object store does not accept.', 403)
 
 
 class LocalCallers:

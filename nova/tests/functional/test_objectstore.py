@@ -4,6 +4,7 @@ import concurrent.futures
 import hashlib
 import io
 import os
+import types
 
 import boto3
 import pytest
@@ -31,6 +32,13 @@ s3 = objectstore.s3
 
 
 MIB = 1 << 20
+
+
+def test_token_with_access_rules_is_refused_with_the_reason():
+    data = types.SimpleNamespace(project_id='p', user_id='u', roles=['member'], credential={'access_rules': []})
+    callers = object_store.LocalCallers(types.SimpleNamespace(validate=lambda _token: data))
+    with pytest.raises(errors.S3Error, match='an application credential with access rules, which the object store'):
+        callers.owner('t')
 
 
 def test_the_kernel_sends_objects_and_images(cloud, s3, bucket, monkeypatch):
