@@ -66,7 +66,7 @@ class ServerGroupAntiAffinityFilter(PolicyFilter):
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         max_per_host = _group(request).max_per_host
-        servers = 'a server' if max_per_host == 1 else f'{max_per_host} servers'
+        servers = 'a server' if max_per_host == 1 else f'{max_per_host} or more servers'
         return f'has|have {servers} of the group with the policy anti-affinity already'
 
 

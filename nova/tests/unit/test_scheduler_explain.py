@@ -12,6 +12,7 @@ from nova.scheduler import filters
 from nova.scheduler import pipeline
 from nova.scheduler import placement_request
 from nova.scheduler import weights
+from nova.scheduler.filters import groups
 from nova.tests.support import scheduler as tables
 
 NAMES = tables.CONF.filter_scheduler.enabled_filters
@@ -35,6 +36,14 @@ def report(table, wanted, seeds, page=EVERYTHING):
 
 def seeds(count):
     return [str(uuidlib.UUID(int=number)) for number in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(('most', 'servers'), [(1, 'a server'), (2, '2 or more servers')])
+def test_reason_of_anti_affinity_covers_hosts_with_more_servers(most, servers):
+    asked = request(group=placement_request.Group('g', frozenset({'anti-affinity'}), most, None, {}))
+    apart = next(each for each in FILTERS if isinstance(each, groups.ServerGroupAntiAffinityFilter))
+    assert apart.reason(None, asked, None) == (
+        f'has|have {servers} of the group with the policy anti-affinity already')
 
 
 # ---- sentences -------------------------------------------------------------------
