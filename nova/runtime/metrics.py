@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 SHORT = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 LONG = (.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
-prometheus_client.disable_created_metrics()      # these metrics would add an unused series for each counter
+prometheus_client.disable_created_metrics()      # *_created would add an unused series for each counter
 REGISTRY = prometheus_client.CollectorRegistry()
 
 
@@ -385,7 +385,7 @@ def describe_process(binary: str, thread_model: str) -> None:
 
 
 def values() -> list[Family]:
-    """Return all metrics. Buckets of histograms and infinite values, which JSON lacks, are omitted."""
+    """Return all metrics, but no buckets of histograms and no infinite values: JSON cannot represent them."""
     return [{'name': family.name, 'kind': family.type, 'text': family.documentation,
              'samples': [{'name': sample.name, 'labels': sample.labels, 'value': sample.value}
                          for sample in family.samples

@@ -311,8 +311,8 @@ def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: ty
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     if capabilities:
         _checked(_libc().prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), 'keepcaps')
-    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # KEEPCAPS: the kernel drops no capability here
-    _keep(capabilities)                                              # also drops the inheritable set of systemd 257
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)    # with KEEPCAPS the kernel drops no capability here
+    _keep(capabilities)                                    # also drops inheritable capabilities, which systemd 257 sets
     _gain_nothing()
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
 

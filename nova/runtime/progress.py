@@ -24,7 +24,7 @@ def ignore(_value: int) -> None:
 
 
 def part(report: Report, begin: int, end: int) -> Report:
-    """Return a Report for a part of an operation, which takes ``begin`` to ``end`` percent of the operation."""
+    """Return a Report for the part of an operation between ``begin`` and ``end`` percent."""
     if report is ignore:
         return ignore
     return lambda percent: report(begin + (end - begin) * max(0, min(percent, 100)) // 100)
@@ -39,7 +39,7 @@ def of_bytes(report: Report, whole: int | None) -> Moved:
 
 @contextlib.contextmanager
 def watched(path: str, sources: Iterable[str], report: Report) -> Iterator[None]:
-    """During the block, report the growth of a file that a tool without progress output writes from ``sources``.
+    """During the block, report the growth of a file: a tool that reports no progress writes it from ``sources``.
 
     An error of ``report`` does not stop the tool; the error is raised at the end of the block.
     """

@@ -2,7 +2,8 @@
 
 Without the file, the database or a copy of it reveals no key.
 
-Each line of the file is a key: the first key encrypts, all keys decrypt. With another owner, decryption fails.
+Each line of the file is a key: the first key encrypts, all keys decrypt. A key is bound
+to the id of its owner, such as a server: decryption with another id fails.
 """
 import base64
 import binascii

@@ -126,7 +126,7 @@ class Service:
             self._heart.on_new_row = getattr(manager, 'forget_told', None)
             self._heart.on_return = getattr(manager, 'came_back', None)
             self._heart.on_lost = getattr(manager, 'messages_lost', None)
-        self.refused: exception.ServiceExists | None = None    # error if the name belongs to another service: stop
+        self.refused: exception.ServiceExists | None = None    # set if another service has the name: stop
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:

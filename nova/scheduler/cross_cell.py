@@ -31,7 +31,7 @@ from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
-BACKOFF_S = 0.05  # maximum wait after a conflict between two requests in round 1; grows with each round
+BACKOFF_S = 0.05  # maximum wait in round 1 after a conflict between two requests; grows with each round
 
 Selections = list[objects.Selection]
 
@@ -59,9 +59,9 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for the demands that have all servers in one cell and all chosen hosts in one other cell.
+        """Claim hosts for a demand if all its servers are in one cell and all chosen hosts in one other cell.
 
-        The servers must be in the cell that has most servers of the batch. Other demands are placed separately.
+        The servers must be in the cell with the most servers of the batch. Other demands are placed separately.
         """
         uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
         homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}

@@ -275,7 +275,7 @@ class HostTable:
         if not cells:
             return
         nodes = {cell.uuid: self._nodes_of(cell) for cell in cells}
-        self._claimed_cells -= nodes.keys()  # before the read: a claim during the read needs another read
+        self._claimed_cells -= nodes.keys()  # cleared before the read: a claim during the read needs another read
 
         def look(cell: db_cells.Cell) -> tuple[Changes, Heartbeats]:
             here = nodes[cell.uuid]

@@ -21,7 +21,7 @@ Row = host_changes.Node
 T = typing.TypeVar('T')
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
-# columns that often change for single hosts, as the usage of RESOURCES does; host_table.HostTable computes io_ops
+# columns that often change in few rows at a time, like the usage of RESOURCES; host_table.HostTable computes io_ops
 COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
 # columns that a view updates without discarding its cache
 USAGE = frozenset(('change_number', 'usage_change_number', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
@@ -43,8 +43,8 @@ class Hosts:
     failed_builds           failed builds on the node since the last success
     metrics                 {name: value} from the monitors of the host, or None
     numa                    {position: HostTopology} that replaces the topology in the host's row during this request:
-                            with servers that the request has placed, and without the present usage of a server
-                            that is placed again
+                            it includes servers that the request has placed, and excludes the present usage of
+                            a server that moves
     all_pass                array of True; a filter that returns this object removes no host
     placed                  positions of the hosts chosen for servers of the request so far
     pci                     free PCI devices of the nodes

@@ -22,7 +22,7 @@ class Group:
 
     policies      names of the policies
     max_per_host  maximum number of members on a host for the policy anti-affinity
-    moving        uuid of the server to place if it already exists; it does not count as a member. Otherwise None
+    moving        uuid of the server to place if it already exists (then it does not count as a member), or None
     members       {host: number of members on the host or moving to it}
     capabilities  {key: requirement on hosts} for the policy host-capabilities
     between       whether a member has two hosts, because it moves or its move can still be reverted
@@ -141,7 +141,7 @@ class RequestView(host_view.Hosts):
 class Claim:
     """Claim of a server on a host of a view, in a transaction.
 
-    migration_id    migration with the row that stores the claim, or None if the server's row stores it
+    migration_id    migration that stores the claim in its row, or None if the server's row stores the claim
     request         the Request
     values          further columns that the caller writes to the row that stores the claim (instances or migrations)
     taken           {name: data that a special resource provides for the ``take`` of later special resources}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nova.context import RequestContext
 
-# first version in which access rules can be locked against deletion by the share's owner
+# first version that can lock an access rule, so that the share's owner cannot delete it
 VERSION = {'X-OpenStack-Manila-API-Version': '2.82'}
 SERVICE_TYPE = 'shared-file-system'      # type in the service catalog; [manila] may set another one
 ERRORS = {400: exception.Conflict, 409: exception.Conflict, 413: exception.Forbidden}

@@ -59,12 +59,13 @@ GuestLocation = typing.TypedDict('GuestLocation', {'address': str, 'directory': 
 MigrationFacts = typing.TypedDict('MigrationFacts', {
     # whether the disks are copied; None: the hosts decide
     'block_migration': bool | None, 'over_commit': bool, 'free_bytes': int,
-    # fingerprints of the guest's record and pool disks at the destination; equal at the source if storage is shared
+    # fingerprints of the guest's record and pool disks, as the destination sees them: with shared storage, the source
+    # computes equal fingerprints
     'seen': list[str | int] | None, 'pool_seen': str | None,
     'cpu_features': list[str] | None, 'virt_type': str, 'memory_source': str, 'numa_topology': str | None,
     'tls': bool, 'tls_able': bool, 'address': str, 'source': GuestLocation,
-    # record of the guest; its definition at the destination; whether only overlays of disks are copied, because
-    # the destination has their backing images
+    # guest: its record; domain: its definition at the destination; incremental: whether only overlays of disks are
+    # copied, because the destination has the backing images
     'guest': dict[str, Any], 'domain': str, 'incremental': bool}, total=False)
 
 
@@ -681,7 +682,7 @@ class VolumeCopies(typing.Protocol):
 
 
 class VolumeFile(typing.TypedDict):
-    """Active file of a volume, which the guest writes: name of the file and format."""
+    """Name and format of the active file of a volume: the file to which the guest writes."""
 
     name: str
     format: str
@@ -702,8 +703,8 @@ class AssistedSnapshots(typing.Protocol):
                                report: progress.Report = progress.ignore) -> VolumeFile:
         """Merge ``delete_info['file_to_merge']`` into its backing file ``delete_info['merge_target_file']``.
 
-        Without a merge target: merge the backing files above ``file_to_merge`` (None: all backing files) into the
-        active file.
+        If there is no merge target, merge the backing files above ``file_to_merge`` into the active file; if that is
+        None, merge all backing files.
 
         :raises VirtError: the files do not exist or the merge failed; the volume's content is unchanged
         """

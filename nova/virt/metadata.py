@@ -288,7 +288,7 @@ def network_data(network_info: list[Vif], domain: str = '') -> dict[str, list[di
 
 
 def _carried(network_info: list[Vif]) -> list[tuple[Vif, str | None]]:
-    """Return [(VIF, link of the parent port for a subport, None for other VIFs)]; subports follow their parent port."""
+    """Return [(VIF, link of the parent port, or None if the VIF is no subport)]; subports follow their parent port."""
     found: list[tuple[Vif, str | None]] = []
     for vif in network_info:
         found.append((vif, None))

@@ -76,7 +76,7 @@ def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent:
 def _leave_devices() -> None:
     """Leave the control group of the guest, into which libvirt has put this process.
 
-    Its processes may not open /dev/fuse, and are killed at the end of the guest, before the program has flushed data.
+    Processes in the group may not open /dev/fuse, and are killed when the guest ends, before they have flushed data.
     """
     for root in DEVICES:
         try:

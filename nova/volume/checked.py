@@ -3,9 +3,9 @@
 Cinder also checks these rules for the user. For rules of attachments, the caller also has the role service, because the
 compute API is a service of the deployment; a policy file may restrict users further.
 
-Compute hosts complete attachments and detachments. So the rules of the whole attachment are checked when the volume is
-reserved, and the rule of its deletion when the detachment begins. Cleanup is not checked, so an attachment that was
-just created can always be deleted.
+Compute hosts complete attachments and detachments, but do not act for a user. So all rules for creating an attachment
+are checked when the volume is reserved, and the rule for deleting it when the detachment begins. Cleanup is not
+checked, so an attachment that was just created can always be deleted.
 """
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                            'names requires microversion 3.46.')
             snapshot_id = _root_snapshot(image)
             image = image_id = None
-        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # copies use no project default
+        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # for copies see _kind()
             volume_type = self.types.of_new(None, ctx)['id']
         ident = str(uuid.uuid4())
         values: JsonObject = {

@@ -48,7 +48,7 @@ def spawn(conf: cfg.ConfigOpts) -> int:
 
 
 def change(conf: cfg.ConfigOpts, project: str, address: str, port: str) -> None:
-    """Set the displayed address and port of a project's VPN instance, for example if another router forwards them.
+    """Set the address and port that are shown for a project's VPN instance, for example of a router before it.
 
     This configures no forwarding.
     """

@@ -1,9 +1,9 @@
 """First-boot script of a VPN instance: it writes the configuration of OpenVPN, for an image with OpenVPN.
 
 The script creates ``/etc/openvpn/start``, which cloud-init or the image runs at each boot. Clients get addresses of a
-separate network, translated to the address of the VPN instance, so that port security applies. A client needs an
-unrevoked certificate of the project. Projects may share an authority, so the script checks that the
-organizational unit in the certificate is the project.
+separate network. The instance translates them to its own address, because port security drops packets with other
+addresses. A client needs an unrevoked certificate of the project.
+Projects may share an authority, so the script checks that the organizational unit in the certificate is the project.
 """
 from collections.abc import Sequence
 import string

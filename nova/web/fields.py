@@ -106,10 +106,10 @@ class Field:
     """One field.
 
     name    key of the field in the response
-    get     column name, or ``get(row, view)``: the value, or ABSENT when ``optional``
+    get     column name, or a function(row, view) that returns the value; if ``optional``, it may return ABSENT
     since, until   first and last minor version
     rule    policy rule that the caller must pass to see the field
-    optional   ``get`` may return ABSENT
+    optional   whether the field may be absent
     columns    columns that a ``get`` function reads; a listing selects only these (see Fields.columns)
     type       JSON type in the notation of nova.web.json_types, or a Shape. None if the type is declared elsewhere (see
                nova.api.response_types)

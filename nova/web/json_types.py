@@ -161,5 +161,5 @@ class _Node:
 
 
 def _only(form: dict[str, str]) -> Sequence[str]:
-    """Return the keys that only the alternative form of an object has."""
+    """Return the keys that only this form of an object has."""
     return form['only'].split(' ') if form['only'] else ()

@@ -48,7 +48,7 @@ class Mapper:
         If several paths match, prefer one that supports the method: a name in the path may equal a fixed segment.
         """
         first, path = segments[0] if segments else '', '/' + '/'.join(segments)
-        if '\n' in path:                         # $ also matches before a final line feed; a path never has NUL
+        if '\n' in path:       # $ also matches before a final line feed; use NUL in its place, which no path has
             path = path.replace('\n', '\0')
         methods = self._paths.get(path[1:])
         if methods is not None and method in methods and _PART not in segments:         # fixed segments take precedence

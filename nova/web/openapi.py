@@ -80,7 +80,7 @@ class Describer:
         return {}
 
     def header_names(self, row: Route) -> Iterator[str]:
-        """Yield the keys in ``header_parameters`` of an operation's request headers."""
+        """Yield the keys of ``header_parameters`` for the request headers of an operation."""
         yield from ('version',) if self.microversions else ()
 
     def headers(self, version: int) -> JsonDocument:
@@ -88,7 +88,7 @@ class Describer:
         return {}
 
     def more_headers(self, code: int, rows: list[Route], version: int) -> JsonDocument:
-        """Return additional response headers for a status code of an operation, which may have several action rows."""
+        """Return additional response headers for a status code; ``rows`` has a row for each action of the path."""
         return {}
 
     def fault(self, code: int) -> JsonDocument:
@@ -200,7 +200,7 @@ class Describer:
         }
 
     def _operation(self, rows: list[Route], path: str, version: int, used: set[int], merge: bool) -> JsonDocument:
-        """Build one operation. Several rows are the actions of one path.
+        """Build one operation. ``rows`` has a row for each action of the path.
 
         :param used: set to which the error codes of the operation are added
         :param merge: build one operation for all actions

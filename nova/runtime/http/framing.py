@@ -252,7 +252,7 @@ class Request(server.HTTPRequest):
     def send_headers(self) -> None:
         self.conn.drained = self.rfile.drain()
         if not self.server.ready or not self.conn.drained:
-            self.close_connection = True             # stopping, or an unread body
+            self.close_connection = True             # stopping, or the body is unread
         self.conn.wfile.holds = True
         if not any(name.lower() == b'date' for name, _value in self.outheaders):
             self.outheaders.append((b'Date', _date(int(time.time()))))
@@ -277,7 +277,7 @@ class Gateway(wsgi.Gateway_10):
         self.req.close_connection = True
 
     def respond(self) -> None:
-        """Send the response as cheroot does, but files with sendfile."""
+        """Send the response as cheroot does, but send files with sendfile."""
         response = self.req.server.wsgi_app(self.env, self.start_response)
         try:
             part = getattr(response, 'part', None)             # see nova.web.request.Stream

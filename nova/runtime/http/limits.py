@@ -29,7 +29,7 @@ class Limits:
 
     # ---- all connections
     connections: int = 4000         # each needs some 40 KiB with the kernel's buffers; at most half of the descriptors
-    per_address: int = 256          # connections of one client, such as an office behind one address, or 200 threads
+    per_address: int = 256          # connections of one address: an office behind NAT, or a client with 200 threads
     free: int = 16 * KIB            # number of first bytes of each request that the next two limits do not count
     bodies: int = 64 * MIB          # bytes of all incomplete requests
     bodies_per_address: int = 8 * MIB

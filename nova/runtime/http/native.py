@@ -47,8 +47,8 @@ class Native:
         self.turned = time.monotonic()
         self._epoll = select.epoll()
         self._conns: dict[int, exchange.Connection] = {}             # {descriptor: connection}; only the loop uses it
-        self._ready: queue.SimpleQueue[exchange.Connection | None] = queue.SimpleQueue()  # for the workers
-        self._back: collections.deque[exchange.Connection] = collections.deque()      # returned by the workers
+        self._ready: queue.SimpleQueue[exchange.Connection | None] = queue.SimpleQueue()  # requests for workers
+        self._back: collections.deque[exchange.Connection] = collections.deque()  # connections from workers
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handing = threading.Lock()             # held while a connection is closed or returned to the loop
         self._workers: list[threading.Thread] = []

@@ -22,7 +22,7 @@ from nova.runtime import queues
 from nova.runtime.http import addresses
 
 MAX_WAITING = 512               # maximum requests that hold a thread while they wait for a slot of their project
-MAX_WAITING_OF_ONE = 256        # maximum of such requests of one project; equals limits.per_address
+MAX_WAITING_OF_ONE = 256        # maximum waiting requests of one project; equals limits.per_address
 RETRY_S = 5                     # Retry-After of requests above these limits
 
 # Keys of environ; the values are methods of Connection (exchange.py).
@@ -229,7 +229,7 @@ class Dispatcher(Generic[Job]):
             self._shares[priority.name].stop(project_id)
 
     def _park(self, priority: Priority, job: Job, project_id: str) -> threading.Event:
-        """Release a job's slot and queue the job in its project; return the event that is set with its next slot."""
+        """Release a job's slot and queue the job in its project; return an event, set when the job gets a slot."""
         woken = threading.Event()
         self._leave(priority, job)
         self._parked[priority.name].setdefault(project_id, collections.deque()).append((job, woken))

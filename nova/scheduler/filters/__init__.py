@@ -5,12 +5,12 @@ A filter has these methods and attributes:
 * ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It completes a
   sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
   A filter with only one reason may set ``why`` instead.
-* ``checks_capacity``: the filter also checks a host that an administrator forces, as the claim fails without room.
+* ``checks_capacity``: the filter also checks a host that an administrator forces: a claim on a full host fails.
 * ``selects_hosts``: the filter selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
 * ``lacks`` and ``shortfall`` tell how far a removed host is from passing; scheduler/explain.py reports both.
 * ``facts`` and ``external_facts`` read data that is not in the table, once for each request for which ``needs_facts``
-  is true. If ``reads_existing`` is set, they also read the data for servers that are already built.
+  is true. If ``reads_existing`` is set, both are also called for servers that are already built.
 * ``limits(hosts, position)``, if defined, returns limits for a claim on that host (db.claims.claim).
 
 A class with the method ``host_passes`` for single hosts works too: see plugins.py.

@@ -201,7 +201,8 @@ class LibvirtDriver(base.LibvirtBase):
         return self.platform.configured_traits(self.storage.backends.encrypts)
 
     def has_disks(self, instance: Instance, source: str) -> bool:
-        self.storage.check_reach(instance.uuid)  # raises if pool disks lack a record; after False, new disks are made
+        # raise if pool disks lack a record: if this method returned False, the caller would create new disks
+        self.storage.check_reach(instance.uuid)
         shared_storage.take_from_pool(self.storage, instance.uuid, source, self.platform.virt_type)
         return shared_storage.was_taken_over(self.storage.load(instance.uuid), source, self.host)
 

@@ -188,7 +188,7 @@ class Guests(guest_power.GuestPower):
         :param keep_machine: preserve the UEFI variables and the TPM state
         """
         guest = self.storage.load(uuid)
-        # the guest in the backup of a resize uses the same TPM state
+        # the TPM state belongs to the uuid, so the guest in a resize backup needs it, too
         keep_state = keep_disks or keep_machine or self.storage.load_backup(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, calls.undefine, keep_state)

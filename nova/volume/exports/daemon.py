@@ -27,7 +27,7 @@ from nova.volume.exports import qmp
 
 PROGRAM = 'qemu-storage-daemon'
 MONITOR, RECORD, LOG, PID = 'monitor', 'host.json', 'log', 'pid'
-# certificate_expires_at is Unix time; the key is missing before the first start
+# certificate_expires_at (Unix time) is missing before the first start
 Record = typing.TypedDict('Record', {
     'host': str, 'port': int, 'certificate_expires_at': typing.NotRequired[float]})
 FORMAT = versioned_records.RecordFormat[Record](

@@ -103,7 +103,7 @@ class Exporter:
 
     def close(self, attachment_id: str, host: str) -> None:
         """Close an export, and wait until it is closed."""
-        with self._locked(host):             # before the checks: a concurrent ``open`` may be in progress
+        with self._locked(host):             # lock before the checks: a concurrent ``open`` may be in progress
             if not os.path.isdir(self._directory_of(host)) or any(
                     each.host == host for each in self._wanted(attachment_id)):
                 return
@@ -231,7 +231,7 @@ class Exporter:
     # ---- helpers; the caller holds the host's lock
 
     def _close_exports(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
-        """Close exports. Kill a daemon that fails to close exports; it is restarted without them.
+        """Close exports. Kill a daemon that fails to close them; it is restarted without these exports.
 
         The exports must be closed, because another server may use the volume next.
         """

@@ -72,7 +72,7 @@ class Monitor:
             try:
                 self._socket.connect(path)
                 return
-            except BlockingIOError:                                      # the previous client has just disconnected
+            except BlockingIOError:                                      # the monitor still serves the previous client
                 if time.monotonic() > deadline:
                     raise TimeoutError('the monitor is busy') from None
                 time.sleep(BUSY_S)

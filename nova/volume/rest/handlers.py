@@ -229,7 +229,7 @@ def reimage(request: VolumeRequest, ident: str) -> None:
 
 
 def upload_image(request: VolumeRequest, ident: str) -> tuple[rows_of.Volume, Image]:
-    """Create an image from a volume. ``force`` has no effect: an image of a volume in use would be inconsistent."""
+    """Create an image from a volume. ``force`` is ignored: the image of a volume in use could be inconsistent."""
     given, since = request.body, request.version >= IMAGE_FIELDS
     disk_format, container_format = given.get('disk_format') or 'raw', given.get('container_format') or 'bare'
     if disk_format not in uploads.FORMATS or container_format != 'bare':

@@ -139,7 +139,7 @@ class Backups:
     def _check_idle(self, conn: Connection, row: db_rows.VolumeBackupsRow) -> None:
         """Check that no job creates or restores a backup; raises InvalidVolume."""
         waits = row['status'] == jobs.CREATING and row['snapshot_id'] and db.unfinished(
-            conn, t.volume_snapshots, {'id': row['snapshot_id']})             # the backup waits for its snapshot
+            conn, t.volume_snapshots, {'id': row['snapshot_id']})  # the job starts when the snapshot is complete
         if waits or self._jobs.is_busy(row['id']) or db.is_restored(conn, row['id']):
             raise exception.InvalidVolume(reason=f'the backup has status {row["status"]} and a job is in progress.')
 

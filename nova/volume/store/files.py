@@ -117,7 +117,7 @@ class VolumeFiles:
         :raises InsufficientStorage: no space for the copy
         """
         self._make_directories()
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # not for QEMU: guests do not open backups
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # no access for QEMU: guests do not open backups
         if self.clone(source, path, size):
             return
         with self._reserved_space(disk_space.used_bytes(source), path + PART), self._atomic_write(path) as part:
@@ -281,7 +281,7 @@ class VolumeFiles:
     @staticmethod
     def _make_readable(path: str) -> None:
         files.give_to_guest(path)
-        if os.geteuid():  # libvirt gives the file to QEMU's user; an export during a migration must still open it
+        if os.geteuid():  # libvirt gives the file to QEMU's user; this service must open it for exports in migrations
             files.let_read(path, os.geteuid(), files.READ | files.WRITE)
 
     @contextlib.contextmanager

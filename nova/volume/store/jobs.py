@@ -165,7 +165,7 @@ class VolumeJobs:
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failed_status(t.volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
-                pass                                 # the file is complete, and has data if the status was reset
+                pass   # keep an existing file: it is complete, and has the user's data if the status was reset
             elif row['snapshot_id']:
                 self._copy(self._files.snapshot(row['snapshot_id']), path, row)
             elif row['source_volume_id']:
@@ -270,7 +270,7 @@ class VolumeJobs:
             waiting = cast('list[db_rows.VolumesRow]', db.unfinished(conn, t.volumes, {'snapshot_id': snapshot_id}))
             backups = cast('list[db_rows.VolumeBackupsRow]', db.unfinished(
                 conn, t.volume_backups, {'snapshot_id': snapshot_id}))
-        for backup in backups:                       # the backup fails if the snapshot has failed
+        for backup in backups:  # also after a failed snapshot: then the job sets the status 'error'
             self.make_backup(backup)
         for volume in waiting:
             if status == AVAILABLE:
@@ -304,7 +304,7 @@ class VolumeJobs:
 
     def _restore(self, volume_id: str, backup_id: str) -> None:
         row = self._read(volume_id)
-        if row is not None and row['status'] == RESTORING:           # else the volume was deleted or its status reset
+        if row is not None and row['status'] == RESTORING:           # else it was deleted, or its status reset
             with self._failed_status(t.volumes, volume_id, RESTORING, ERROR_RESTORING):
                 self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
                 if not self._db.run(db.update, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
@@ -388,7 +388,7 @@ def _mark_available(conn: Connection, volume_id: str) -> bool:
     """Record that a volume is complete. Return False if the volume is gone or its status is not 'creating'."""
     found = db.update(conn, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
     if found:
-        attachments.update_status(conn, volume_id)   # after a reset of the status, the volume may be attached
+        attachments.update_status(conn, volume_id)   # the volume may be attached if its status was reset
     return found
 
 

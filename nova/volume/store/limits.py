@@ -104,7 +104,7 @@ class Limits:
                 raise error(resource=name, requested=more, used=used[name], limit=limits[name])
         if volume_type:
             self.check_type(conn, project_id, types.find(conn, volume_type, nova_context.ALL_PROJECTS), noun, adding)
-        if size > MAX_SIZE:              # last, because an exceeded quota is the better reason
+        if size > MAX_SIZE:              # checked last: if a quota is exceeded too, report the quota
             raise _invalid(size)
 
 

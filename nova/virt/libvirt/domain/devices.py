@@ -101,7 +101,7 @@ def virtio_attributes(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def complete_virtio(devices: Iterable[etree.Element], settings: Mapping[str, str]) -> None:
-    """Add the virtio attributes to each of the devices that uses virtio."""
+    """Add the virtio attributes to each device that uses virtio."""
     found = virtio_attributes(settings)
     for device in devices if found else ():
         if is_virtio(device):

@@ -42,7 +42,7 @@ def metadata(root: etree.Element, identity: Identity) -> None:
 
 
 def owner(directory: str) -> str:
-    """Return the owner element of a guest without namespace, as virDomainSetMetadata requires it."""
+    """Return a guest's owner element; it has no namespace, as virDomainSetMetadata requires."""
     return etree.tostring(add(etree.Element('metadata'), 'owner', directory=directory), encoding='unicode')
 
 

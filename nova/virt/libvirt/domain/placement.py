@@ -83,7 +83,7 @@ def memory_backing(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.
     sizes: dict[Any, set[int]] = {}
     for number, cell in enumerate(guest.cells):
         smallest = min((pages.size_kb for pages in _on(host, cell).mempages), default=0)
-        size: Any = cell.pagesize                # a placed guest has a size in KiB (objects/numa.py)
+        size: Any = cell.pagesize                # after placement a number in KiB, not 'small', 'large' or 'any'
         if size and size > smallest:
             sizes.setdefault(size, set()).add(number)
     if not sizes and not guest.realtime:

@@ -18,7 +18,7 @@ Settings = Mapping[str, str]
 class Interface:
     """Network device of a guest.
 
-    bridge   bridge in which libvirt creates the tap; '' for types of vifs.py that need no bridge
+    bridge   bridge in which libvirt creates the tap; '' if the binding type (vifs.py) needs no bridge
     port     values of the plugged vifs.Port; None if nothing is plugged
     device   the host's virtual function
     """

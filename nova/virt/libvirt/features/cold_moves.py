@@ -60,7 +60,7 @@ class ColdMoves:
         guest, kept = self._storage.load_backup(uuid), self._storage.backup_path(uuid)
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
-        guest.ownership.source_directory = None          # after a revert, the guest counts as a guest of this host
+        guest.ownership.source_directory = None          # else has_come() would return True after a revert
         records.write(kept, guest)
         return {'guest': transferred_record.packed(guest, kept),
                 'source': {'address': self._addresses.own, 'directory': kept}}

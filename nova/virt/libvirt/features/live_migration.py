@@ -142,7 +142,7 @@ class LiveMigration:
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self._connections.disconnect(guest.volumes)     # a rollback does this only if there is a record
+            self._connections.disconnect(guest.volumes)     # a rollback disconnects only the volumes of a record
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest,
@@ -445,7 +445,7 @@ class LiveMigration:
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
     """Return whether some disks are not copied, and the destination sees all writes of the source to these disks.
 
-    It sees them on network disks, and if the source does not use its page cache (cache mode none or directsync).
+    This is so for network disks, and for disks that bypass the source's page cache (cache mode none or directsync).
     """
     stay: list[xml.Disk | volume.Volume] = [
         *guest.volumes, *(disk for disk in guest.disks if disk.source or not copied)]

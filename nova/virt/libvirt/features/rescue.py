@@ -150,7 +150,7 @@ class Rescue:
         return made
 
     def _with_drive(self, uuid: str, disk: xml.Disk, config_drive: dict[str, bytes] | None) -> xml.Disk:
-        """Return a copy of a guest's disk; in place of the guest's config drive, return one with the rescue's data."""
+        """Return a copy of a guest's disk; for the config drive, return a new config drive with the rescue's data."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
         return new_disks.config_drive(self._storage, uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,

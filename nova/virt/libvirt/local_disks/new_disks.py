@@ -115,7 +115,7 @@ def image_disk(stored: Storage, context: RequestContext, instance: Instance, ima
 def blanks(stored: Storage, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
            volumes: Sequence[volume_disks.Volume] = (), taken: Collection[str] = (),
            encrypted: bool = False) -> list[xml.Disk]:
-    """Create the disks of ``sizes``, {file name: bytes}, that are not among the Disks ``present``; return them.
+    """Create and return the disks of ``sizes`` ({file name: bytes}) that are missing in ``present`` (Disks).
 
     :param volumes: Volumes of the guest
     :param taken: letters of the names of the guest's future volumes
@@ -189,7 +189,7 @@ def boot_files(stored: Storage, context: RequestContext, uuid: str, image: Image
             if base.format != 'raw':
                 raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
             found[part] = stored.path(uuid, name)
-            # A copy, because libvirt changes the owner of a guest's file at its start and at its end.
+            # Copy the file, because libvirt changes its owner when the guest starts and stops.
             shutil.copyfile(base.path, found[part])
             files.give_to_guest(found[part])
     if 'ramdisk' in found and 'kernel' not in found:

@@ -214,7 +214,7 @@ class Rbd(places.SharedPlace):
     def renew(self, disk: xml.Disk, source: str) -> None:
         name = f'{name_of(disk.file)}@{PUT_ASIDE}'
         if not self._pool.try_rbd(errno.EEXIST, 'take a snapshot of a disk', 'snap', 'create', '--no-progress', name):
-            self.restore(disk)           # to the snapshot of an interrupted attempt
+            self.restore(disk)           # undo writes since the snapshot of an interrupted attempt
 
     def restore(self, disk: xml.Disk) -> None:
         self._pool.try_rbd(errno.ENOENT, 'roll back a disk', 'snap', 'rollback', '--no-progress',
@@ -233,7 +233,7 @@ class Rbd(places.SharedPlace):
     def remove_unused(self) -> None:
         try:
             for name in self._pool.images():
-                if name.startswith(IMAGE) and self._is_old(name):    # also incomplete imports of failed hosts
+                if name.startswith(IMAGE) and self._is_old(name):    # includes incomplete imports of failed hosts
                     self._remove_image(name)
         except pools.Failed as error:    # another host may remove the same image
             LOG.warning('Cannot remove unused images from the pool: %s', error)

@@ -5,7 +5,7 @@
                        disk.ephemeral0, disk.swap      raw
                        disk.config      config drive
                        disk.plain       temporary input while a disk is encrypted: local_disks/files.py
-                       root             file system of a container, owned by its users
+                       root             root file system of a container, owned by user ids of the container
                        kernel, ramdisk  of AMI images
                        *.rescue, disk.configrescue     files of a rescue: features/rescue.py
                        frozen           exists while the file systems are frozen: features/agent.py

@@ -35,7 +35,7 @@ class Copy:
         self._stamp, self.offset = arrival.of(os.path.basename(path)) if arrival else (None, 0)
 
     def is_done(self) -> bool:
-        """Return whether the file is complete and, after a restart, compared with the source."""
+        """Return whether the file is complete and, after a restart, was compared with the source."""
         return self.whole and self._checked
 
     def go_on(self, connection: libvirt.virConnect, volume: libvirt.virStorageVol, deadline: float) -> None:

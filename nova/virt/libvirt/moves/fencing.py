@@ -73,7 +73,7 @@ def decide(parts: collections.abc.Iterable[Part], recorded: disk_clients.Images 
     unfenced: dict[str, str] = {}
     images = {part.image for part in parts if part.kind == CEPH}
     for part in parts:
-        # the guest has not opened an unrecorded disk; an unrecorded volume has unknown clients
+        # the guest never opened a disk that is not recorded; the clients of an unrecorded volume are unknown
         known = (recorded or {}).get(part.image, None if part.volume and recorded else [])
         if not part.shared:
             addresses |= part.seen

@@ -152,7 +152,7 @@ def run_on(domain: libvirt.virDomain) -> None:
 
 
 def went_ahead(domain: libvirt.virDomain) -> bool:
-    """Return whether post-copy has begun, also if it has failed since, so that the guest cannot resume here."""
+    """Return whether post-copy has begun: then the guest cannot resume here, even if post-copy has failed since."""
     state, reason = domain.state()
     return state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_POSTCOPY,
                                                              libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)

@@ -96,8 +96,8 @@ def leftovers(stored: storage.Storage, host: str, known: collections.abc.Contain
     """Return {uuid: whether a record names ``host`` as the owner} of directories without a guest in the hypervisor.
 
     While files are being copied to a directory, ``transfer_progress`` has the record. Directories that belong to
-    another host, now or after a migration, are omitted. Another host that shares the parent directory may be creating a
-    directory without a record: the value is False.
+    another host, now or after a migration, are omitted. The value of a directory without a record is False, because
+    another host that shares the parent directory may be creating it.
     :param known: guests of the hypervisor
     """
     found = {}

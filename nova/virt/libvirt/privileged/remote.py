@@ -3,7 +3,7 @@
 ========================  =====================================================  ======================================
 Operation                 Arguments                                              Needs
 ========================  =====================================================  ======================================
-``qemu_img.prepare``      none                                                   as the operations below
+``qemu_img.prepare``      none                                                   as qemu_img.info and the following
 ``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: qemu-img
 ``qemu_img.measure``      path, format; backing file                             runs as a separate user;
 ``qemu_img.create``       path, format, size; backing file and format; key       CHOWN, FOWNER, DAC_OVERRIDE: files
@@ -178,7 +178,7 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
     def let_read(path: str) -> None:
         with sandbox.opened(path, os.O_RDONLY) as descriptor:
             if os.path.basename(os.path.dirname(path)).startswith(SNAPSHOT):
-                # a complete snapshot, which the service's user uploads
+                # the snapshot is complete: its new owner, the service's user, uploads it
                 os.fchown(descriptor, uid, -1)
             files.let_read(descriptor, uid)
 
