@@ -133,7 +133,7 @@ class Service:
         """Lock the name, start the manager, consume messages, send the first heartbeat.
 
         Services except nova-compute consume messages before they register at a conductor. While a whole cloud starts,
-        all conductor threads may wait for replies of these services, so no thread could handle a registration.
+        all conductor threads may wait for replies of these services, and then no thread can handle a registration.
 
         :raises ServiceExists: the name belongs to another service
         """

@@ -60,7 +60,7 @@ class Demand:
 
     @property
     def batchable(self) -> bool:
-        """Tell whether a batch can place the demand: it has no group, no special resources and no limits."""
+        """Tell whether a batch can place the demand: it must have no group, no special resources and no limits."""
         request = self.request
         return (request.group is None and not request.special and not request.limiting
                 and len(self.uuids) <= BATCH)

@@ -415,7 +415,7 @@ class HostTable:
 
 
 def _used(row: Row, usage: collections.abc.Mapping[str, int | None]) -> Row:
-    """Return a copy of a row with new values of columns of host_changes.USAGE."""
+    """Return a copy of a row in which some columns of host_changes.USAGE have new values."""
     return typing.cast(Row, {**row, **usage})
 
 

@@ -218,7 +218,7 @@ def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
 
 
 def mutable_view(hosts: host_view.Hosts, request: Request) -> host_view.Hosts:
-    """Return a copy of the view for the request, which the caller may change."""
+    """Return a copy of the view for the request; the caller may change the copy."""
     return request.view(hosts.copy())
 
 

@@ -124,7 +124,7 @@ def _checked(share_id: str) -> str:
 
 
 def _chosen(locations: list[dict[str, Any]]) -> str:
-    """Return the path of the preferred export location that is not for administrators only."""
+    """Return the path of the preferred export location that is not restricted to administrators."""
     offered = [each for each in locations if not each.get('is_admin_only')]
     offered.sort(key=lambda each: not each.get('preferred'))
     return str(offered[0]['path']) if offered else ''

@@ -554,7 +554,7 @@ class Resize(typing.Protocol):
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
                    timeout: int) -> JsonObject:
-        """At the source: stop the guest like ``power_off`` and store it as a backup, which is not in ``guests()``.
+        """At the source: stop the guest like ``power_off`` and store it as a backup; ``guests()`` lists no backups.
 
         :returns: JSON document of the guest for ``finish_migration`` at the destination
         """
@@ -730,7 +730,7 @@ class ImageCache(typing.Protocol):
 
 class Adoption(typing.Protocol):
     def adopt(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
-        """Take over the hypervisor's guest with the server's uuid, which another program has created.
+        """Take over a guest that another program has created and that has the server's uuid.
 
         The guest keeps its power state and the paths of its disks.
         :raises BuildFailed: adoption is impossible; the guest is unchanged

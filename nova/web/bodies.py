@@ -67,7 +67,7 @@ def parse(raw: bytes) -> JsonObject:
         raise exception.BadRequest('Malformed request body: it is empty.')
     try:
         body = orjson.loads(raw)
-    except ValueError:                      # also for NaN, Infinity and invalid UTF-8
+    except ValueError:                      # also raised for NaN, Infinity and invalid UTF-8
         raise exception.BadRequest('Malformed request body: it is not JSON.') from None
     if not isinstance(body, dict):
         raise exception.BadRequest('Malformed request body: it is not a JSON object.')

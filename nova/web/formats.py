@@ -126,7 +126,7 @@ def parse_time(text: str) -> datetime.datetime:
     try:
         moment = iso8601.parse_date(text)
         return moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    except (iso8601.ParseError, OverflowError):          # also if the year in UTC is not from 1 to 9999
+    except (iso8601.ParseError, OverflowError):          # also raised if the year in UTC is not from 1 to 9999
         raise ValueError('not an ISO 8601 date and time') from None
 
 

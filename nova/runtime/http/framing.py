@@ -41,7 +41,7 @@ def _date(second: int) -> bytes:
 
 
 def refusal(status: str, text: str) -> bytes:
-    """Return a complete error response of the server, which closes the connection."""
+    """Return a complete error response that announces the end of the connection."""
     body = text.encode() + b'\n'
     later = 'Retry-After: 5\r\n' if status.startswith('503') else ''
     return (f'HTTP/1.1 {status}\r\nServer: nova\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n'

@@ -68,7 +68,7 @@ class HostFilter(typing.Protocol):
 
 
 class PerHost(base.Filter):
-    """Adapter for a per-host filter, which evaluates only the hosts that the other filters left."""
+    """Adapter for a per-host filter; the filter evaluates only hosts that pass all other filters."""
 
     run_on_rebuild = True
 

@@ -2,7 +2,7 @@
 
 ``weight = multiplier1 * norm(weigher1) + multiplier2 * norm(weigher2) + …``, where norm scales the values to 0 … 1. A
 built-in weigher is a row of WEIGHERS. If the metadata of an aggregate has a key named like the option of
-a multiplier, its value replaces the multiplier. Subclasses of BaseHostWeigher work too: see plugins.py.
+a multiplier, the key's value replaces the multiplier. Subclasses of BaseHostWeigher work too: see plugins.py.
 """
 import collections.abc
 import dataclasses

@@ -224,7 +224,7 @@ class LibvirtDriver(base.LibvirtBase):
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
-            self._guests.remove(uuid, keep_machine=request.keep_machine)         # left by an interrupted attempt
+            self._guests.remove(uuid, keep_machine=request.keep_machine)   # an interrupted attempt may have left it
             self.storage.remove(uuid, again=True,                # removes also pool disks that another host has created
                                 kept=spec.machine_files(request.keep_machine))
             try:
@@ -301,7 +301,7 @@ class LibvirtDriver(base.LibvirtBase):
 
 
 def _check_fence(conf: cfg.ConfigOpts, stored: storage.Storage, ceph: pools.Pool) -> None:
-    """Warn at startup if this host lacks the rights in Ceph to fence other hosts, which evacuations need."""
+    """Warn at startup if this host lacks the rights in Ceph to fence a failed host, as an evacuation must."""
     images = {image for guest in stored.guests() for image in disk_clients.images_of(guest)}
     if images or conf.libvirt.rbd_user:
         for sentence in fencing.missing_rights(ceph, images):

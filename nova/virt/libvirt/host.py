@@ -410,7 +410,7 @@ def _descriptions(connection: libvirt.virConnect, kind: int) -> Iterator[str]:
 
 def _facts(connection: libvirt.virConnect) -> Facts:
     info = connection.getInfo()
-    # libvirt's value is the sum of the NUMA cells, which lacks hot-plugged memory
+    # libvirt's value, the sum of the NUMA cells, does not include hot-plugged memory
     memory_mb = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2 ** 20
     return {'version': connection.getVersion(), 'vcpus': info[2], 'memory_mb': memory_mb,
             'capabilities': etree.fromstring(connection.getCapabilities())}

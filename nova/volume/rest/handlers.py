@@ -59,7 +59,7 @@ SAME_HOST = 'same_host'        # scheduler hint that is always met, because ther
 _WORD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 STATUSES = ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating', 'deleting']
 
-# {segment of a path before an id, or key of a body with an id: table of the resource with this id}
+# {path segment that precedes an id, or body key that has an id as value: table of the resource}
 _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
            'backups': volume_backups, 'os-volume-transfer': volume_transfers, 'volume-transfers': volume_transfers,
            'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots,
@@ -74,7 +74,7 @@ _NOT_FOUND: dict[Table, Callable[[str], exception.NovaException]] = {
 
 
 def owned_table(row: Route) -> Table | None:
-    """Return the table of the resource in a path; None if it has no owner, or for the acceptance of a transfer."""
+    """Return the table of the resource in a path; None: it has no owner, or the request accepts a transfer."""
     return _IDENTS.get(row.path.split('/')[1]) if '{ident}' in row.path and not row.path.endswith('/accept') else None
 
 

@@ -112,7 +112,7 @@ def _of(found: dict[str, _Value], key: str) -> _Value:
 
 
 def update_extra_spec(request: VolumeRequest, ident: str, key: str) -> JsonObject:
-    """Set one extra spec; raises BadRequest unless the body has only this one."""
+    """Set one extra spec; raises BadRequest unless the body has only this spec."""
     if request.body.keys() != {key}:
         raise exception.BadRequest(f'The body must have only the item of the URL, {key[:255]!r}.')
     request.store.types.set_specs(ident, request.body)

@@ -78,7 +78,7 @@ class EmbeddedAttachBackend:
         return self.exports.stop(timeout)
 
     def is_export(self, connector: api.Connector | None) -> bool:
-        """Return whether the host of a connector accesses volumes through an export, which ``close`` must close."""
+        """Return whether the connector's host accesses volumes through exports, which ``close`` must close."""
         if not connector:
             return False
         return connector.get('host') != self._conf.host and connector.get('ip') not in (None, self._conf.my_ip)

@@ -76,7 +76,7 @@ class VolumeJobs:
         self.work(row, functools.partial(self._snapshot, row['id'], write))
 
     def start_copy(self, row: db_rows.VolumeSnapshotsRow, begin: Callable[[str], None]) -> None:
-        """Start the copy for a snapshot of an encrypted volume in use, which the guest's QEMU copies.
+        """Start the copy for a snapshot of an encrypted volume in use; the guest's QEMU makes the copy.
 
         ``begin(path)`` starts the copy to a file; ``finish_snapshot`` ends it. This is a job, because creating the
         LUKS file takes seconds of CPU time.

@@ -168,7 +168,7 @@ class Keys:
 
 @contextlib.contextmanager
 def _own_account() -> collections.abc.Iterator[None]:
-    """Context manager: raise Unavailable if the service account is refused, because the caller did not cause it."""
+    """Context manager: if the service account is refused, raise Unavailable, because it is no fault of the caller."""
     try:
         yield
     except (exception.Forbidden, exception.Unauthorized) as error:

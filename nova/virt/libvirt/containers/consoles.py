@@ -1,4 +1,4 @@
-"""Reader of container consoles, which writes the output of each container to a file.
+"""Reader of container consoles: it writes the output of each container to a file.
 
 libvirt connects a container to a pseudoterminal but does not read the output. If no process reads the output, the
 buffer is full after a few kilobytes, and the container blocks. So this service polls all pseudoterminals.

@@ -121,7 +121,7 @@ def read_file(path: str) -> bytes:
 
 
 def read_nfs(host: str, path: str) -> bytes:
-    """Return the first bytes of a file of an NFS server, which qemu-img reads as raw data.
+    """Return the first bytes of a file of an NFS server; qemu-img reads the file as raw data.
 
     :raises VirtError: the file cannot be read
     """

@@ -79,7 +79,7 @@ class Rescue:
         """Attach the disks ``hot_plugged`` after the boot of the rescue system.
 
         The boot counts as complete when the system has written to the rescue disk and has not read from it for
-        BOOTED_S, or after BOOT_TIMEOUT_S.
+        BOOTED_S; the maximum wait is BOOT_TIMEOUT_S.
         """
         made, hypervisor = guest.rescued, self._hypervisor
         if made is None or not made.hot_plugged:
@@ -158,8 +158,7 @@ class Rescue:
 
 
 def has_same_origin(instance: Instance, image: Image) -> bool:
-    """Return whether root disk and rescue image derive from the same image, or the image is a snapshot of the server.
-    """
+    """Return whether the rescue image is a snapshot of the server or has the same origin as the root disk."""
     properties, own = image.get('properties') or {}, instance.image_properties or {}
     origins = {instance.image_id, own.get(ORIGIN)} & {image['id'], properties.get(ORIGIN)}
     return bool(origins - {None, ''}) or properties.get('instance_uuid') == instance.uuid

@@ -65,7 +65,7 @@ class Resize:
                 self._guests.remove(uuid, keep_disks=True)
                 self._connections.disconnect(guest.volumes)     # finish_migration connects the volumes again
                 shutil.rmtree(kept, ignore_errors=True)
-                stored.backends.release(guest)           # remove snapshots of earlier attempts, which must not be used
+                stored.backends.release(guest)           # snapshots of earlier attempts must not be used
                 variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
                     self._steps.let_read(variables)

@@ -1,4 +1,4 @@
-"""File-based disks: raw files, or qcow2 overlays on cached images, which may be encrypted."""
+"""File-based disks: raw files, or qcow2 overlays on cached images; overlays may be encrypted."""
 from collections.abc import Callable
 import os
 import subprocess

@@ -127,7 +127,7 @@ def take_from_pool(stored: storage.Storage, uuid: str, source: str, virt_type: s
     note = stored.owners.read(uuid) if stored.load(uuid) is None else None
     if note is None or note.host != source:
         return
-    known = transferred_record.known(note.guest)    # the failed host may have a newer release
+    known = transferred_record.known(note.guest)    # known fields only: the failed host may have a newer release
     guest = transferred_record.unpacked({**known, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
     if guest.boot.kernel or guest.boot.ramdisk:
         raise _refusal('its kernel is a file of the host that is down')

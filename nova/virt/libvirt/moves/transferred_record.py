@@ -1,7 +1,7 @@
 """Guest record that a host sends to another host. The receiver derives its own record from the sent record.
 
-The receiver accepts the guest's properties, but uses its own directories, owners and network backends. Of each path it
-uses only the file name, which must be a name that this driver creates.
+The receiver accepts the guest's properties, but uses its own directories, owners and network backends. It uses only the
+file name of each path, which must be a name that this driver creates.
 """
 import dataclasses
 import os

@@ -152,7 +152,7 @@ class Iscsi(Connector):
 
 
 class Nfs(Connector):
-    """File of an NFS server that QEMU accesses with libnfs; the host has no mount, which could hang."""
+    """File of an NFS server that QEMU accesses with libnfs. The host does not mount it, because a mount can hang."""
 
     def connect(self, data: ConnectionData) -> disk.DiskSource:
         host, colon, directory = str(data['export']).rpartition(':/')
