@@ -309,7 +309,7 @@ class Process:
         concurrency.spawn('stop-while-starting', self._watch_start)
 
     def _watch_start(self) -> None:
-        """Notify the parts of a stop request during the start, when a part may wait for other services."""
+        """Pass a stop request to the parts during the start, when a part may wait for other services."""
         while self._state == 'starting':
             time.sleep(START_POLL_INTERVAL_S)
             if self._stop_asked:

@@ -35,7 +35,7 @@ class DryRun:
 
     def explain(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec, seeds: list[str],
                 instance_uuid: str | None, limit: int, offset: int) -> Document:
-        """Explain the present placement of servers; see interface.py."""
+        """Explain how servers would be placed now; see interface.py."""
         hosts = self._table.hosts(full=True)
         if instance_uuid is None:
             request = self._requests.of_new(spec)

@@ -44,7 +44,7 @@ class Hosts:
     metrics                 {name: value} from the monitors of the host, or None
     numa                    {position: HostTopology} that replaces the topology in the host's row during this request:
                             it includes servers that the request has placed, and excludes the present usage of
-                            a server that moves
+                            a server that the request places again
     all_pass                array of True; a filter that returns this object removes no host
     placed                  positions of the hosts chosen for servers of the request so far
     pci                     free PCI devices of the nodes

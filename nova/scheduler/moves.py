@@ -176,7 +176,7 @@ class _MoveAttempt:
 
 
 def _of_ports(request: Request) -> list[pci.Request]:
-    """Return the requests for devices of ports, which change if users detach a port during the placement."""
+    """Return the requests for devices of ports; they change if users detach a port during the placement."""
     return [each for each in pci_resources.requests_of(request) if each.request_id]
 
 

@@ -162,7 +162,7 @@ class _ValueRange:
         return again or before not in (self.low, self.high) or self._others_at(before)
 
     def _others_at(self, end: float) -> bool:
-        """Note that a host with the value ``end`` was chosen. Tell whether unchosen hosts with that value remain."""
+        """Record that a host with the value ``end`` was chosen. Tell whether unchosen hosts with that value remain."""
         if end not in self._at_end:
             self._at_end[end] = int(np.count_nonzero(self.values == end))
         self._at_end[end] -= 1

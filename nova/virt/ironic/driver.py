@@ -84,7 +84,7 @@ class IronicDriver(driver.ComputeDriver):
             supported_instances=[[arch, 'baremetal', 'hvm']], traits=self._traits(node))
 
     def _traits(self, node: ironic_client.Node) -> list[str]:
-        """Return the node's traits, and a trait of its resource class if it is usable for servers of this host."""
+        """Return the node's traits, and a trait of its resource class if the node is usable for this host's servers."""
         usable = not node['maintenance'] and (self._nodes.is_ours(node) if node['instance_uuid']
                                               else node['provision_state'] == AVAILABLE)
         own = [machines.class_name(node['resource_class'])] if usable and node['resource_class'] else []

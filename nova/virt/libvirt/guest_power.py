@@ -127,7 +127,7 @@ class GuestPower:
         self.hypervisor.guest(operation, uuid, calls.undefine_device, text, path)
 
     def remove_unused_images(self) -> None:
-        """Remove images that no guest uses from the cache, unless this was done in the last IMAGE_CACHE_INTERVAL."""
+        """Remove unused images from the image cache, unless this was done in the last IMAGE_CACHE_INTERVAL."""
         if time.monotonic() - self._images_cleaned_at > IMAGE_CACHE_INTERVAL or not self._images_cleaned_at:
             self._images_cleaned_at = time.monotonic()
             self.storage.remove_unused_images()

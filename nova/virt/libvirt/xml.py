@@ -55,7 +55,7 @@ Interface = ports.Interface
 
 @dataclasses.dataclass
 class Ownership:
-    """Hosts that own a guest's files now, next and before (moves/shared_storage.py).
+    """Present, next and previous host that owns a guest's files (moves/shared_storage.py).
 
     source_directory  directory of the files on the source host of a cold migration
     """

@@ -26,7 +26,7 @@ MULTIATTACH_BOOTABLE = 'volume:multiattach_bootable_volume'
 
 
 class Attachment(db_rows.VolumeAttachmentsRow):
-    """Row of an attachment, with the read-only flag of the volume, and the connection after connecting a host."""
+    """Row of an attachment, with the read-only flag of the volume, and the connection if a host is connected."""
 
     readonly: bool
     connection: api.Connection | None

@@ -148,7 +148,7 @@ class Types:
             return [*TYPES, *db.every(conn, sees)]
 
     def find(self, name: str | None, sees: nova_context.Projects | str) -> Type:
-        """Return the type with an id or name, as ``find`` of this module."""
+        """Return the type with an id or name, like the function ``find`` of this module."""
         built_in = _built_in(name)
         if built_in is not None:
             return built_in

@@ -329,7 +329,7 @@ def spread(found: typing.Iterable[Disk | Volume], threads: int, choices: Choices
 
 
 def quietest(volume: Volume, found: typing.Iterable[Disk | Volume]) -> int | None:
-    """Return the I/O thread with the fewest of the disks ``found``, or None if the new volume needs no I/O thread."""
+    """Return the I/O thread that has the fewest disks of ``found``, or None if the new volume needs no I/O thread."""
     used = [each.iothread for each in found if each.iothread]
     if volume.bus != 'virtio' or not used:
         return None

@@ -72,7 +72,7 @@ class Snapshots:
             self._storage.backends.of(root).copy(root, path)
 
     def _copy_in_pool(self, instance: Instance, guest: xml.Guest, path: str, copied: progress.Report) -> None:
-        """Copy a disk in a pool from a snapshot of the pool instead of with QEMU.
+        """Copy a disk in a pool by a snapshot of the pool, not by QEMU.
 
         QEMU 7.2 does not detect the holes of a clone, so its copy would be as large as the virtual disk.
         """

@@ -129,7 +129,7 @@ class Pool:
         return [address for each in found['mons'] for address in _address(each['public_addrs']['addrvec'])]
 
     def room(self) -> tuple[int, int]:
-        """Return (used, free) bytes without replication."""
+        """Return (used, free) bytes, each counted once despite replication."""
         found = json.loads(self._run('measure the pool', ['ceph', *self._access, 'df', '--format', 'json']))
         for each in found['pools']:
             if each['name'] == self.name:

@@ -1,4 +1,4 @@
-"""Transfer of the TPM state to another host with a guest that is off.
+"""Transfer of the TPM state of a guest that is off, when the guest moves to another host.
 
 Only root and swtpm can read libvirt's TPM state. So the destination fetches the state through the source's libvirt,
 like disks (disk_transfer.py). libvirt at the destination has created a new state with the owner and permissions that
