@@ -257,7 +257,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False,
                force: bool = False) -> None:
-        """See api.BlockStorage. ``cascade``: also delete snapshots; ``force``: in any status."""
+        """See api.BlockStorage. ``cascade``: also delete snapshots; ``force``: delete the volume in any status."""
         def write(conn: Connection) -> builtins.list[str]:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if db.attachments(conn, volume_ids=[row['id']]) or not force and row['status'] not in DELETABLE:

@@ -1,6 +1,7 @@
 """Create the data of volumes, snapshots and backups in the background, and record the result in their rows.
 
-A status such as 'creating' or 'downloading' shows unfinished work. After a crash, jobs restart, but snapshots fail.
+A status such as 'creating' or 'downloading' shows unfinished work. After a crash, jobs restart, but
+unfinished snapshots fail.
 """
 from collections.abc import Callable, Iterator
 from concurrent import futures

@@ -115,7 +115,7 @@ def attachment(conn: Connection, ctx: nova_context.RequestContext, attachment_id
 
 
 def change(conn: Connection, table: Table, row: _Row, values: JsonObject) -> _Row:
-    """Write values to a row of a table; return the row with them."""
+    """Write values to a row of a table; return the changed row."""
     db.update(conn, table, row['id'], values)
     return cast(_Row, {**row, **values})
 
