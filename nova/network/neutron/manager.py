@@ -317,8 +317,8 @@ class NeutronManager:
         """Return a server's ports in order. They belong to its project and have the binding profile key POSITION.
 
         A port's owner may set device_id and device_owner to any values, but only services write the profile. The key
-        may be left from another server, so the projects are compared. Subports have the device_owner of trunks. If this cell
-        has no row of the server, ports of any project count, so that its ports can be released.
+        may be left from another server, so the projects are compared. Subports have the device_owner of trunks.
+        If this cell has no row of the server, ports of any project count, so that its ports can be released.
         """
         rows = self.neutron.list(ctx, documents.PORTS, device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None

@@ -28,6 +28,7 @@ OTHER_WRITERS = {
     ('dnsmasq_files.py', 'Path.replace'): 'configuration of dnsmasq, made again at each start',
     ('dhcpbridge.py', 'write_text'): 'a lease, which dnsmasq has in a file of its own; no import for speed',
     ('dhcpbridge.py', 'Path.replace'): 'a lease, which dnsmasq has in a file of its own; no import for speed',
+    ('leases.py', 'Path.replace'): 'an ended lease, which is moved before it is removed',
     ('namespaces.py', 'write_text'): 'the number of a process, in /run',
     ('replays.py', 'os.replace'): 'the binary log of numbers, whose records are appended',
     ('machine.py', 'write_bytes'): 'simulated guests need not survive a power failure',

@@ -263,7 +263,7 @@ def test_scheduler_driver_is_loaded_by_name_or_class_path(package):
         driver.load(placement.conf(scheduler__driver='half'), *databases)
     assert 'select_destinations' not in str(caught.value)
     for name in ('chance', 'nova.nowhere.Driver'):
-        with pytest.raises(ValueError, match=f'{name} could not be loaded .* There are filter_scheduler, half, mine'):
+        with pytest.raises(ValueError, match=f'{name} could not be loaded .* Use one of filter_scheduler, half, mine'):
             driver.load(placement.conf(scheduler__driver=name), *databases)
 
 
@@ -271,7 +271,7 @@ def test_scheduler_driver_is_loaded_by_name_or_class_path(package):
     ([], 'RamFiler', 'enabled_filters: filter RamFiler does not exist; available are AggregateCoreFilter, '),
     ([], 'nova.nowhere.Filter', 'enabled_filters: nova.nowhere.Filter could not be loaded '),
     (['nova.nowhere.Filter'], 'RamFilter', 'available_filters: nova.nowhere.Filter could not be loaded '),
-    ([f'{HERE}.Nobody'], 'RamFilter', f'{HERE}.Nobody could not be loaded (Class Nobody cannot be found). There are '),
+    ([f'{HERE}.Nobody'], 'RamFilter', f'{HERE}.Nobody could not be loaded (Class Nobody cannot be found). Use one of '),
     ([f'{HERE}.MyFilter'], 'RamFilter', 'enabled_filters: filter RamFilter does not exist; available are MyFilter.'),
     ([], 'collections.OrderedDict', 'has no method host_passes'),
 ])
