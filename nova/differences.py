@@ -44,8 +44,8 @@ def settlement(kind: str, guests: int) -> str:
     :param guests: number of hosts with a guest that is newer than the server's row
     """
     if kind in (NEWER, UNKNOWN) and guests > 1:
-        return 'Not settled: several hosts have a guest of this server. Remove all but one.'
+        return 'Not settled: several hosts have a guest of this server. Remove all guests but one.'
     return {NEWER: 'Host, state, ports and attachments of the row are set from the guest.',
             UNKNOWN: 'The rows of the server are inserted again, with its project.',
-            ABSENT: 'The server gets the state ERROR. Delete it if it was deleted after the backup.',
+            ABSENT: 'The server gets the state ERROR. Delete the server if a user deleted it after the backup.',
             VOLUMES: 'The attachments in the database are set from the guest.'}[kind]

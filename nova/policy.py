@@ -161,8 +161,8 @@ class Policy:
                 continue
             self._warned.add((rule.source, name))
             if self.service.extensions and name in legacy_names.NAMES:
-                LOG.warning('The policy file %s has the rule %s, a legacy name. It applies to %s if no file has '
-                            'these: use these names instead.', rule.source, name, ', '.join(legacy_names.NAMES[name]))
+                LOG.warning('The policy file %s has the rule %s, a legacy name. It applies to those of %s that no '
+                            'file has: use those instead.', rule.source, name, ', '.join(legacy_names.NAMES[name]))
             elif name in self.service.absent or name in self.service.defaults:
                 idle.setdefault(rule.source, []).append(name)
             else:

@@ -153,7 +153,7 @@ class Service:
         :raises Unsupported: the message has the command that deletes the row
         """
         raise exception.Unsupported(f'A service does not remove its own row. When {self.binary} on {self.host} has '
-                                    'stopped: openstack compute service delete ID')
+                                    'stopped, run: openstack compute service delete ID')
 
     def periodic_tasks(self, raise_on_error: bool = False) -> None:
         """Run the periodic tasks of the manager once."""
@@ -226,7 +226,7 @@ def _chosen(conf: cfg.ConfigOpts, topic: str) -> str:
     conf.register_opt(cfg.StrOpt(name, help='Path of the class of the manager.'))
     path = conf[name]
     if not path:
-        raise exception.InvalidInput(f'{name} in [DEFAULT] is not set: the path of the class of the manager.')
+        raise exception.InvalidInput(f'{name} in [DEFAULT] is not set: it must be the path of the manager class.')
     return str(path)
 
 

@@ -71,7 +71,7 @@ def _number(serial: str) -> int:
 
 
 def rotate(conf: cfg.ConfigOpts, project: str | None = None, forget: bool = False) -> None:
-    """Create a new key and certificate of the authority of the cloud or of a project.
+    """Create a new key and certificate for the cloud's authority, or for that of a project.
 
     Earlier certificates stay trusted until they expire, and data encrypted for them can be decrypted. A running
     nova-cert uses the new ones immediately.
@@ -79,8 +79,8 @@ def rotate(conf: cfg.ConfigOpts, project: str | None = None, forget: bool = Fals
     made = _authorities(conf).rotate(project, forget)
     print(made.subject.rfc4514_string())
     if forget:
-        print('The previous CAs and their keys were removed. Users need new certificates and must trust '
-              'os-certificates/root again.')
+        print('The previous CAs and their keys were removed. Users need new certificates and must trust the new CA '
+              'certificate (GET os-certificates/root).')
 
 
 _PROJECT = {'--project': {'metavar': 'PROJECT', 'help': 'id of a project'}}

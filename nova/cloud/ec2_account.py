@@ -20,8 +20,8 @@ def session_of(conf: ConfigOpts) -> tuple[sessions.Session, str, float]:
     :raises InvalidInput: [ec2] names no account, or one without an Identity service
     """
     if not conf.ec2.auth_type:
-        raise exception.InvalidInput('[ec2] names no account: auth_type, auth_url, username, password and project of a '
-                                     'service that may check signatures.')
+        raise exception.InvalidInput('[ec2] has no account: set auth_type, auth_url, username, password and project of '
+                                     'a service that may check signatures.')
     session, auth = rest_client.session_of(conf, 'ec2', TIMEOUT_S)
     url = getattr(auth, 'auth_url', None)
     if not url:

@@ -179,8 +179,8 @@ def _read_small(path: pathlib.Path) -> bytes:
     with open(path, 'rb') as file:
         data = file.read(MAX_FILE + 1)
     if len(data) > MAX_FILE:
-        raise exception.InvalidInput(f'{path} is larger than {MAX_FILE >> 20} MiB, the maximum of a backup for a '
-                                     'key, a certificate or a configuration file.')
+        raise exception.InvalidInput(f'{path} is larger than {MAX_FILE >> 20} MiB, the maximum size of a key, a '
+                                     'certificate or a configuration file in a backup.')
     return data
 
 
@@ -253,8 +253,8 @@ def examine(conf: cfg.ConfigOpts, file: BinaryIO, passphrase: Callable[[], str])
         raise backup_file.Damaged(reason='it has rows of a database that its manifest does not name.')
     for name, database in known.items():
         if not rows.knows(_branch(name), database.get('revision')):
-            raise backup_file.Damaged(reason=f'this release does not know the revision {database.get("revision")!r} of '
-                                             f'its database {name}. Use the release that made it, or a newer one.')
+            raise backup_file.Damaged(reason=f'this release does not know revision {database.get("revision")!r} of '
+                                             f'database {name}. Use the release that made the backup, or a newer one.')
     return found
 
 

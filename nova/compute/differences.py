@@ -172,6 +172,6 @@ _TEXTS = {
                        'from a backup. The guest is left as it is. See `nova-manage state differences`.',
     differences.UNKNOWN: 'The guest of server %(uuid)s on host %(host)s has no row. It is left as it is. See '
                          '`nova-manage state differences`.',
-    differences.ABSENT: 'The row of server %(uuid)s names host %(host)s, which has never had a guest of it. No guest '
+    differences.ABSENT: 'The row of server %(uuid)s names host %(host)s, which has never run this server. No guest '
                         'is started. See `nova-manage state differences`.',
 }

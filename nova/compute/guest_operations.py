@@ -58,7 +58,7 @@ class GuestOperations:
 
     def _abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         with background_actions.action(self._host, ctx, instance, _CRASH_DUMP) as current:
-            current.fails('It was interrupted, and is not done again.')
+            current.fails('The crash dump was interrupted and is not repeated.')
 
     def inject_network_info(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Set up the server's networks on this host again; concurrent requests share one run."""

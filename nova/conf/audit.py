@@ -10,6 +10,6 @@ OPTIONS = [
     cfg.StrOpt('key', default='', secret=True,
                help='Secret with which conductors seal the audit records. Use at least 32 random characters and '
                     'the same secret on all conductors. With a secret, write access to the databases is not enough '
-                    'to forge or change a sealed record. Empty: only seals that are stored outside of the '
+                    'to forge or change a sealed record. Empty: only copies of the seals that are kept outside of the '
                     'databases reveal a rewritten log. nova-manage audit verify needs the secret, too.'),
 ]

@@ -283,7 +283,7 @@ HOSTS = (
     Option('resources', f'resources{GROUP}:{CLASS}', None, NUMBER, REFUSED, 'amount of another resource of the host',
            refused={POSITIVE: 'No host reports resources of this class'}),
     Option('group_policy', 'group_policy', None, 'none|isolate', PLACE,
-           'policy of numbered resource groups; the host must have the traits of all groups'),
+           'policy of numbered resource groups, without effect: one host must have the traits of all groups'),
     *(Option(f'cpu_{name}', f'quota:cpu_{name}', None, values, REFUSED, 'limit of the CPUs of a VMware guest',
              refused={ANY: _NO_VMWARE})
       for name, values in (('limit', INTEGER), ('reservation', NUMBER), ('shares_level', 'custom|high|normal|low'),

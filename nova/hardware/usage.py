@@ -94,7 +94,7 @@ def _check(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology,
     elif fit.place_pages(cell, part, limits) != part.pagesize:
         wrong = 'memory pages'
     if wrong:
-        raise Overcommitted(f'NUMA node {cell.id} has too few free: {wrong}')
+        raise Overcommitted(f'NUMA node {cell.id} does not have enough free {wrong}')
 
 
 def _taken(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology) -> frozenset[int]:

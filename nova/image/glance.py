@@ -92,7 +92,8 @@ class GlanceImages(api.Images):
                 target.write(chunk)
                 moved(received)
             if image['size'] is not None and received != image['size']:
-                raise exception.ImageUnacceptable(image_id=image_id, reason='its size differs from its data')
+                raise exception.ImageUnacceptable(image_id=image_id, reason='the length of its data differs '
+                                                                           'from its recorded size')
             target.flush()
             files.verify_download(temporary, image, self.max_virtual_size)
 

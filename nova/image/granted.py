@@ -53,7 +53,7 @@ class GrantedImages:
         """
         grant = grants.load(ctx.image_grant or '')
         if not grant.rotate:
-            raise exception.Forbidden('The image grant is for no backup.')
+            raise exception.Forbidden('The image grant does not allow backups.')
         filters = {**filters, 'image_type': grants.BACKUP, 'instance_uuid': grant.server or ''}
         return _with_token(ctx, lambda who: self._images.list(who, filters, marker=marker,
                                                               sort='created_at:desc,id:desc'))

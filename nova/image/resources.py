@@ -110,7 +110,8 @@ IMAGE = Resource('image', 'images', images, (
 ))
 FIELDS = {field.name: field for field in IMAGE.fields}
 KERNELS = Resource('', '', None, tuple(
-    Field(name, IMAGE_REFERENCE, None, 'ID of the image that holds its kernel or ramdisk.', 'schema', optional=True)
+    Field(name, IMAGE_REFERENCE, None, 'ID of the image that contains the kernel or ramdisk of this image.', 'schema',
+          optional=True)
     for name in fields.REFERENCES))
 MEMBER = Resource('member', 'members', image_members, (
     Field('member_id', TEXT, 'member', 'An identifier for the image member (tenantId)'),

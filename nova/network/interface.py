@@ -24,15 +24,15 @@ INTERFACE = Interface(
                "'network_id', 'fixed_ip', 'tag'}; with a network_id the port is created with that port_id. Return "
                'its VIF.'),
     Method('find_port', ('instance_uuid', 'port_id', 'attached_by'), call=True,
-           doc='Return the VIF of a port of a server, or None if the server does not have it or another request '
+           doc='Return the VIF of a port of a server, or None if the server does not have the port or another request '
                'attached it.'),
     Method('detach_port', ('instance_uuid', 'port_id', 'attached_by', 'host'), call=True,
-           doc='Detach one port; with ``attached_by``, only a port of that request. Idempotent.'),
+           doc='Detach one port; with ``attached_by``, only if that request attached the port. Idempotent.'),
     Method('add_address', ('instance_uuid', 'network_id', 'known_addresses', 'host'), call=True,
-           doc="Add an address to the server's first port in a network, unless the port has one that is not in "
-               '``known_addresses``. Idempotent.'),
+           doc="Add an address to the server's first port in a network, unless the port already has an address "
+               'that is not in ``known_addresses``. Idempotent.'),
     Method('remove_address', ('instance_uuid', 'address', 'host'), call=True,
-           doc='Remove an address from the port of a server that has it. Idempotent.'),
+           doc="Remove an address from the server's port that has this address. Idempotent."),
     Method('setup_for_instance', ('instance', 'host'), call=True,
            doc='Plug the ports of a server on its host (bridge, DHCP, anti-spoofing), for example after a restart. '
                'Return the list of VIFs.'),

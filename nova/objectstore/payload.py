@@ -47,7 +47,7 @@ class Payload:
         if signed and chain is None:
             raise errors.unsupported('Signed chunks without a version 4 Authorization header')
         if not self._framed and self._hash != UNSIGNED and not _SHA256.fullmatch(self._hash):
-            raise errors.unsupported(f'A body of the type {self._hash[:64]} instead of a signed SHA-256')
+            raise errors.unsupported(f'The value {self._hash[:64]} of x-amz-content-sha256')
         self.length = self._length(environ, most)
         self._trailers = _names(digests.header_of(environ, 'x-amz-trailer')) if trailed else ()
         self._sums = digests.Checksums(digests.sums_of(environ) if sums else {},

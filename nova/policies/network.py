@@ -76,14 +76,14 @@ RULES = (
     Rule('create_service_profile', _ADMIN, 'Create a service profile.'),
     Rule('update_service_profile', _ADMIN, 'Change a service profile.'),
     Rule('delete_service_profile', _ADMIN, 'Delete a service profile.'),
-    Rule('get_agent', _ADMIN, 'List and show the hosts of the network service. Without this rule the list is empty.'),
+    Rule('get_agent', _ADMIN, 'List and show the hosts of the network service. Other callers get an empty list.'),
     Rule('update_agent', _ADMIN, 'Set a host of the network service up or down, or change its description.'),
     Rule('get_l3-routers', _ADMIN, 'List the routers of a host.'),
     Rule('create_l3-router', _ADMIN, 'Give a router to a host.'),
     Rule('delete_l3-router', _ADMIN, 'Take a router from its host.'),
     Rule('get_network_ip_availability', _SERVICE, 'Show the used addresses of networks.'),
-    Rule('get_quota', _READER, 'Show the quotas of a project. A list of the quotas of all projects is checked without '
-         'a project, so by default only administrators pass.'),
+    Rule('get_quota', _READER, 'Show the quotas of a project. For a list of the quotas of all projects, the rule is '
+         'checked without a project, so by default only administrators pass.'),
     Rule('update_quota', _ADMIN, 'Change the quotas of a project.'),
     Rule('delete_quota', _ADMIN, 'Reset the quotas of a project to the defaults.'),
     Rule('get_rule_type', _ANY_READER, 'List and show types of QoS rules.'),

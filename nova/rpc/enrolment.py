@@ -154,7 +154,7 @@ class Enrolment:
             return None
         if answer['state'] in _APPROVED and not self._deployment:
             LOG.warning('The key of the deployment is not verified: the join token has expired or was used. '
-                        'Make another one, or remove [messages] join_token_file to trust the key in the answer.')
+                        'Make another token, or remove [messages] join_token_file to trust the key in the answer.')
         if answer['state'] not in _APPROVED:
             LOG.warning('The key %s of host %s waits for approval: run nova-manage host approve %s --fingerprint '
                         '%s', key.id, self._host, self._host, key.id)

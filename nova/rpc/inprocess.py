@@ -144,7 +144,8 @@ class _Queue:
         if len(self._waiting) >= QUEUE_LIMIT:
             self._waiting = collections.deque(kept for kept in self._waiting if not kept.expired)
             if len(self._waiting) >= QUEUE_LIMIT:
-                raise oslo_messaging.MessageDeliveryFailure(f'{QUEUE_LIMIT} messages wait for a listener already.')
+                raise oslo_messaging.MessageDeliveryFailure(f'{QUEUE_LIMIT} messages already wait for a listener; '
+                                                            'no more are kept.')
         self._waiting.append(incoming)
 
 

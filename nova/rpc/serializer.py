@@ -49,7 +49,7 @@ def _tag(value: object, manifest: Manifest | None = None) -> JsonObject:
         return {TIME: value.isoformat()}
     if isinstance(value, bytes):
         return {BYTES: base64.b64encode(value).decode()}
-    raise TypeError(f'A {type(value).__name__} does not travel between services.')
+    raise TypeError(f'A {type(value).__name__} cannot be sent between services.')
 
 
 def at_version(value: base.VersionedObject, manifest: Manifest) -> JsonObject:
@@ -130,8 +130,8 @@ def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: 
     try:
         made: Any = from_primitive(orjson.loads(primitive), ctx)
     except object_exc.IncompatibleObjectVersion as error:
-        raise exception.Unsupported(f'This conductor is older than {error.kwargs["objname"]} '
-                                    f'{error.kwargs["objver"]}: conductors are upgraded first.') from None
+        raise exception.Unsupported(f'This conductor does not know {error.kwargs["objname"]} '
+                                    f'{error.kwargs["objver"]}: upgrade the conductors first.') from None
     return orjson.dumps(to_primitive(made, versions)).decode()
 
 

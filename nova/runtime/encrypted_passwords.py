@@ -70,7 +70,7 @@ class Passwords:
             secret_encryption.make(self._path)
             keys = secret_encryption.read(self._path)
         if keys is None:
-            raise secret_encryption.Unusable('the file is not there')
+            raise secret_encryption.Unusable('the file does not exist')
         return secret_encryption.SecretCipher(keys)
 
 

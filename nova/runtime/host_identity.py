@@ -73,7 +73,7 @@ class IdentityFile:
         if not uuidutils.is_uuid_like(text):
             raise exception.InvalidInput(
                 reason=f'{self.path} does not contain an identity. Restore the file, or remove it and delete the '
-                       'service, which registers again then.')
+                       'service; its next start registers it again.')
         return text
 
     def release(self) -> None:

@@ -88,7 +88,7 @@ class InProgress:
 
     def __init__(self, name: str, oldest: str, text: str, *labels: str) -> None:
         self._rows = (Row(name, 'gauge', labels, f'{text} now'),
-                      Row(oldest, 'gauge', labels, f'Age of the oldest of these, in seconds: {text.lower()}'))
+                      Row(oldest, 'gauge', labels, f'Age in seconds of the oldest of these operations: {text.lower()}'))
         self._labels = labels
         self._running: dict[_During, tuple[tuple[str, ...], float]] = {}             # {token: (labels, begin)}
         ROWS.extend(self._rows)
@@ -200,8 +200,8 @@ RPC_SENT = _counter(
 RPC_CALL_SECONDS = _histogram(
     'nova_rpc_call_seconds', 'Time from a call to its answer', 'topic', 'method')
 RPC_RECEIVED = _counter(
-    'nova_rpc_received_total', 'Processed messages. `result`: ok; error, it cannot be done; failed, a traceback is in '
-    'the log', 'topic', 'method', 'result')
+    'nova_rpc_received_total', 'Processed messages. `result`: ok; error, the request cannot be carried out; failed, a '
+    'traceback is in the log', 'topic', 'method', 'result')
 RPC_REFUSED = _counter(
     'nova_rpc_refused_total', 'Messages of compute hosts that were refused, because they name objects of '
     'other hosts. If it is not 0, see the log', 'topic', 'method')
@@ -218,13 +218,13 @@ RPC_RUNNING = InProgress(
 PLACED = _counter(
     'nova_placements_total', 'Servers placed on a host, new ones and moved ones')
 PLACEMENT_REFUSED = _counter(
-    'nova_placements_refused_total', 'Requests for which no host was found. `filter`: which one removed the last '
-    'hosts; `none` if there are no hosts at all, `claims` if every claim failed', 'filter')
+    'nova_placements_refused_total', 'Requests for which no host was found. `filter`: the filter that removed the '
+    'last hosts; `none` if there are no hosts at all, `claims` if every claim failed', 'filter')
 PLACEMENT_REMOVED = _counter(
     'nova_placement_hosts_removed_total', 'Hosts that a filter removed in requests for which no host was found',
     'filter')
 PLACEMENT_RETRIES = _counter(
-    'nova_placement_claim_retries_total', 'Rankings repeated because the claims on all hosts of the last one failed')
+    'nova_placement_claim_retries_total', 'Rankings repeated because all claims of the last ranking failed')
 PLACEMENT_SECONDS = _histogram(
     'nova_placement_seconds', 'Time from a request for hosts to its answer')
 PLACEMENT_BATCH = _histogram(
@@ -245,7 +245,7 @@ TASKS_ENDED = _counter(
 TASK_SECONDS = _histogram(
     'nova_task_seconds', 'Time that a task on a server of this host took', 'event', buckets=LONG)
 ACTIONS_ENDED = _counter(
-    'nova_actions_ended_total', 'Actions on servers that this service has ended, for itself or for a host. '
+    'nova_actions_ended_total', 'Actions on servers, ended by this service for itself or for a host. '
     '`event`: the last one of the action', 'event', 'result')
 BUILD_SECONDS = _histogram(
     'nova_server_build_seconds', 'Time from the request for a server until it is ACTIVE', buckets=LONG)
@@ -309,22 +309,22 @@ NOTIFICATIONS = _counter(
     'nova_notifications_total', 'Notifications. `result`: sent, dropped (the queue is full) or failed', 'result')
 
 AUDIT_LOG_LOST = _counter(
-    'nova_audit_log_lost_total', 'Requests without a record of their own in the audit log. `reason`: flood (refused '
-    'ones, which are counted in one record) or error (the log of the service has it)', 'reason')
+    'nova_audit_log_lost_total', 'Requests without a separate record in the audit log. `reason`: flood (refused '
+    'ones, which are counted in one record) or error (the log of the service has the request)', 'reason')
 AUDIT_LOG_SEALED = _counter('nova_audit_log_sealed_total', 'Records of the audit log that were sealed', 'database')
 AUDIT_LOG_UNSEALED = Watched(
     'nova_audit_log_unsealed_seconds', 'Age of the oldest record of the audit log that waits for its seal', 'database',
     combine=max)
 AUDIT_LOG_TRUNCATED = _counter(
-    'nova_audit_log_truncated_total', 'Checks that found an audit log truncated: its end is before an earlier one',
-    'database')
+    'nova_audit_log_truncated_total', 'Checks that found an audit log truncated: its end precedes the end that an '
+    'earlier check found', 'database')
 
 # ---- guests
 
 CONSOLE_SESSIONS = Watched('nova_console_sessions', 'Console sessions of this proxy')
 ISOLATION_WEAKNESSES = Watched(
-    'nova_compute_isolation_weaknesses', 'Reasons why the guests of this host are not isolated; 0 if they are',
-    combine=max)
+    'nova_compute_isolation_weaknesses',
+    'Number of reasons why the guests of this host are not isolated; 0 if they are', combine=max)
 
 GUESTS_FAILED = _counter(
     'nova_compute_guests_failed_total', 'Guests of this host that ended without a request or a shutdown from inside. '
@@ -340,8 +340,8 @@ ORPHANS_REMOVED = _counter(
     'resize_backup, disks kept until a resize is confirmed; incoming, files prepared for a live migration on shared '
     'disks', 'kind')
 ORPHANS = Watched(
-    'nova_compute_orphans', 'Orphans of servers that no conductor knows, and those that could not be removed: they '
-    'are kept and need attention', 'kind')
+    'nova_compute_orphans', 'Orphans of servers that no conductor knows, and orphans that could not be removed: '
+    'they are kept and need attention', 'kind')
 
 # {counter of nova/objects/counters.py: its metric}; empty unless [monitoring] server_series names a number
 SERVERS = {

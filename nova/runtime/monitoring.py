@@ -68,7 +68,7 @@ class Monitor:
         except exception.InvalidInput as error:
             if given is not None:
                 raise
-            LOG.warning('There are no metrics of this %s: %s Give each its own port in [monitoring].', self._binary,
+            LOG.warning('There are no metrics of this %s: %s Give each process a port in [monitoring].', self._binary,
                         error)
             return
         server.start()

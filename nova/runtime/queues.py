@@ -41,11 +41,11 @@ _COST = 'projects by recent cost'
 HTTP = Queue(
     'http', 'requests of the HTTP servers', 'runtime.http.priorities.Dispatcher',
     '[http] threads, with reserved threads for each priority',
-    'the connections: 4000, 256 of one client; with a thread: 512, 256 of one project',
+    'connections: 4000, 256 of one client; requests with a thread: 512, 256 of one project',
     f'by priority; clients round-robin; {_COST}')
 RPC = Queue(
     'rpc', 'messages of RPC servers', 'rpc.priorities.Pools, runtime.fairness.FairExecutor',
-    'executor_thread_pool_size; methods with a limit of their own: at_once', 'the prefetch count of the broker', _COST)
+    'executor_thread_pool_size; methods with a separate limit: at_once', 'the prefetch count of the broker', _COST)
 TASKS = Queue(
     'tasks', 'tasks of servers on a compute host', 'compute.queue.TaskQueue, runtime.fairness.FairExecutor',
     'max_concurrent_builds, max_concurrent_tasks; 4 copies of volumes; 1 task of a server',
@@ -59,11 +59,11 @@ VOLUMES = Queue(
     _COST)
 HASHES = Queue(
     'password_hashes', 'hashes of passwords', 'identity.hashing.HashPool', 'half of the processors',
-    'three quarters of [http] threads', 'addresses round-robin; if it is full, the longest queue loses its last caller')
+    'three quarters of [http] threads', 'addresses round-robin; if full, the longest queue loses its last caller')
 BATCHES = Queue(
     'batches', 'calls that one thread runs together',
     'runtime.batching.Batch and CoalescedRun, network.agents.batched_calls.BatchedCalls',
-    '1 batch of each kind, of 64 to 500', 'the threads of the callers', 'first in, first out')
+    '1 batch of each kind, of 64 to 500 calls', 'the threads of the callers', 'first in, first out')
 CALLBACKS = Queue(
     'commit_callbacks', 'notifications until the end of their transaction', 'runtime.commits.OrderedCallbacks',
     '1', 'the transactions in progress', 'in the order of the commits of a server')

@@ -36,7 +36,7 @@ INTERFACE = Interface(
                "numbers of hosts, 'reason' or None, 'hosts': [{'host', 'node', 'reason'}] removed}] in order; "
                "'remaining': number that passed all; 'weighers': {name: multiplier}; 'ranking': [{'host', 'node', "
                "'availability_zone', 'weight', 'weights': {weigher: part}}], best first; 'choices': [{'host', "
-               "'node', 'availability_zone'}] of each server, [] if one finds no host; 'reason': why, or None; "
+               "'node', 'availability_zone'}] of each server, [] if a server gets no host; 'reason': why, or None; "
                "'nearest': [{'host', 'node', 'failed_filters': [{'filter', 'reason'}]}]}."),
 )
 

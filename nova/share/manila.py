@@ -25,7 +25,7 @@ VERSION = {'X-OpenStack-Manila-API-Version': '2.82'}
 SERVICE_TYPE = 'shared-file-system'      # type in the service catalog; [manila] may set another one
 ERRORS = {400: exception.Conflict, 409: exception.Conflict, 413: exception.Forbidden}
 IP, CEPHX = 'ip', 'cephx'                # types of rules
-REASON = 'a server has the share'
+REASON = 'the share is attached to a server'
 RULE_S, POLL_S = 30, 0.5                 # time limit for a rule to become active; polling interval
 _NOT_FOUND = (403, 404)
 

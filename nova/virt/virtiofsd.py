@@ -75,7 +75,7 @@ def source(arguments: typing.Sequence[str]) -> str:
         raise WrongArguments('The arguments name no directory of a share (-o source=DIRECTORY, --shared-dir '
                              'DIRECTORY).')
     if os.path.islink(found[0]) or not os.path.isdir(found[0]):
-        raise ValueError('The directory of the share is not there.')
+        raise ValueError('The directory of the share does not exist.')
     return found[0]
 
 

@@ -38,7 +38,7 @@ def explain(error: Exception, request_id: str | None, unexpected: str = exceptio
     """
     if isinstance(error, exception.NovaException) and error.code != 500:
         if error.code > 500:
-            LOG.warning('Request %s answered with %s: %s', request_id, error.code, error.message)
+            LOG.warning('Request %s was answered with %s: %s', request_id, error.code, error.message)
         return error.code, error.message_in(translate), str(error.message)
     if isinstance(error, UNAVAILABLE):
         why = 'the disk of the database is full' if errors.is_full(error) else 'a required service does not respond'

@@ -24,7 +24,7 @@ SENTENCES = {
     'name_with_leading_trailing_spaces': 'It must be printable characters, and not only spaces.',
     'az_name': 'It must be printable characters without a colon, and without a space at its beginning or end.',
     'az_name_with_leading_trailing_spaces': 'It must be printable characters without a colon.',
-    'printable': 'It must be printable characters and line breaks.',
+    'printable': 'It may contain only printable characters and line breaks.',
     'uuid': "It is not a 'uuid'.",
     'base64': "It is not 'base64'.",
     'digits': 'It is not a whole number.',

@@ -24,7 +24,7 @@ TARGETS = ('cell_uuid', 'host', 'server', 'name', 'image_id', 'path', 'serial', 
 
 
 def verify(conf: cfg.ConfigOpts, seal: list[str] | None) -> int:
-    """Verify the hash chains of the audit logs of the API database and of all cells."""
+    """Verify the hash chains of the audit logs in the API database and in all cells."""
     from nova.cloud import assembly
     from nova.db import errors
     from nova.db.audit import records

@@ -44,7 +44,7 @@ def console(conf: cfg.ConfigOpts, server: str, follow_window: bool) -> None:
     except (OSError, refusals.InvalidHandshake) as error:
         raise exception.NovaException(f'The proxy of serial consoles does not answer: {error}')
     with socket, _raw(sys.stdin.fileno()):
-        print('Connected. Press Enter for a prompt; Ctrl+] and . leaves, Ctrl+] and ? says more.', end='\r\n',
+        print('Connected. Press Enter for a prompt; Ctrl+] and . disconnects, Ctrl+] and ? shows help.', end='\r\n',
               flush=True)
         _work(socket, sys.stdin.fileno(), sys.stdout.fileno(), follow_window)
     print('\nThe console is closed.')

@@ -94,7 +94,7 @@ def stage_key(conf: cfg.ConfigOpts) -> None:
 
     def write(conn: engine.Connection) -> str:
         if any(row['state'] == message_keys.PENDING for row in message_keys.of_deployment(conn)):
-            raise Refused('The next key is staged already: nova-manage host promote_key.', 1)
+            raise Refused('The next key is already staged. To use it, run: nova-manage host promote_key', 1)
         own, key = signatures.Key(base64.b64decode(message_keys.signing_key(conn, signatures.Key)['private'])), (
             signatures.Key())
         message_keys.stage(conn, key, own.id, own.sign(join_tokens.succession(key.public)))
@@ -103,7 +103,7 @@ def stage_key(conf: cfg.ConfigOpts) -> None:
 
 
 def promote_key(conf: cfg.ConfigOpts, force: bool) -> None:
-    """Sign with the next key of the deployment, within a minute. Messages with the old key remain valid for a day."""
+    """Make the services sign with the next key, within a minute. Messages with the old key remain valid for a day."""
     import datetime
 
     from nova.db.services import message_keys
@@ -112,10 +112,10 @@ def promote_key(conf: cfg.ConfigOpts, force: bool) -> None:
     def write(conn: engine.Connection) -> str:
         staged = next((row for row in message_keys.of_deployment(conn) if row['state'] == message_keys.PENDING), None)
         if staged is None:
-            raise Refused('No next key is staged: nova-manage host stage_key.', 1)
+            raise Refused('No next key is staged. First run: nova-manage host stage_key', 1)
         wait_s = STAGING_TIME_S - (utils.utcnow() - staged['created_at']).total_seconds()
         if wait_s > 0 and not force:
-            raise Refused(f'Hosts may not know the next key yet: wait {wait_s:.0f} s, or use --force.', 1)
+            raise Refused(f'Some hosts may still lack the next key: wait {wait_s:.0f} s, or use --force.', 1)
         message_keys.promote(conn, staged['id'], utils.utcnow() + datetime.timedelta(seconds=signatures.CAST_S))
         return staged['id']
     print(f'The deployment now uses the key {_api_db(conf).run(write)}.')

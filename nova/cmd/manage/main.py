@@ -194,7 +194,7 @@ def _list_hosts(conf: cfg.ConfigOpts) -> int:
 
 
 def _assign_vpn(conf: cfg.ConfigOpts) -> None:
-    """Assign the category of instance_cat_vpn to servers of vpn_image_id from before categories existed."""
+    """Assign the category of instance_cat_vpn to servers booted from vpn_image_id before categories existed."""
     from nova.cloud import assembly
     from nova.db.placement import categories
     if not conf.vpn_image_id:

@@ -198,7 +198,7 @@ OPTIONS = {
              'manager': {'metavar': 'USER', 'nargs': '?', 'help': 'id or name of a user'},
              '--description': {'metavar': 'TEXT', 'default': '', 'help': 'description of the project'}},
     delete: {'project': PROJECT},
-    quota: {'project': PROJECT, '--key': {'metavar': 'RESOURCE', 'help': 'resource, as in the list'},
+    quota: {'project': PROJECT, '--key': {'metavar': 'RESOURCE', 'help': 'resource, as project quota prints it'},
             '--value': {'metavar': 'LIMIT', 'type': int, 'help': 'limit; -1 for no limit'}},
     scrub: {'project': PROJECT},
 }

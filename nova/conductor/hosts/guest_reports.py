@@ -74,7 +74,7 @@ def _report(guest: dict[str, typing.Any]) -> guest_reports.Report:
     values = {**guest, 'server': server, 'volumes': volumes}
     wrong = [name for name, kind in _TYPES.items() if type(values.get(name)) is not kind]
     if wrong:
-        raise exception.InvalidInput(reason=f'a report of guests lacks {", ".join(wrong)}, or has other types')
+        raise exception.InvalidInput(reason=f'a report of guests lacks {", ".join(wrong)}, or their types are wrong')
     if len(dump_json(volumes)) > MAX_RECORD:         # a report without volumes would remove the volumes from the row
         raise exception.InvalidInput(reason='a report of guests has too many volumes')
     if len(dump_json(server)) > MAX_RECORD:

@@ -9,5 +9,5 @@ OPTIONS = [
     *keystoneauth.SERVICE,
     cfg.StrOpt('default_floating_pool', default='', max_length=255,
                help='Name or id of the external network that POST /os-floating-ips uses when the request names no '
-                    'pool. Empty: such a request must name one.'),
+                    'pool. Empty: every request must name a pool.'),
 ]

@@ -285,7 +285,7 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
     """
     named = nova_context.one_project(project_id)
     if idents is None and not named:
-        raise TypeError('The networks that a project may use are those of one project.')
+        raise TypeError('Without ids of networks, project_id must be one project.')
     both, locked = _USABLE if idents is None else _NAMED
     parameters = {'of_project': project_id} if idents is None else {'idents': list(idents)}
     locks = lock and conn.dialect.name != 'sqlite'           # SQLite has one writer

@@ -35,7 +35,7 @@ class PasswordRules:
         if len(password) < self._min_length:
             raise exception.PasswordRefused(reason=f'it has fewer than {self._min_length} characters.')
         if self._pattern is not None and not self._pattern.fullmatch(password):
-            raise exception.PasswordRefused(reason='it does not match the expression of this cloud.')
+            raise exception.PasswordRefused(reason='it does not match the regular expression that this cloud requires.')
 
     def refuse_past(self) -> None:
         raise exception.PasswordRefused(reason=f'it is one of the last {self.history} passwords.')

@@ -313,7 +313,7 @@ class Users(InDomain):
         :raises Forbidden: the caller is no administrator and lacks one of the roles
         """
         req.expect_roles(req.service.grants.role_ids_of_user(user_id),
-                         'You can change only users whose roles you have.')
+                         'You can change a user only if you have every role of the user.')
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {

@@ -48,7 +48,8 @@ def add_member(req: Request, group_id: str, user_id: str) -> None:
 
     :raises Forbidden: the caller is not an administrator and lacks a role of the group
     """
-    req.expect_roles(req.service.grants.role_ids_of(group_id), 'You can add users only to groups whose roles you have.')
+    req.expect_roles(req.service.grants.role_ids_of(group_id),
+                     'You can add users to a group only if you have every role of the group.')
     req.service.grants.add_member(group_id, user_id)
 
 

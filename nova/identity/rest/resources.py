@@ -401,7 +401,7 @@ TRUST = Kind('trust', 'trusts', t.identity_trusts, (
     *(Field(f'{who}_user_id', s.STRING, f'{who}_user_id', doc, _LIST, filter=f'{who}_user_id', write='create',
             accepts=s.ID, required=True) for who, doc in (
         ('trustor', 'User who delegates roles.'), ('trustee', 'User who gets tokens.'))),
-    Field('impersonation', s.FLAG, 'impersonation', 'Whether the tokens of the trust name the trustor as their user.',
+    Field('impersonation', s.FLAG, 'impersonation', 'Whether tokens of the trust have the trustor as their user.',
           _LIST, write='create', required=True),
     Field('project_id', s.STRING, 'project_id', 'Project.', _LIST, write='create', accepts=s.ID, required=True),
     Field('roles', [ROLE.view('show')], _trust_roles, 'Roles of its tokens.', _SHOW, write='create', required=True,

@@ -200,6 +200,6 @@ def _time(name: str, value: str) -> tuple[str, datetime.datetime]:
         if moment.tzinfo:
             moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
-        raise exception.BadRequest(f'{name} must be an ISO 8601 time, with one of '
-                                   f'{", ".join(TIME_OPERATORS)} and a colon before it.') from None
+        raise exception.BadRequest(f'{name} must be an ISO 8601 time, or OPERATOR:TIME; the operators are '
+                                   f'{", ".join(TIME_OPERATORS)}.') from None
     return op, moment

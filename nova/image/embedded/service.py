@@ -349,7 +349,7 @@ class Store:
                                        'uploaded.')
         if image['status'] != 'queued':
             raise exception.Conflict(f"Image {image_id} is in status '{image['status']}'; data can be uploaded "
-                                     "only to one in status 'queued'.")
+                                     "only to an image in status 'queued'.")
         self._use(conn, image['owner'], 'image_count_uploading', 1)
         self._use(conn, image['owner'], 'image_size_total', length)
         db_images.update(conn, image['id'], {'status': status, 'data_id': data_id, 'reserved': length})

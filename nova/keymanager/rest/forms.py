@@ -132,8 +132,8 @@ def comparisons(name: str, column: str, text: str) -> list[records.Comparison]:
         try:
             found.append((column, op, formats.parse_time(value)))
         except ValueError:
-            raise exception.BadRequest(f'{name} must be ISO 8601 times, separated by commas, each with one of '
-                                       f'{", ".join(records.OPERATORS)} and a colon before it.') from None
+            raise exception.BadRequest(f'{name} must be ISO 8601 times separated by commas, each as TIME or '
+                                       f'OPERATOR:TIME; the operators are {", ".join(records.OPERATORS)}.') from None
     if len(found) > MAX_COMPARISONS:
         raise exception.BadRequest(f'{name} may have at most {MAX_COMPARISONS} times.')
     return found

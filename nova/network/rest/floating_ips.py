@@ -245,9 +245,10 @@ def _port_range(name: str) -> Getter:
 def _ports(side: str, doc: str) -> tuple[r.Field, r.Field]:
     """Return the fields for a single port and for a range of ports."""
     name = f'{side}_port'
-    return (r.Field(name, s.NUMBER_OR_NULL, _one_port(name), f'{doc}; null: see the range.', columns=(name, 'ports'),
-                    write=r.BOTH, accepts=s.nullable(_PORT)),
-            r.Field(f'{name}_range', s.TEXT, _port_range(name), f'{doc}: the first and the last one.',
+    return (r.Field(name, s.NUMBER_OR_NULL, _one_port(name),
+                    f'{doc}; null if the forwarding has a range of several ports.',
+                    columns=(name, 'ports'), write=r.BOTH, accepts=s.nullable(_PORT)),
+            r.Field(f'{name}_range', s.TEXT, _port_range(name), f'{doc}: first and last port.',
                     columns=(name, 'ports'), write=r.BOTH, accepts=s.nullable(_PORT_RANGE)))
 
 

@@ -80,7 +80,7 @@ def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
         return {'status': 'ACTIVE', 'status_reason': None}
     if row['taken']:
         return {'status': 'DOWN', 'status_reason': f'An administrator has removed router {row["id"]} from its host.'}
-    why = ('the host of the router is down or no longer a gateway host, and there is no other one'
+    why = ('the host of the router is down or no longer a gateway host, and there is no other gateway host'
            if row['host'] else 'no host of this cloud forwards packets of routers')
     return {'status': 'DOWN', 'status_reason': f'Router {row["id"]} is not active: {why}. An administrator must '
             'start a nova-network with driver = linux and routers = true in [network].'}

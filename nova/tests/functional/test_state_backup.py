@@ -300,7 +300,7 @@ def test_a_path_that_leads_out_of_the_state_directory_is_refused(name, tmp_path,
 def test_a_revision_that_this_release_does_not_know_is_refused(made, tmp_path, monkeypatch):
     known = schema.revisions
     monkeypatch.setattr(schema, 'revisions', lambda branch: known(branch)[:-1])
-    with pytest.raises(backup_file.Damaged, match='does not know the revision'):
+    with pytest.raises(backup_file.Damaged, match='does not know revision'):
         restore(tmp_path / 'state', made)
 
 

@@ -78,7 +78,7 @@ def stand_still(rig, instance, volume, caplog):
     rig.type(instance, f"tr '\\0' x </dev/zero | dd of=/dev/vdc bs=64k count={SIZE >> 15} iflag=fullblock conv=fsync "
                        "2>/dev/null; X=wr; echo ${X}itten")
     with_volumes.wait_for(lambda: rig.driver.power_state(instance) == states.POWER_PAUSED, 120, 'the guest to stop')
-    said = f'Guest {instance.uuid} is paused after a failed write to its disk vdb: there is no room'
+    said = f'Guest {instance.uuid} is paused after a failed write to its disk vdb: its storage is full'
     with_volumes.wait_for(lambda: said in caplog.text, 20, 'the log')
     with_volumes.wait_for(lambda: (instance.uuid, states.POWER_PAUSED) in rig.events, 20, 'the event')
     subprocess.run(['mount', '-o', f'remount,size={4 * SIZE}', volume.path.parent], check=True)

@@ -37,7 +37,7 @@ def test_a_password_of_an_older_release_is_read(own):
 def test_another_key_does_not_decrypt(own, tmp_path, caplog):
     encrypted, = own.encrypted(ARGUMENTS, ONE)
     other = passwords(tmp_path / 'other')
-    assert other.decrypted(encrypted, ONE) == {'image_id': 'i'} and 'the file is not there' in caplog.text
+    assert other.decrypted(encrypted, ONE) == {'image_id': 'i'} and 'the file does not exist' in caplog.text
     other.encrypted(ARGUMENTS, ONE)
     assert other.decrypted(encrypted, ONE) == {'image_id': 'i'} and 'canary' not in caplog.text
 

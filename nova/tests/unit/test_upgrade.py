@@ -389,6 +389,6 @@ def test_a_conductor_that_is_older_says_so_and_does_not_ask_itself():
     transport.pins.learn({})
     conductor = Conductor()
     with served(transport, TAKE, Taker()), served(transport, BACKPORT, conductor), \
-            pytest.raises(exception.Unsupported, match='older than Selection 1.2: conductors are upgraded first'):
+            pytest.raises(exception.Unsupported, match='does not know Selection 1.2: upgrade the conductors first'):
         transport.client(TAKE).give(CTX)
     assert conductor.backports == 1

@@ -46,7 +46,7 @@ POWER_STATES = {
     libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,
 }
-DISK_ERRORS = {libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE: 'there is no room for it'}
+DISK_ERRORS = {libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE: 'its storage is full'}
 DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.VIR_ERR_AUTH_UNAVAILABLE,
           libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
 CONTAINER = 'exe'                        # libvirt's OS type of containers, which have no managed save image

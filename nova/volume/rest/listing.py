@@ -191,8 +191,8 @@ def _times(name: str, text: str) -> list[tuple[str, str, object]]:
             found = []
             break
     if not 0 < len(found) <= MAX_TIMES:
-        raise exception.BadRequest(f'{name} must be an ISO 8601 time, or up to {MAX_TIMES} of them separated by '
-                                   f'commas, each with one of {", ".join(TIME_OPERATORS)} and a colon before it.')
+        raise exception.BadRequest(f'{name} must be an ISO 8601 time, or up to {MAX_TIMES} conditions OPERATOR:TIME '
+                                   f'separated by commas; the operators are {", ".join(TIME_OPERATORS)}.')
     return found
 
 

@@ -291,7 +291,7 @@ TYPE = Resource('volume_type', 'volume_types', None, (
     Field('name', s.TEXT, None, 'Name.', '', write='update', accepts={**_NAME, 'type': ['string', 'null']}),
     Field('description', s.TEXT_OR_NULL, 'description', 'Description.', 'show create update', **NAMES),
     Field('extra_specs', s.STRINGS, lambda row, request: visible_specs(request, row['extra_specs']),
-          'Extra specs. Callers without the right to read sensitive ones see only multiattach and '
+          'Extra specs. Callers without the right to read sensitive extra specs see only multiattach and '
           'RESKEY:availability_zones.', 'show create update',
           rule='volume_extension:access_types_extra_specs', write='create',
           accepts={**SPECS, 'type': ['object', 'null']}),

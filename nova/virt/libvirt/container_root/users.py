@@ -43,7 +43,7 @@ def table(ranges: Iterable[Range]) -> str:
 
 def _wrong(ranges: tuple[Range, ...]) -> str:
     if of(ranges, 0) is None:
-        return 'the root of containers (0) has to be a user of the host'
+        return 'user 0 of containers has to be mapped to a user of the host'
     if any(each.host < 1000 for each in ranges):
         return 'ids below 1000 belong to system users of the host'
     if any(max(each.guest, each.host) + each.count >= LARGEST or not each.count for each in ranges):

@@ -71,7 +71,7 @@ def read(text: str, size_of: Callable[[str, str], int]) -> Found:
         (f'its machine {found.machine or "without a name"} is not known', not xml.MACHINE_TYPE.match(found.machine)),
         ('it boots with UEFI, and its UEFI variables would be lost', _attribute(root, 'os', 'firmware') == 'efi'
          or root.find('os/loader') is not None),
-        ('its kernel lies outside of its disks', root.find('os/kernel') is not None),
+        ('its kernel is a file outside of its disks', root.find('os/kernel') is not None),
         ('its memory is encrypted', root.find('launchSecurity') is not None)) if holds]
     for element in root.findall('./devices/*'):
         _device(found, element, size_of)

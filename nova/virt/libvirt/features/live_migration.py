@@ -360,7 +360,7 @@ class LiveMigration:
         try:
             while not self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
                 if time.monotonic() > deadline:
-                    raise exception.VirtError(operation=outgoing.OPERATION, reason='libvirt does not end it')
+                    raise exception.VirtError(operation=outgoing.OPERATION, reason='libvirt does not end the migration')
                 time.sleep(POLL_INTERVAL_S)
             return int(self._hypervisor.power_state(uuid))
         except exception.GuestNotFound:

@@ -26,7 +26,7 @@ from nova.virt.libvirt.volumes.connectors import Connectors
 
 GIB = 2 ** 30
 POLL_INTERVAL_S = 0.2
-NO_CHAIN = 'the new one has snapshots: holes in the copy would show the data of its backing files'
+NO_CHAIN = 'the new volume has snapshots: holes in the copy would show the data of its backing files'
 NO_COPY = 'it is encrypted, and QEMU would copy its data without encryption'
 
 
