@@ -43,7 +43,7 @@ def test_a_file_is_made_once_and_for_its_owner_alone(tmp_path):
 
 
 @pytest.mark.parametrize(('content', 'mode', 'why'), [
-    (base64.b64encode(ONE), 0o640, 'other than its owner'), (b'no key!', 0o600, 'something else'),
+    (base64.b64encode(ONE), 0o640, 'other than its owner'), (b'no key!', 0o600, 'a line that is not a key'),
     (base64.b64encode(b'short'), 0o600, '32 bytes'), (b'', 0o600, '32 bytes')])
 def test_unusable_key_file_is_refused(tmp_path, content, mode, why):
     path = tmp_path / 'disk-keys'
