@@ -63,8 +63,8 @@ class Conditions:
     task_states         task states in which the action is allowed, or ANY; IDLE: no other task may run
     locked              whether the action is refused to non-administrators while the server is locked
     host                whether the server must have a host
-    claims_devices      whether the action claims devices on another host for the server's ports. The action is then
-                        refused while such a port is being attached or detached
+    claims_devices      whether the action claims devices on another host for the server's ports. If so, the action
+                        is refused while a port with a device is being attached or detached
     one_at_a_time       whether a background action is refused while the same action of the server is open
     refused_with_shares end of the error message for servers with shares, or '' if they are allowed
     """
@@ -199,7 +199,7 @@ class Action:
 
     @functools.cached_property
     def frame(self) -> Frame:
-        """States of the task. If the action cannot be repeated, a host begins it only in its first task state."""
+        """States of the task. A host begins an unrepeatable action only in the action's first task state."""
         restart = self.calls.restart
         return Frame(task_event=self.calls.task_event, **vars(self.outcome),
                      taken_in=self.tasks if restart is None or restart.repeats else self.tasks[:1])
@@ -437,9 +437,9 @@ def _first(pairs: typing.Iterable[tuple[str, Action]]) -> dict[str, Action]:
     return found
 
 
-# task state -> first action with this state, for which a server waits; later actions with it have the same methods
+# task state -> action of a server in this state; the first if there are several, because all have the same methods
 OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
-# name in an action record -> first action with this record name; all of them have one notification, except softDelete
+# action record name -> first action with this name; except softDelete, actions with one name have one notification
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
 # record names of background actions, which may run during the main action of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)

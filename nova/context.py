@@ -26,7 +26,7 @@ class Projects(enum.Enum):
 
 # These values differ from all ids and from None. A query with None by mistake fails instead of returning all projects.
 ALL_PROJECTS = Projects.ALL
-NO_PROJECT = Projects.NONE         # only public resources, in tables that have them
+NO_PROJECT = Projects.NONE         # selects only the public resources of a table
 
 
 def one_project(project_id: Projects | str) -> TypeGuard[str]:
@@ -101,8 +101,8 @@ class RequestContext(context.RequestContext):
     def update_store(self) -> None:
         """Store this context for the log lines of this thread.
 
-        The context of a message, which has ``overwrite=False``, is never stored. Otherwise later log lines of the
-        thread would have the message's request id.
+        A message's context has ``overwrite=False`` and is never stored. Otherwise later log lines of the thread would
+        have the message's request id.
         """
         if self._is_stored:
             super().update_store()

@@ -34,7 +34,7 @@ def vm_state_of(recorded: str | None, power_state: int) -> str:
 
 def of_volumes(guest: collections.abc.Collection[str],
                rows: collections.abc.Collection[str]) -> tuple[list[str], list[str]]:
-    """Return (ids of the guest's volumes without a row, ids of volumes in rows that the guest lacks)."""
+    """Return (ids of the guest's volumes without a row, ids of volumes with a row that are not in the guest)."""
     return sorted({*guest} - {*rows}), sorted({*rows} - {*guest})
 
 

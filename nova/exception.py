@@ -65,7 +65,7 @@ class NovaException(Exception):
 
 
 class AsBadRequest:
-    """Context manager that converts errors about a resource in the body to BadRequest; 404 would be about the path."""
+    """Context manager that converts errors about a resource in the body to BadRequest: a 404 would mean the path."""
 
     def __init__(self, *kinds: type[NovaException]) -> None:
         self._kinds = kinds

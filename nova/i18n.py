@@ -79,6 +79,6 @@ def translate(text: str, language: str) -> str:
     """Return the translation of a text, or the text itself if it has no translation."""
     if language == DEFAULT or not text:
         return str(text)
-    if hasattr(text, 'translation'):                     # a message of oslo.i18n
+    if hasattr(text, 'translation'):                     # a message object of oslo.i18n, not a plain text
         return oslo_i18n.translate(text, language)
     return _catalog(language).gettext(text)

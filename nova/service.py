@@ -5,8 +5,8 @@
         return service.wait()
 
 This program creates the manager class that [DEFAULT] counter_manager names. The service appears in the list of
-services, and runs the RPC methods and periodic tasks of the manager. A signal stops it as it stops the daemons. A
-``Service`` can also be a part of a process of ``nova.cmd.common.run``. See doc/source/contributor/services.rst.
+services, and runs the RPC methods and periodic tasks of the manager. The service handles signals like a daemon. A
+``Service`` can also be one of the parts that ``nova.cmd.common.run`` runs. See doc/source/contributor/services.rst.
 """
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ TAKEN = frozenset(interface.topic for interface in (
 
 
 class Service:
-    """Service that runs a manager, as a ``runtime.service.Part`` of a process. ``create`` has defaults for parameters.
+    """Service that runs a manager, as a ``runtime.service.Part`` of a process. ``create`` supplies defaults.
 
     :param manager: a manager object, a class, or the import path of either. A class is called with ``host``, ``conf``
         and ``bus``
@@ -217,7 +217,7 @@ def _signing_bus(conf: cfg.ConfigOpts, db_allowed: bool) -> rpc_bus.Bus:
 
 
 def _hook(manager: object, name: str) -> None:
-    getattr(manager, name, lambda: None)()       # a manager need not derive from Manager and have all hooks
+    getattr(manager, name, lambda: None)()       # a manager with another base class may lack hooks
 
 
 def _chosen(conf: cfg.ConfigOpts, topic: str) -> str:

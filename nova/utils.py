@@ -126,8 +126,8 @@ def load_json(text: str | bytes) -> Any:
 def from_known(kind: type[Record], values: Mapping[str, Any]) -> Record:
     """Create an object of a dataclass from a stored record.
 
-    Fields that the class does not have are stored in its field ``unknown_fields``. Such fields are ignored if the class
-    does not have this field.
+    Fields that the class does not have are stored in its field ``unknown_fields``. They are ignored if the class has no
+    field ``unknown_fields``.
 
     :raises TypeError: a field without a default is missing
     """

@@ -1,7 +1,7 @@
 """Limit on servers waiting to be built: requests beyond the limit get 503 with Retry-After.
 
-The backlog must stay shorter than the time after which the reconciler repeats a build that it believes lost. Each
-project may use three quarters of the limit. Only this share of a project counts towards the limit of all projects.
+Waiting servers must be built before the reconciler repeats their builds, because it would believe them lost. Each
+project may use three quarters of the limit; its further servers do not count towards the limit of all projects.
 """
 import collections
 import logging

@@ -137,7 +137,7 @@ class V3APIExtensionBase:
     """Base of extensions. GET /extensions shows the docstring of the class as the description of the extension.
 
     name, alias, version   shown by /extensions; the alias has lowercase letters, digits, '-' and '~'
-    policies   ((rule, check, description), …); a route without a listed rule is guarded by ``os_compute_api:ALIAS``.
+    policies   ((rule, check, description), …); ``os_compute_api:ALIAS`` guards a route with no rule in this list.
                If ``os_compute_api:ALIAS:discoverable`` is listed, /extensions hides the extension from callers who do
                not pass this rule.
     """

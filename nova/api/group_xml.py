@@ -1,6 +1,6 @@
 """XML support for /v3.0: a WSGI filter that converts XML requests to JSON and JSON responses to XML.
 
-The filter also supports the first design of the groups API: ``/v1.0`` in a path, and the method UPDATE for PUT. The
+The filter also supports the first design of the groups API: ``/v1.0`` in a path, and UPDATE instead of PUT. The
 filter runs before the authentication, so that 401 responses have the client's format.
 
     <group name="db" tenant_id="…">

@@ -21,7 +21,7 @@ R = TypeVar('R')
 
 def send(req: api_request.Request, name: str, row: api_request.Row | None, host: str | None = None,
          by: str | None = None) -> None:
-    """Publish all phases of an event that is complete within one transaction.
+    """Publish all phases of an event together, because one transaction completes the operation.
 
     :param row: columns of the event's subject; None: publish nothing
     :param host, by: host and binary of the publisher, if it is another service

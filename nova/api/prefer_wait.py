@@ -1,7 +1,7 @@
 """Prefer: wait=SECONDS (RFC 7240): delay a response until the end of the task that the request started.
 
 The content of the response is unchanged. The response is sent when the server has no task or the timeout expires, so
-that the client need not poll. One thread in each process polls for all waiting clients with a statement per cell.
+that the client need not poll. One thread in each process polls for all waiting clients, with one query per cell.
 """
 import dataclasses
 import logging
@@ -22,7 +22,7 @@ from nova.web.request import Response
 LOG = logging.getLogger(__name__)
 
 MAX_WAIT_S = 30                      # shorter than the usual timeout of proxies
-POLL_INTERVAL_S, LATER_POLL_INTERVAL_S = 0.025, 0.25         # intervals within 1 s of a new wait, and later
+POLL_INTERVAL_S, LATER_POLL_INTERVAL_S = 0.025, 0.25         # interval within 1 s after a wait begins, and later
 ERROR_POLL_INTERVAL_S = 2                        # polling interval after an error
 _WAIT = preferences.preference('wait', r'(\d{1,9})')
 # (method, path, status code) of operations that start a task

@@ -1,7 +1,7 @@
 """Request rate limits of projects, shared by all API processes.
 
-A line of ``[api] rate_limits`` is ``VERB URI REGEX VALUE UNIT``. A limit counts requests with its verb if their
-path (below version and project, with the query) matches its regular expression.
+A line of ``[api] rate_limits`` is ``VERB URI REGEX VALUE UNIT``. A limit counts a request if its VERB equals the
+method, and its REGEX matches the path (below version and project, with the query).
 
 Each limit is a token bucket of VALUE tokens, refilled at one token every UNIT / VALUE. The API database stores one
 value for each limit and project: the time when the bucket will be full. One conditional UPDATE takes a token from all

@@ -160,7 +160,7 @@ MAX_VERSION = HISTORY[-1][0]
 
 LEGACY_HEADER = 'X-OpenStack-Nova-API-Version'
 
-# OpenStack-API-Version supports versions from 2.27 on; for older ones the legacy header wins if both are sent.
+# If OpenStack-API-Version names a version before 2.27, which introduced this header, the legacy header wins.
 COMPUTE = Microversions('compute', 2, MIN_VERSION, MAX_VERSION, LEGACY_HEADER, SINCE['version_header'])
 VARY = COMPUTE.vary
 text, parse, negotiate, headers = COMPUTE.text, COMPUTE.parse, COMPUTE.negotiate, COMPUTE.headers

@@ -102,7 +102,7 @@ class Dashboard:
     """WSGI filter that serves the dashboard.
 
     :param identity: URL of the Identity API with /v3; None: /identity/v3 at the page's address
-    :param base: URL in the catalog that the page replaces by the page's address, at which browsers reach the APIs;
+    :param base: URL in the catalog; the page replaces it by the page's address, where browsers reach the APIs.
      None: browsers use the URLs of the catalog
     :param connect: origins of further APIs
     :param websso: {PROTOCOL or IDENTITY_PROVIDER/PROTOCOL: text of the button} of federated logins

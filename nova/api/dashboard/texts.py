@@ -6,8 +6,8 @@ from nova import i18n
 from nova.json_types import JsonDocument
 from nova.web import static
 
-# translatable texts in the JavaScript modules: t('text'), values of keys such as label: 'text', and labels of values,
-# such as ['Id', row.id] at the beginning of a line
+# translatable texts in the JavaScript modules: t('text'); values of keys, as in label: 'text'; and the label in a pair
+# [label, value] at the beginning of a line, as in ['Id', row.id]
 _KEYS = rb'label|title|help|empty|ask|done|find|none|note'
 _MARKED = re.compile(rb"""\bt\(\s*'((?:[^'\\\n]|\\.)+)'|\b(?:""" + _KEYS + rb"""): '((?:[^'\\\n]|\\.)+)'"""
                      rb"""|^\s+\['([A-Z][^'\\\n]*)', """, re.MULTILINE)

@@ -24,7 +24,7 @@ def _document(minor: int) -> tuple[bytes, str]:
 def show(req: api_request.Request) -> Response:
     """Return the OpenAPI document of a microversion.
 
-    Default: below a version path the version of the request, at the root the newest version.
+    The default is the request's version below a version path, and the newest version at the root.
     """
     wanted = req.query.one('microversion', None if req.segments else 'latest')     # no segments: root
     body, tag = _document(req.version if wanted is None else versions.parse(wanted))

@@ -101,7 +101,7 @@ REFUSED['disassociate_host'] = REFUSED['associate_host']
 
 
 def gone(req: api_request.Request, why: str = WHY, **_parts: str) -> NoReturn:
-    # clients search for the second sentence
+    # do not change the second sentence, because clients search for it
     raise exception.Gone(f'{why} This resource is no longer available. No forwarding address is given.')
 
 

@@ -314,7 +314,7 @@ class MetadataApi(application.Api['MetadataRequest']):
 class MetadataRequest(BaseRequest):
     """Argument of the handlers.
 
-    guest   instance ID that a proxy has sent, or None: the source address identifies the instance
+    guest   instance ID that a proxy has sent, or None if the source address identifies the instance
     relayed instance ID that the relay of a host has sent, or None
     """
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from nova import exception
 
-BURST_S = 10                # a burst may have the requests that the rate permits in this time; enough for cloud-init
+BURST_S = 10                # a burst may have as many requests as the rate permits in this time; enough for cloud-init
 MAX_CONCURRENT = 4                 # maximum concurrent requests of one guest: half of the threads that serve a bridge
 MAX_GUESTS = 10000          # maximum number of counted guests; the least recently used entries are dropped
 

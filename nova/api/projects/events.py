@@ -1,8 +1,8 @@
 """GET /os-events (an API extension): state changes of servers as server-sent events.
 
-An event is the state of a server after a change, read from its row. Changes within ``POLL_S`` are one event. The ID
-of an event is its time in microseconds. A client that reconnects with Last-Event-ID gets all changes since then from
-the rows of servers and the history of deleted ones. Delivery is at-least-once for the last state of each server.
+An event is the state of a server after a change, read from its row. Changes of a server within ``POLL_S`` give one
+event. The ID of an event is its time in microseconds. A client that reconnects with Last-Event-ID gets all changes
+since that time, from the rows of existing and deleted servers. The last state of each server is sent at least once.
 ``event: reset`` means that the history is too short: the client must list servers to detect deletions.
 
 The format is text/event-stream of the HTML standard. Every ``CHECK_S`` seconds the caller is authorized again; the
@@ -65,7 +65,7 @@ def follow(req: api_request.Request) -> Response:
         caller = req.environ[auth.AGAIN]()
         allows = functools.partial(req.services.policy.allows, caller, target=target)
         return (allows(RULE) and (not everything or allows(ALL))
-                and (category is not None or caller.is_admin))     # all categories only for administrators
+                and (category is not None or caller.is_admin))     # only administrators see all categories
     feed = _Feed(req.services, nova_context.ALL_PROJECTS if everything else req.project_id, _start(req), category)
     stopping = req.environ.get('nova.stopping') or threading.Event()
     streams, owner = req.services.streams, req.project_id
@@ -102,7 +102,7 @@ class _Feed:
         kept = services.conf.conductor.deleted_servers_kept_days
         self.reset = since is not None and bool(kept) and since < utils.utcnow() - datetime.timedelta(days=kept)
         self._reached = since or utils.utcnow()
-        # (uuid, time) of the events of the last OVERLAP_S seconds that were sent
+        # (uuid, time) of the sent events of the last OVERLAP_S seconds
         self._sent: dict[tuple[str, datetime.datetime], None] = {}
         self._first = since is None
         self._down: list[db_cells.Cell] = []

@@ -99,7 +99,7 @@ def at(operation: str, version: int) -> dict[str, str]:
     rest = [row for row in _rest().get(operation, ()) if row['field'] != ADDITION]
     shown = tables.TABLES.get(operation)
     held = {row['field']: row['type'] for row in rest if _holds(row, version)}
-    if shown is None or not held:            # rest.tsv has a row for each operation of this version
+    if shown is None or not held:            # no row in rest.tsv: this version lacks the operation
         return held
     found = shown.at(version) | held
     return {field: words for field, words in found.items() if words != ABSENT}

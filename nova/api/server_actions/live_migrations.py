@@ -77,7 +77,7 @@ def _begin(conn: engine.Connection, context: nova_context.RequestContext, server
 # ---- running migrations --------------------------------------------------------
 
 def abort(req: api_request.Request, server_id: str, id: str) -> None:
-    """Abort a live migration. A queued migration ends here; a running migration is aborted by the source host."""
+    """Abort a live migration: end a queued migration here, or make the source host abort a running one."""
     queued = req.has('abort_queued_migration')
     cell, row = server_actions.find(req, server_id, actions.ABORT_MIGRATION)
     allowed = ('queued', 'preparing', 'running') if queued else ('running',)

@@ -33,7 +33,7 @@ def send(cell: db_cells.Cell | None, method: Callable[..., object], context: nov
 def _hasten(cell: db_cells.Cell, context: nova_context.RequestContext) -> None:
     try:
         cell.db.run(instance_actions.unsent, context.request_id)
-    except db_exc.DBError as error:              # the request remains accepted; the reconciler acts at its deadline
+    except db_exc.DBError as error:              # the reconciler repeats the request at the action's deadline
         LOG.warning('Cannot mark an unsent request for the reconciler: %s', error)
 
 

@@ -1,7 +1,7 @@
 """Instance categories of servers (an API extension): selection for new servers, and visibility of existing ones.
 
 Regular servers belong to users. Servers of other categories are administrative: only administrators see them. Services
-may manage such servers for users: policy rules may let users delete or reboot them in requests that name the category.
+may manage these servers for users. Policy rules may let users delete or reboot them if the request names the category.
 """
 from typing import Final, TypedDict
 

@@ -54,8 +54,8 @@ class CellPage:
     def rows(self) -> Rows:
         """Return the servers of the page in their order.
 
-        A new server moves from the default cell to the cell of its host. The default cell is read first, and with a
-        whole page. A server that moves during the request is therefore found in the default cell or in its new cell.
+        A new server moves from the default cell to the cell of its host. The default cell is read first, for a
+        whole page of rows. So a server that moves during the request is found in the default cell or in its new cell.
         """
         self._ask([self._cells.default], self._limit)
         others = self._unread_cells()

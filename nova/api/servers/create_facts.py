@@ -1,4 +1,4 @@
-"""Facts for the plan of a server create: the objects that a request references. Missing objects are refused."""
+"""Facts for the plan of a server create: the objects that a request references, which must exist."""
 import typing
 
 from nova import context as nova_context
@@ -33,7 +33,7 @@ _IMAGE = tuple(name for name in StoredImage.__annotations__ if name != 'trusted_
 
 
 def read(req: api_request.Request, request: create_plan.Request) -> create_plan.Facts:
-    """Read the facts of a request, and add the defaults of the category to ``request.server``.
+    """Read the facts of a request, and add the defaults of the server's instance category to ``request.server``.
 
     :raises NovaException: a referenced object does not exist or is not visible to the caller
     """
@@ -47,7 +47,7 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
     server_devices.check_number(devices, request.most, conf.volume.max_devices)
     sources = device_sources.read(req, devices)
     backed = server_devices.is_volume_backed(devices)
-    # a root volume's owner chose the images that the volume references: they are read with the caller's rights
+    # read images that a root volume references with the caller's rights, because the volume's owner chose the images
     references = image_references.read(req, device_sources.properties_of(devices, sources, image),
                                        None if backed else system)
     check_place(req, server, request.place)

@@ -49,7 +49,7 @@ def _server(req: api_request.Request, conn: engine.Connection, server_id: str, r
 
 
 def _why_open(req: api_request.Request, conn: engine.Connection, server: InstancesRow) -> str | None:
-    """Return the reason of a slow deletion; None if the host reports normally."""
+    """Return a sentence about a host that delays the deletion because it does not report, else None."""
     if server['task_state'] != states.DELETING or server['host'] is None:
         return None
     conf, now = req.services.conf, utils.utcnow()

@@ -32,7 +32,7 @@ ALL_FILTERS = _RULE + 'allow_all_filters'
 _NOT_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir', 'all_tenants', 'deleted', 'soft_deleted',
                           'status', 'project_id', 'tenant_id', *server_schemas.WITHOUT_EFFECT})
 
-# filter that all users may use -> first version in which they may
+# filter that every user may use -> first version that allows this
 USER_FILTERS = {
     **dict.fromkeys(('reservation_id', 'name', 'display_name', 'status', 'image', 'flavor', 'ip',
                      'changes-since'), 1),
@@ -120,9 +120,9 @@ def _gather(req: api_request.Request, query: listing.Query, columns: set[str],
 
 
 def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | None:
-    """Return the position of the marker's server in the list; the cell of its mapping is read first.
+    """Return the position of the marker's server in the list; first search the server's mapped cell.
 
-    :raises MarkerNotFound: no cell has it
+    :raises MarkerNotFound: no cell has the server
     :raises ServiceUnavailable: the marker was not found, and a cell is down
     """
     cells, marker = req.services.cells, str(query.marker)

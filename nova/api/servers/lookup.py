@@ -27,7 +27,7 @@ def cell_of(req: api_request.Request, server_id: str) -> db_cells.Cell:
         raise exception.InstanceNotFound(instance_id=server_id[:80])
     cells = req.services.cells
     if len(cells.all()) == 1:
-        req.found_in[server_id] = cells.default.uuid       # if the server is in a new cell, has_moved detects it
+        req.found_in[server_id] = cells.default.uuid       # has_moved detects a server in a newly added cell
         return cells.default
     cell = cells.mapped(server_id)
     if cell is None:
@@ -40,7 +40,7 @@ def cell_of(req: api_request.Request, server_id: str) -> db_cells.Cell:
 
 
 def has_moved(req: api_request.Request) -> bool:
-    """Return True if a server has moved from cell0 to another cell since ``cell_of``."""
+    """Return True if a server is mapped to another cell than ``cell_of`` has found for this request."""
     return any((cell := req.services.cells.mapped(server_id)) is not None and cell.uuid != uuid
                for server_id, uuid in req.found_in.items())
 
