@@ -86,7 +86,7 @@ class Authorities:
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
             if user_id == signing.VPN:
-                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)     # these are of deleted instances
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)     # the oldest are of deleted instances
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)

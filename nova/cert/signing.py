@@ -27,7 +27,7 @@ AUTHORITY_DAYS, USER_DAYS = 3650, 365        # lifetimes of certificates
 MIN_REMAINING_DAYS = 400  # minimum remaining lifetime of an authority that issues certificates
 LIST_DAYS = 30                               # lifetime of a revocation list
 MAX_ENCRYPTED = 512                          # maximum bytes of an encrypted text: block of a 4096-bit RSA key
-SHORTEST_TEXT = 16                           # minimum characters of an encrypted text; see ``decrypted``
+SHORTEST_TEXT = 16                           # minimum characters of a text before encryption; see ``decrypted``
 
 
 @dataclasses.dataclass(frozen=True)

@@ -58,7 +58,7 @@ from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
-# Stop order, callers first: listeners call all services, computes call the conductor, which calls others.
+# Callers stop first: listeners call all services, nova-compute calls nova-conductor, nova-conductor calls the rest.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
 STORE_THREADS = 16                  # maximum concurrent requests at the object store's port
 # paths of the version documents, which need no token
@@ -254,7 +254,7 @@ class Cloud:
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
-            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),  # first form of the groups API: api/group_xml.py
+            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),  # older form of /v3.0: api/group_xml.py
         ], index)
         if self.conf.ec2.enabled:
             ec2 = optional_parts.ec2('[ec2] enabled')

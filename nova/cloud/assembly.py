@@ -48,7 +48,7 @@ LATE_INTERVAL = 20                  # seconds between two searches that are limi
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's network setup with the database
 # seconds between two searches for hosts without a resource provider, which Neutron needs as parent of its providers
 PROVIDERS_INTERVAL = 30
-VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points for drivers of other packages
+VIRT_DRIVERS = 'nova.virt.drivers'          # entry point group of drivers in other packages
 # {(compute_driver, [libvirt] virt_type): driver with fewer features that replaces compute_driver}
 CONTAINERS = {('libvirt', 'lxc'): 'nova.virt.libvirt.containers.driver.ContainerDriver'}
 VOLUME_BACKENDS = 'nova.volume.backends'
@@ -107,7 +107,7 @@ def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> 
 
 
 def follow_versions(conf: cfg.ConfigOpts, bus: Bus, cells: Cells) -> None:
-    """Make a bus use the lowest versions in the service rows of all cells, or the last known of a cell that is down."""
+    """Make a bus use the lowest service versions of all cells, with the last known versions of cells that are down."""
     from nova.db.services import services
 
     known: dict[str, dict[str, int]] = {}
@@ -434,7 +434,7 @@ def shares(conf: cfg.ConfigOpts) -> Shares:
 
 
 def metadata(conf: cfg.ConfigOpts, api_db: Database, cells: Cells) -> list[Server]:
-    """Return the metadata servers of the bridge; empty if the network driver creates no bridge."""
+    """Return [metadata server on this host's bridge], or [] if the network service creates no bridge."""
     if conf.network.driver == 'fake' or conf.network.backend != 'embedded':
         return []
     from nova.network import setup

@@ -41,7 +41,7 @@ class Nightly:
         metrics.STATE_BACKUP_AGE.watch(self, Nightly.age)
 
     def age(self) -> dict[tuple[()], float]:
-        """Return {(): seconds since the newest backup, infinite without a backup}; {} if backups are disabled."""
+        """Return a metric without labels, {(): seconds since the newest backup or inf}; {} if backups are disabled."""
         if not self._conf.state_backup.keep:
             return {}
         return {(): math.inf if self._newest is None else max(0.0, time.time() - self._newest)}

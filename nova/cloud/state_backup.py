@@ -48,7 +48,7 @@ MAX_FILE, MAX_FILES = 16 << 20, 64 << 20           # maximum bytes in memory: of
 MAX_BATCH = 256 << 20                               # maximum bytes of an uncompressed batch
 PIECE = 1 << 20
 CONFIGURATION = 'restored-configuration'             # below the state path
-STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of new files during a restore, of replaced files
+STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of new and of replaced files in a restore
 REPLACE = '--replace-existing-state'
 SINGLE = frozenset({'driver', 'clouds.yaml', secret_encryption.FILE})       # parts that are files, not directories
 ROOM = 64 << 20                                      # bytes of disk space that must stay free after a restore
@@ -382,7 +382,7 @@ class _Restore:
             raise
         self._mark(state_directory.INCOMPLETE)
         replaced = self._rename()
-        if not self._on_servers():           # only SQLite: an all-in-one, which removes this mark when it starts
+        if not self._on_servers():           # all databases are SQLite: nova-all removes this mark when it starts
             self._mark(state_directory.RESTORED)
         os.unlink(self._state / state_directory.INCOMPLETE)
         directories.sync(self._state)

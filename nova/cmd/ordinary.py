@@ -30,7 +30,7 @@ DAEMON_FILES = {
     'nova-compute': ('services', 'disk-space', 'guest-records'),
     'nova-network': ('services',),
 }
-# If a state path owned by root contains these names, the daemon has used it as root, and its owner may be changed.
+# A state path that root owns may be given to the user if these files show that the daemon has used it as root.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
 INSTANCES = 'instances'                  # directory of the guests, for daemons with a hypervisor
 STATE_MODE = 0o711                       # QEMU runs as a separate user, which must traverse the state path to the disks
@@ -58,7 +58,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
     _give_state(conf, binary, state, user)
     log = _log_file(conf, binary)
     if log:
-        with contextlib.suppress(OSError):               # O_NOFOLLOW refuses a link; the user opens the log later
+        with contextlib.suppress(OSError):               # ignore failures, as for a link: the user opens the log later
             os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640))
     for path in filter(None, _files_to_give(conf, binary)):
         privileges.hand_over(path, user)

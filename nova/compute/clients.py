@@ -34,7 +34,7 @@ class Conductor(typing.Protocol):
 
     @property
     def client(self) -> 'Conductor':
-        """Client with the same methods that does not retry calls."""
+        """Client with the same methods, but without retries of calls."""
 
     def reschedule_instance(self, ctx: context.RequestContext, *, instance_uuid: str, host: str, node: str,
                             fault: Fault) -> None: ...
@@ -211,7 +211,7 @@ class Network(typing.Protocol):
 
     @property
     def client(self) -> 'Network':
-        """Client with the same methods that does not retry calls."""
+        """Client with the same methods, but without retries of calls."""
 
     def allocate_for_instance(self, ctx: context.RequestContext, *, instance: objects.Instance,
                               requested_networks: list[Row] | str | None, security_groups: list[str],

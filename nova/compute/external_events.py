@@ -57,7 +57,7 @@ class ExternalEvents:
             LOG.exception('Cannot handle events %s of server %s.', events, instance.uuid)
 
     def settle_ports(self, ctx: context.RequestContext, instance: objects.Instance, trusted: bool) -> None:
-        """Read the server's ports again after ports/lost.py has found a difference from the network service."""
+        """Read the server's ports again, because ports/lost.py has found other ports in the network service."""
         try:
             self._read_ports(ctx, instance, [], trusted)
         except (exception.InstanceChanged, exception.InstanceNotFound):
@@ -73,9 +73,8 @@ class ExternalEvents:
                     events: list[plugging.Event], trusted: bool) -> None:
         """Read the server's ports again, and detach lost ports from the guest.
 
-        With the Networking service, the status of a port is read. Its plugging events are ignored: they may be late,
-        repeated, or for ports that were never plugged. With the embedded network, the last plugging event of a port
-        decides its status.
+        The Networking service returns the status of a port. Its plugging events are ignored: they may be late, repeated
+        or for ports that were never plugged. With the embedded network, the last plugging event decides the status.
         """
         server = self._current(ctx, instance)
         states = {event['tag']: event['name'] == plugging.PLUGGED and event['status'] == 'completed'

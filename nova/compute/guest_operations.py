@@ -80,7 +80,7 @@ class GuestOperations:
         try:
             function(ctx, instance)
         except (exception.InstanceChanged, exception.InstanceNotFound):
-            raise                        # superseded, which is no failure
+            raise                        # not a fault: the server has changed or is deleted
         except exception.NovaException as error:
             LOG.warning('The %s of server %s failed: %s', what, instance.uuid, error.message)
             host.conductor.update_instance(

@@ -33,7 +33,7 @@ class Host:
     moves         the object ``conductor``, typed for moves of servers
     volumes       the object ``conductor``, typed for block devices, volumes and shares of servers
     network       client of the network service, with retries
-    images        client for the images that the grant of a task allows
+    images        client for the images that a task may use
     queue         task queue: one task at a time for each server
     power_states  {server uuid: power state} that the conductor has stored
     records       local records of the guests

@@ -26,7 +26,7 @@ SNAPSHOT_POLL_INTERVAL_S = 0.5      # seconds between two checks of incomplete v
 COPY_S = 4 * 3600               # seconds after which incomplete snapshots fail the task
 MAX_FREEZE_S = 10                     # maximum seconds for which file systems are frozen, while the copies begin
 
-# task frame for the rollback of an interrupted image or backup
+# states of the task that rolls back an interrupted snapshot or backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'].frame, started=None, taken_in=(
     *actions.ACTIONS['createImage'].tasks, states.IMAGE_BACKUP))
 

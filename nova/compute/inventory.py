@@ -75,7 +75,7 @@ class Inventory:
             self.report()
 
     def count_build(self, failed: bool) -> None:
-        """Count successive failed builds, and report a changed number immediately to the schedulers.
+        """Count successive failed builds, and immediately report a changed number to the schedulers.
 
         A successful build resets the number.
         """

@@ -14,8 +14,8 @@ from nova.virt import driver as virt
 Body = typing.Callable[[objects.Instance], typing.Any]
 
 
-# Frame of a task that starts an ACTIVE server without a running guest. It differs from the frame of os-start: the
-# server has no task state before, and a failure sets ERROR.
+# States of the task that starts an ACTIVE server without a running guest. Unlike os-start, the task begins without a
+# task state, and its failure sets ERROR.
 START_AGAIN = dataclasses.replace(actions.ACTIONS['os-start'].frame, taken_in=(None,), started=states.POWERING_ON,
                                   on_failure=states.ERROR)
 

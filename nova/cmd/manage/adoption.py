@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.features import adopted
 
 REFUSED, NOTHING_DONE = 1, 3
-BUS = 'nova-inprocess:///adoption'       # no service listens on this bus; the reconciler starts the build
+BUS = 'nova-inprocess:///adoption'       # no service listens on this bus, so only the reconciler starts the build
 WAIT_S = 300                             # seconds to wait for the compute service
 POLL_S = 0.5
 
@@ -98,7 +98,7 @@ def look(uri: str, guest: str) -> tuple[adopted.Found, list[str]]:
 
 
 def _known(cells: db_cells.Cells, host: str, uuid: str) -> list[str]:
-    """Return [reasons, found in the databases, why the host cannot adopt the guest]."""
+    """Return a list of the reasons in the databases why the host cannot adopt the guest."""
     from nova.db.placement import compute_nodes
     from nova.db.servers import listing
     able, why = False, []
@@ -151,7 +151,7 @@ def _await(cells: db_cells.Cells, uuid: str) -> int:
     from nova.db.servers import listing
     reported, deadline = set(), time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        for cell in cells.all():             # any cell: the server moves to its host's cell
+        for cell in cells.all():             # every cell, because the server moves to its host's cell
             with cell.db.reader() as conn:
                 row = listing.by_uuid(conn, uuid)
             if row is None:

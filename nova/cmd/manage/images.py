@@ -56,7 +56,7 @@ def convert(conf: cfg.ConfigOpts, directory: str) -> None:
     if not found:
         raise exception.InvalidInput(reason=f'{directory} has no */info.json.')
     owners = {owner: project(conf, owner) for owner in {info['owner'] for info in found}}
-    # Register kernels and ramdisks first: machine images refer to their old ids, and need the new ids instead.
+    # Register kernels and ramdisks first, because their new ids replace their old ids in the machine images.
     for info in sorted(found, key=lambda info: info['kind'] == 'ami'):
         kinds = {'kernel_id': info['kernel'], 'ramdisk_id': info['ramdisk']}
         properties = {name: ids.get(old, old) for name, old in kinds.items() if old and old != 'true'}

@@ -43,7 +43,7 @@ class Rebuild:
         with tasks.task(host, ctx, instance, actions.ACTIONS['rebuild'].frame) as task:
             server = task.instance
             with task.harmless():
-                if preserve_ephemeral and server.ephemeral_gb:           # nova-api of an older release accepts it
+                if preserve_ephemeral and server.ephemeral_gb:           # an older nova-api lets this request pass
                     raise exception.VirtError(operation='rebuild the server', reason=NOT_PRESERVED)
                 host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             devices = self._volumes.connect(ctx, server, spec)
@@ -129,7 +129,7 @@ class Evacuation:
         if source is None:
             return
         record = clients.read(server.system_metadata)
-        if record is None or record.fenced != source:            # no interrupted attempt has fenced the source
+        if record is None or record.fenced != source:            # not yet fenced by an interrupted attempt
             done = self._host.driver.fence(server, virt.FormerHost(
                 source, _was_off(server, request),
                 self._host.volumes.get_block_devices(ctx, instance_uuid=server.uuid),

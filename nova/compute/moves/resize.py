@@ -73,7 +73,7 @@ class Resize:
 
         def sent() -> None:
             host.moves.move_sent(ctx, migration_id=migration.id, host=host.name, guest=guest)
-            host.records.note_left(server.uuid, server.generation + 1)     # the conductor has increased the generation
+            host.records.note_left(server.uuid, server.generation + 1)     # move_sent increases the generation
         task.ends_with(sent)
 
     def finish_resize(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -193,7 +193,7 @@ class Resize:
         return networks
 
     def recover(self) -> None:
-        """At start-up: continue the moves of this host, and restore guests that were put aside without an open move."""
+        """At start-up: continue the moves of this host; restore guests that are put aside although no move is open."""
         host = self._host
         ctx = context.admin_context()
         resize = host.driver.get_feature(virt.Resize)
