@@ -1,6 +1,6 @@
 """The plan of a server create: the data to store, computed from the request body and previously read facts.
 
-The functions are pure. create_facts.py refuses references to missing objects; this module, unsuitable objects.
+The functions are pure. create_facts.py refuses missing references; this module refuses objects that do not fit.
 """
 import collections.abc
 import dataclasses
