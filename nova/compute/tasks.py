@@ -34,7 +34,7 @@ UNREACHABLE = 'The hypervisor does not answer; the server keeps its state. Try a
 SPACING = 10
 PROGRESS_INTERVAL_S = 1
 
-# events of tasks that create a guest on a host without a guest of the server
+# events of tasks that create the server's guest on a host that does not have it yet
 _MAKES = frozenset(row.frame.task_event for row in (
     actions.BUILD, actions.ACTIONS['evacuate'], actions.ACTIONS['unshelve'], actions.FINISH, actions.LIVE_MIGRATION))
 
@@ -94,7 +94,7 @@ class Task(Undo):
     ended      True once the end was written
     superseded True once the server was found deleted or changed by another task
     leaves     True: after the task the server has no guest on this host
-    keeps_for_return   True: the guest has left, its files stay for a return, and the block updates the guest record
+    keeps_for_return   True: the files of the moved guest stay for its return, and the with block updates the record
     remains    error of a rollback that could not remove the guest, or None
     """
 
@@ -256,7 +256,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # recorded before the block, in which the host may crash
+        if record is None and event in _MAKES:  # before the block, because the host may crash in it
             host.records.note(row)
         try:
             yield current

@@ -136,7 +136,7 @@ class Volumes:
                      'new_attachment_id': new_attachment_id}
             device = host.volumes.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
             info = device['connection_info']
-            if device['attachment_id'] != new_attachment_id:         # no attempt before a crash recorded the swap
+            if device['attachment_id'] != new_attachment_id:  # not yet swapped by an attempt that a crash interrupted
                 current.undo(host.volumes.volume_swap_failed, ctx, **which)
                 info = host.volumes.connect_new_volume(ctx, attachment_id=new_attachment_id,
                                                        connector=self.connector(), device_name=device['device_name'])
@@ -157,7 +157,7 @@ class _Copies:
         self._changed = threading.Condition()
 
     def begin(self, snapshot_id: str) -> None:
-        """Record that the copy for a snapshot has failed, or has begun and excludes later writes of the guest."""
+        """Record that the copy for a snapshot has begun (later writes of the guest are not in it), or has failed."""
         with self._changed:
             self._begun.add(snapshot_id)
             self._changed.notify_all()

@@ -1,7 +1,7 @@
 """Rights of compute hosts at a conductor: each host may access only its own servers, moves and volumes.
 
 ``RIGHTS`` has a row for each method of interface.py that hosts call; see rpc/admission.py. Hosts may not call methods
-without a row. Methods with SQL statements that select by the host name need only the check ``host_is_caller``.
+without a row. If the SQL statements of a method select rows by the host name, the check ``host_is_caller`` suffices.
 """
 import collections.abc
 
@@ -50,7 +50,7 @@ _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hyperviso
 def _confirms(call: Call) -> None:
     """Check that the caller runs the server or is the source of its finished move.
 
-    On a server of another host, a host begins only one task: as the source of a resize, it confirms the resize.
+    On a server of another host, a host may begin only one task: the source of a resize may confirm the resize.
     See compute/moves/resize.py.
     """
     if admission.is_expecting_caller(call):

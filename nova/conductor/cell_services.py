@@ -37,7 +37,7 @@ class CellServices:
     conf             the configuration
     api_db           the API database
     cells            all cells; the default cell is that of the conductor
-    scheduler, compute, network    RPC clients, compute and network of the conductor's cell
+    scheduler, compute, network    RPC clients; those of compute and network reach only the conductor's cell
     images           image service
     volumes          block storage
     shares           shared file systems

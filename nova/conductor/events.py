@@ -41,9 +41,9 @@ from nova import objects
 
 
 class Change:
-    """Records the events of a server's change in one transaction.
+    """Records the events of a change of a server in the transaction of the change.
 
-    ctx     context of the request; for a message from a host, the context of the action record with this request id
+    ctx     context of the request; for a message from a host, the context stored with the action of this request
     before  the server's row before the change, or None if there are no notifications of state changes
     """
 
@@ -161,7 +161,7 @@ class Change:
             self.record('shutdown', START, row, host)
 
     def stepped(self, row: InstancesRow) -> None:
-        """Record a new task state within a task. If a shelve continues as an offload, record both events."""
+        """Record a new task state. If an offload follows a shelve, record the shelve's end and the offload's start."""
         self.states(row)
         if row['task_state'] == states.SHELVING_OFFLOADING:
             self.record('shelve', END, row, row['host'])

@@ -157,7 +157,7 @@ class ConductorManager:
         self.reconciler.messages_lost()
 
     def take_over(self) -> None:
-        """Take up the work of a dead process immediately, in a deployment with a single process.
+        """Continue the work of the previous process immediately; only for a deployment with a single process.
 
         Call it before the first request, because it removes every instance mapping without an instance row.
         """

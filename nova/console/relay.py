@@ -32,7 +32,7 @@ LOG = logging.getLogger(__name__)
 
 Arguments = TypeVarTuple('Arguments')
 
-FRAME = 256 * 1024              # bytes of a client's message, such as pasted text; larger ones end the session
+FRAME = 256 * 1024              # maximum bytes of a client's message, such as pasted text; more end the session
 MAX_BUFFERED = 256 * 1024       # if one side has this many buffered bytes, reading from the other side stops
 STALL_S = 60                    # seconds without progress after which a side is disconnected
 CHECK_INTERVAL_S = 1            # interval of timeout checks
@@ -281,7 +281,7 @@ class Relay:
 
     def start(self) -> None:
         self._bell.setblocking(False)
-        self._selector = selectors.DefaultSelector()     # green under eventlet, otherwise epoll
+        self._selector = selectors.DefaultSelector()     # the selector of eventlet, or epoll
         self._selector.register(self._bell.fileno(), selectors.EVENT_READ, None)
         self._thread = concurrency.spawn('consoles', self._run)
 

@@ -17,7 +17,7 @@ VERSION = b'RFB 003.008\n'
 NONE, VNC, VENCRYPT = 1, 2, 19
 X509_NONE, X509_VNC = 260, 261              # VeNCrypt: TLS with a certificate, without or with a password
 OK = bytes(4)
-REASON = 4096                               # maximum bytes to read of the reason of a failure
+REASON = 4096                               # maximum bytes of the hypervisor's reason for a failure
 
 
 def open(stream: streams.Stream, password: str | None, tls: ssl.SSLContext | None, host: str) -> None:

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 AUDIT = logging.getLogger('nova.console.audit')
 
-MAX_PER_TOKEN = 16              # sessions of one token: SPICE opens one for each channel
-MAX_PER_CLIENT = 100            # of one client
-CHECK_INTERVAL_S = 5            # interval of authorization checks; sessions outlive their token by this time
-TOKEN_EXTENSION_S = 120         # each check extends sessions by this time, to survive database outages
+MAX_PER_TOKEN = 16              # maximum sessions of a token; SPICE opens one for each channel
+MAX_PER_CLIENT = 100            # maximum sessions of a client
+CHECK_INTERVAL_S = 5            # interval of authorization checks; a revoked token's session ends within this time
+TOKEN_EXTENSION_S = 120         # each check lets the token last for this time, so that it survives a database outage
 CONNECT_TIMEOUT_S = 10          # timeout of the connection to the hypervisor, including authentication
 RETRY_S = 60
 RELAY_TIMEOUT_S = 60            # a relay without activity for this time has failed
-LEAST_PORT = 1024               # consoles do not use lower ports
+LEAST_PORT = 1024               # lowest port that a console may use
 SOCKETS = 'serial%d.sock'       # file name of a guest's serial socket, as in nova.virt.libvirt.graphics
 
 
@@ -200,7 +200,7 @@ class Sessions:
         return self._tls
 
     def _host(self, row: ConsoleAuthTokensRow) -> str:
-        """Return the address of a console. Loopback and link-local addresses are only allowed for this machine."""
+        """Return the address of a console; loopback and link-local addresses are refused unless it is on this machine."""
         host = str(row['host'])
         try:
             address = ipaddress.ip_address(host)

@@ -15,7 +15,7 @@ from nova.console.relay import Step
 
 MAGIC = b'REDQ'
 _HEADER = struct.Struct('<4sIII')        # magic, major and minor version, size of the rest
-_CAPABILITIES = struct.Struct('<III')    # link message: number of common and channel capabilities, and offset
+_CAPABILITIES = struct.Struct('<III')    # link message: numbers of common and of channel capabilities, their offset
 KEY = slice(4, 4 + 162)                  # position of the public key in the reply, after the error code
 TICKET = 128
 MAX_MESSAGE = 4096                       # bytes of a message; usually about 200

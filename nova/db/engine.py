@@ -373,7 +373,7 @@ def stream_rows(conn: sa.Connection) -> None:
 after_commit = commits.after
 
 
-_BEGIN = 'nova_begin'            # key in an SQLite connection's info, for its next BEGIN statement
+_BEGIN = 'nova_begin'            # key of the next BEGIN statement in an SQLite connection's info
 
 
 def _begin(connection: sa.PoolProxiedConnection) -> None:
@@ -394,7 +394,7 @@ class _SqliteConnection(sqlite3.Connection):
     def _cursors(self) -> list[sqlite3.Cursor]:
         return []
 
-    def cursor(self, *args: Any, **kwargs: Any) -> Any:        # like the overloads of the base class
+    def cursor(self, *args: Any, **kwargs: Any) -> Any:        # the base class's types are overloads
         cursor = super().cursor(*args, **kwargs)
         self._cursors.append(cursor)
         return cursor

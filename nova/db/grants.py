@@ -35,7 +35,7 @@ NETWORK = (
     Grant(API, 'cells', READ),
     Grant(API, 'host_mappings', READ),  # for the check whether a host of an older release belongs to this cloud
     Grant(API, 'instance_mappings', READ),               # for the check whether ports may be removed
-    Grant(API, 'request_specs', READ),                   # files to inject into a guest; hosts of earlier build attempts
+    Grant(API, 'request_specs', READ),                   # files to inject; hosts where builds have failed
     Grant(API, 'metadata_keys', ('SELECT', 'INSERT')),
     Grant(API, 'message_keys', READ, tuple(column.name for column in message_keys.PUBLIC)),
     *(Grant(API, table, WRITE) for table in ('ports', 'addresses', 'port_security_groups')),
@@ -45,7 +45,7 @@ NETWORK = (
     *(Grant(API, table, READ) for table in ('router_interfaces', 'router_conntrack_helpers', 'network_segments',
                                             'network_vlans', 'network_shares', 'network_limits', 'dns_domains',
                                             'dns_entries')),
-    *(Grant(API, table, READ) for table in ('subnet_pools', 'trunks', 'trunk_subports',     # scopes, tagged networks
+    *(Grant(API, table, READ) for table in ('subnet_pools', 'trunks', 'trunk_subports',     # address scopes, trunks
                                             'address_groups')),                             # rules of security groups
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
     # limits and guarantees of ports, DSCP marks

@@ -54,7 +54,7 @@ class Enrolment:
         if known is not None and known['state'] == message_keys.RETIRED:
             raise exception.HostKeyRefused(host=host, reason='it is retired')
         proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, number)
-        # A token does not approve a further key of a host that already has one: an operator must approve it.
+        # If the host already has an approved key, the token does not approve another: an operator must approve it.
         if proved and token_id is not None and signed_by == ident and (
                 known is not None or not message_keys.has_good(conn, host)):
             proved = message_keys.use_token(conn, token_id)

@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 MAX_REPORTS = 500      # maximum reports in a transaction
 
-# While no task is in progress, a server in a state of _SETTLED gets the vm state that _FOLLOWS has for its power state.
+# If no task is in progress, _FOLLOWS maps the power state of a server with a vm state in _SETTLED to its new vm state.
 _SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
 _FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
             states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}

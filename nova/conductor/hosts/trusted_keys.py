@@ -10,11 +10,11 @@ from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import signatures
 
-CACHE_LIFETIME_S = 10      # lifetime of a lookup: maximum seconds for which a revoked key is still accepted
-UNKNOWN_CACHE_LIFETIME_S = 1      # lifetime of a failed lookup in mode ACCEPT
+CACHE_LIFETIME_S = 10      # seconds for which a lookup is cached, so that a revoked key may still be accepted
+UNKNOWN_CACHE_LIFETIME_S = 1      # seconds for which a failed lookup is cached in mode ACCEPT
 MAX_KEYS = 10_000
-# Maximum number of keys in one lookup. To save SELECTs, a lookup also renews the cached results of used keys that are
-# older than half of their lifetime.
+# Maximum number of keys in one lookup. To save SELECTs, a lookup also renews the cached results of used keys after
+# half of their lifetime.
 BATCH = 500
 
 

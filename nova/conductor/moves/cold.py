@@ -12,7 +12,7 @@ shows the task state, the status of the move, the work, and the method of the co
     None (RESIZED)     finished
     resize_confirming  confirming       the source removes its copy                      confirm_resize
     resize_reverting   reverting        the destination removes the guest                revert_resize
-                                        the row returns, the source restores the guest   finish_revert_resize
+                                        the row names the source; it restores the guest  finish_revert_resize
 
 A resize of a running guest (``in_place`` in the move's arguments, hardware/growth.py) claims the additional
 resources on the server's host. It has one step:

@@ -1,8 +1,8 @@
-"""Evacuation: rebuild the servers of a host that is down on other hosts, with the same addresses and volumes.
+"""Evacuation: if a host is down, rebuild its servers on other hosts, with the same addresses and volumes.
 
     accepted        a destination is chosen and claimed
     pre-migrating   the destination owns and builds the server          evacuate_instance; the old host keeps its claim,
-                                                                        so that a failure returns the server
+                                                                        so that the server can return
     done            the server runs; when the old host is back, it removes its guest, if it has one
     completed       the old guest is removed
 

@@ -85,7 +85,7 @@ class LiveMigrations:
             self._ask_destination(ctx, row, migration)
 
     def check_and_live_migrate(self, ctx: Context, instance_uuid: str) -> None:
-        """Migrate as continue_live_migration does, for a request that waits for the checks (before 2.34).
+        """Migrate like continue_live_migration, but raise errors of the checks to the request (before 2.34).
 
         :raises BadRequest: a check failed; the server is unchanged
         """
@@ -120,7 +120,7 @@ class LiveMigrations:
             raise exception.InstanceChanged(instance_id=row['uuid']) from None       # another conductor took over
         except exception.NovaException as error:
             shown = _for_users(error)
-            # Only administrators may see host names: the fault for users omits host names, the action's event has them.
+            # Only administrators may see host names: the action's event contains them, the fault for users does not.
             self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, faults.fault(shown),
                        traceback=faults.fault(error)['details'])
             raise shown from None
@@ -284,7 +284,7 @@ class LiveMigrations:
         def write(conn: Connection) -> tuple[InstancesRow, MigrationsRow, list[str]]:
             migration = server_migrations.get(conn, migration_id)
             if migration['claims_swapped']:
-                # a repeated call: the first one may not have released the old attachments
+                # a repeated call: release the old attachments again, in case the first call did not
                 row = instances.get(conn, migration['instance_uuid'])
                 return row, migration, migration['arguments'].get('old_attachments', [])
             if migration['status'] not in _SOURCE:
@@ -445,7 +445,7 @@ class LiveMigrations:
         return False
 
     def _ask_destination(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> bool:
-        """Return whether the guest has arrived at the destination, after completing the migration."""
+        """If the guest has arrived at the destination, complete the migration. Return whether it has arrived."""
         source = row['host']
         if migration['status'] not in _SOURCE or source is None:
             return False

@@ -1,4 +1,4 @@
-"""Maintenance of hosts: move a few servers at a time away, and back when the maintenance ends.
+"""Maintenance of hosts: move servers away, a few at a time, and move them back when the maintenance ends.
 
 A periodic task of any conductor processes the rows of db/moves/maintenance.py. If a conductor dies, another conductor
 continues its work after LEASE_S. Servers are moved by ordinary cold and live migrations.

@@ -142,7 +142,7 @@ class Builds:
             LOG.info('Server %s is not being built on %s any more, or %s is back.', uuid, host, host)
             return
         LOG.info('Host %s is down; another host builds server %s.', host, uuid)
-        # noted before the ports are unbound: then the old host cannot take them back (network/allocation.py)
+        # record the failed host before its ports are unbound, so that it cannot take them back (network/allocation.py)
         self._api_db.run(_note_failure, uuid, host, node)
         self._services.network.unbind_ports(ctx, instance_uuid=uuid, host=host)
         self._place_and_send(ctx, [uuid], tried=fault)

@@ -29,7 +29,7 @@ class Shares:
         if address is None:
             raise exception.Conflict(f'Host {host} has not reported an address ([DEFAULT] my_ip) yet.')
         access = self._shares.allow(context.admin_context(ctx.request_id), share_id, address, mapping['protocol'])
-        return {**mapping, 'access': access}             # mapping has no key: the key in access is not stored
+        return {**mapping, 'access': access}             # the Ceph key in access is returned, but not stored
 
     def share_attached(self, ctx: Context, instance_uuid: str, share_id: str, status: str) -> None:
         with self._cell_db.writer() as conn:

@@ -104,7 +104,7 @@ class Volumes:
         """Store the result of a step in a device's row; return False if the row is gone.
 
         A caller that got no answer repeats the step, which creates a second volume or attachment. ``settle_volumes``
-        releases the one that the row does not name.
+        releases the volume or attachment that the row does not name.
         """
         try:
             return self._cell_db.run(block_devices.update, device['uuid'], values)
@@ -139,7 +139,7 @@ class Volumes:
         return {**device, 'connection_info': info}
 
     def _keep_key(self, ctx: Context, instance_uuid: str, volume_id: str, info: Row) -> None:
-        """Store the passphrase of an encrypted volume; it is read with the token of the owner's request."""
+        """Read the passphrase of an encrypted volume with the token of the owner's request, and store it."""
         if info['data'].get('encrypted'):
             self._keys.keep_volume_key(instance_uuid, volume_id, lambda: self._storage.passphrase(ctx, volume_id))
 
@@ -194,7 +194,7 @@ class Volumes:
             self._keys.forget_volume_keys(instance_uuid)
 
     def _delete(self, system: Context, volume_id: str, row: InstancesRow | None) -> None:
-        """Delete a volume together with its server.
+        """Delete a volume of a server that is being deleted, if the server's project owns the volume.
 
         After a failed build, the volume is not attached to the server, so another project may own the volume by now.
 

@@ -16,7 +16,7 @@ EXPORT_S = 60                # seconds between two log lines with the newest sea
 
 
 class AuditLog:
-    """Seals the audit log: chains the hashes of new records. A lock of the chain's row serializes the conductors.
+    """Seals the audit log: chains the hashes of new records. A lock lets only one conductor at a time do this.
 
     A seal is published in the service's log and as a notification, so that a truncated or rewritten chain is detected.
     """
@@ -28,7 +28,7 @@ class AuditLog:
         self._waits_since: dict[str, datetime.datetime | None] = {}       # {name: time of its oldest unsealed record}
         self._cut_off: set[str] = set()  # names of databases with a truncated chain, which are not sealed
         for name, _db in self._databases():
-            metrics.AUDIT_LOG_TRUNCATED.labels(name)  # alerting rules need a series with 0
+            metrics.AUDIT_LOG_TRUNCATED.labels(name)  # alerting rules need the first value 0
         metrics.AUDIT_LOG_UNSEALED.watch(self, AuditLog._unsealed)
 
     def _unsealed(self) -> dict[tuple[str], float]:

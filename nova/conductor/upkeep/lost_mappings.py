@@ -15,7 +15,7 @@ from nova.db.servers import mappings
 LOG = logging.getLogger(__name__)
 
 MAPPING_AGE_S = 120          # seconds after which a mapping without an instance row is lost
-NEW_MAPPING_S = 1800         # mappings younger than these seconds are checked every minute
+NEW_MAPPING_S = 1800         # seconds; younger mappings are checked every minute
 PAGE = 1000
 
 
@@ -34,8 +34,8 @@ class LostMappings:
         """Remove the mappings to this cell and the request specs of servers that are deleted or have no instance row.
 
         Mappings younger than ``age_s`` are skipped, because the row may be written soon. Mappings of servers in
-        the history are always removed. Mappings older than the first service row of the cell database are skipped:
-        [database] connection may name another database.
+        the history are always removed. Mappings older than the first service row of the cell database are skipped,
+        because [database] connection may name the wrong database.
 
         :param within_s: only mappings younger than this
         :returns: the number removed

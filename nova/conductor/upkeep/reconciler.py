@@ -79,7 +79,7 @@ def decide(row: InstancesRow | None, host_up: bool, old: bool) -> str:
 
 
 def decide_evacuation(row: InstancesRow | None, host_up: bool, old: bool) -> str:
-    """Return the step for an overdue evacuation: 'evacuate' if it is being rebuilt, else the result of ``decide``."""
+    """Return the step for an overdue evacuation: 'evacuate' while the server is rebuilt, else that of ``decide``."""
     if row is not None and row['task_state'] == states.REBUILDING:
         return 'evacuate'
     return decide(row, host_up, old)
@@ -137,8 +137,8 @@ class Reconciler:
         self._cell_db.run(live_migrations.expedite, when)
 
     def _expedite_deletions(self, now: datetime.datetime) -> None:
-        """Mark deletions on hosts that are down as overdue. Their deadlines, up to ``task_deadline``, are meant
-        for hosts that are up."""
+        """If hosts are down, mark the deletions on them as overdue. Their deadlines, up to ``task_deadline``, are
+        meant for hosts that are up."""
         with self._cell_db.reader() as conn:
             down = [host for host in instance_actions.hosts_that_delete(conn, now)
                     if not self._services.host_is_up(host, conn)]
@@ -176,7 +176,7 @@ class Reconciler:
             metrics.RECONCILER_DECISIONS.labels(what).inc()
             try:
                 self._work[what](action, row)
-            except exception.Unavailable as error:           # no message was sent: the next check sends it
+            except exception.Unavailable as error:           # not sent: the next check sends the message
                 LOG.warning('Task %s of server %s is sent later: %s', action['action'], action['instance_uuid'],
                             error.message)
                 self._cell_db.run(instance_actions.postpone, {**action, 'deadline': later},

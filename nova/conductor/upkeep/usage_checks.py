@@ -16,8 +16,8 @@ from nova.runtime import metrics
 LOG = logging.getLogger(__name__)
 
 PAGE = 1000
-SIZE_CHECK_INTERVAL_S = 600                # seconds between two checks of the sizes of all servers, unless requested
-MIN_MISCOUNT_AGE_S = 90            # seconds; a request makes both of its writes within this time
+SIZE_CHECK_INTERVAL_S = 600        # seconds between two checks of the sizes of all servers; see doubt_sizes
+MIN_MISCOUNT_AGE_S = 90            # interval of count_sizes; a request writes to both databases in less time
 
 Sizes = dict[str, tuple[int, int]]       # {instance uuid: (vCPUs, MiB of memory)}
 

@@ -11,7 +11,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_config import types
 
-# Any, because the annotations of oslo.config allow only its own type classes
+# typed as Any, because the annotations of oslo.config allow no other types than its own classes
 _TEXT: Any = str
 
 SESSION: tuple[cfg.Opt, ...] = (

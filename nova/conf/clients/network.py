@@ -6,7 +6,7 @@ from oslo_config import cfg
 from oslo_config import types
 
 GROUP = 'network'
-MAX_GUARANTEE = 2_000_000_000         # maximum of a guarantee, so that sums of guarantees fit into 32 bits
+MAX_GUARANTEE = 2_000_000_000         # maximum guaranteed rate, so that sums of such rates fit into 32 bits
 
 
 def _range(text: str) -> str:
@@ -31,7 +31,7 @@ def _amounts(text: str, count: int) -> bool:
 
 
 def _bandwidth(text: str) -> str:
-    """Option type of a list item: a guarantee of a physical network, NAME:EGRESS:INGRESS."""
+    """Option type of a list item: the bandwidth that a host guarantees in a physical network, NAME:EGRESS:INGRESS."""
     name, _, amounts = text.partition(':')
     if not name or len(name) > 128 or not _amounts(amounts, 2):
         raise ValueError(f'{text!r} is not NAME:EGRESS:INGRESS with numbers up to {MAX_GUARANTEE}')
@@ -45,7 +45,7 @@ def _packet_rate(text: str) -> str:
     return text
 
 
-# Any, because the annotations of oslo.config allow only its own type classes
+# typed as Any, because the annotations of oslo.config allow no other types than its own classes
 _RANGE: Any = _range
 _VLANS: Any = _vlans
 _BANDWIDTH: Any = _bandwidth

@@ -1,4 +1,4 @@
-"""[consoleauth]: how long a console may be opened."""
+"""[consoleauth]: how long a token can open a console."""
 from oslo_config import cfg
 
 GROUP = 'consoleauth'

@@ -1,4 +1,4 @@
-"""[ironic]: the Bare Metal service, where compute_driver is ironic. The other options are those of keystoneauth1."""
+"""[ironic]: the Bare Metal service, where compute_driver is ironic. Further options are those of keystoneauth1."""
 from oslo_config import cfg
 
 from nova.conf.clients import keystoneauth

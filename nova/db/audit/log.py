@@ -51,7 +51,7 @@ ONE_RATE, ONE_BURST = 2, 200
 ALL_RATE, ALL_BURST = 20, 2000
 CALLERS = 1000                   # maximum number of callers with a separate counter of refused requests
 SUMMARY_S = 10                   # interval of summaries of refused requests without records
-RETRY_DELAY_S = 5                       # seconds without a further attempt after a database failure
+RETRY_DELAY_S = 5                       # seconds until the next attempt after a database failure
 
 _current: contextvars.ContextVar[Record | None] = contextvars.ContextVar('nova_audit_record', default=None)
 
@@ -133,12 +133,12 @@ class Record:
         values['request_id'] = getattr(context, 'request_id', None) or values['request_id']
 
     def about(self, id: str | int | None) -> None:
-        """Set the target's id, or the id of its part if the path names the target. A later call replaces the id."""
+        """Set target_id, or target_part if the path already names the target. A later call replaces the value."""
         if not self.written and id:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
 
     def belongs_to(self, project_id: str) -> None:
-        """Set the owner of the target. An owner other than the caller's project gets a second record."""
+        """Set the project that owns the target. If it is not the caller's, the owner gets a second record."""
         if not self.written and self._owner is None and project_id != self.values['project_id']:
             self._owner = project_id, str(uuidlib.uuid4())
 
@@ -228,7 +228,7 @@ def belongs_to(project_id: str) -> None:
 
 def naming(function: Callable[Concatenate[sa.Connection, _Params], _Row],
            column: str) -> Callable[Concatenate[sa.Connection, _Params], _Row]:
-    """Wrap ``function(conn, …)``, which creates and returns a row: a column of the row becomes the target."""
+    """Wrap ``function(conn, …)``, which returns a new row: a column of the row becomes the id of the target."""
     def run(conn: sa.Connection, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Row:
         row = function(conn, *args, **kwargs)
         about(str(row[column]))
@@ -365,7 +365,7 @@ class Auditor:
 
 def named(action: str, target_id: str | None = None, target_part: str | None = None,
           **facts: Any) -> None:
-    """Set the operation of this thread's request. Requests to embedded services without an operation are not recorded.
+    """Set the operation of this thread's request. A request to an embedded service without this call is not recorded.
 
     :param facts: further columns: route, target_type, and the status code of success
     """

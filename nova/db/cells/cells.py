@@ -2,7 +2,7 @@
 
 The home cell of a process is the cell of its [database] option. A deployment of one cell needs no setup: its row is
 created automatically with empty URLs, which stand for the configuration. In a deployment of several cells, cell0 is the
-home cell of the API, the schedulers and their conductor. It also holds servers without a host.
+home cell of the API, the schedulers and their conductor. cell0 also has the servers without a host.
 """
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ class Cells:
         deadline = time.monotonic() + REGISTERED_S
         while time.monotonic() < deadline:
             time.sleep(REGISTER_PAUSE_S)
-            with self._api_db.reader() as conn:            # only read, because each refused write would be logged
+            with self._api_db.reader() as conn:            # no more writes, because each refusal would be logged
                 if (row := self._home(conn)) is not None:
                     return row
         raise exception.InvalidInput(

@@ -47,7 +47,7 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
 
     :param wanted: digits of ids: the first 17 of the uuid, or 8 of the number
     """
-    # of resources with equal digits, the id means the first one; users may choose uuids and must not take over an id
+    # If several resources have these digits, the id names the first: a user who chooses a uuid must not take over an id
     short = {int(digits, 16): digits for digits in wanted if len(digits) == SHORT and int(digits, 16) < 1 << 31}
     long = [digits for digits in dict.fromkeys(wanted) if len(digits) == LONG]
     found: dict[str, str] = {}

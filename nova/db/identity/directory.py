@@ -28,7 +28,7 @@ NOUNS: dict[str, Table[Any]] = {}
 
 
 class Row(TypedDict):
-    """Columns of each resource type."""
+    """Columns that every resource type has."""
 
     id: str
     created_at: datetime.datetime
@@ -160,7 +160,7 @@ def delete_project_limit(conn: sa.Connection, project_id: str, registered_id: st
 
 
 def project_endpoints(conn: sa.Connection, **match: str) -> list[IdentityProjectEndpointsRow]:
-    """Return associations of endpoints or endpoint groups with projects that have the column values ``match``."""
+    """Return rows with the column values ``match`` that associate endpoints or endpoint groups with projects."""
     return statements.rows(conn, tables.identity_project_endpoints, (), **match)
 
 

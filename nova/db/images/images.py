@@ -15,8 +15,8 @@ from nova.db.tables.rows import ImageMembersRow
 from nova.db.types import ColumnValues
 
 UNFINISHED = ('saving', 'importing')      # statuses of images whose data is being transferred
-SHOWN = 20            # characters of an id in the EC2 API: 17 digits with their hyphens
-NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
+SHOWN = 20            # characters of an image's id that the EC2 API shows: 17 digits and 3 hyphens
+NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # sort NULL as these
 OPERATORS: dict[str, Callable[[sa.Column[Any], Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
     'between': lambda column, pair: column.between(*pair),
@@ -76,7 +76,7 @@ _WHOLE = _GET.add_columns(_OF_ONE.c.name.label('more_name'), _OF_ONE.c.value.lab
 
 
 def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any] | None:
-    """Return the image, or None. ``administrative`` tells whether it is the default image of an instance category.
+    """Return the image, or None. ``administrative`` is True for the default image of an instance category.
 
     :param lock: lock the row until the transaction ends
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     RowT = TypeVar('RowT')
     Listed = KeySecretsRow | KeyContainersRow      # a row with an access control list
 
-MAX_CONSUMERS = 1000                     # of a secret or container; a response lists all its consumers
+MAX_CONSUMERS = 1000                     # maximum for a secret or container, because a response lists all of them
 OPERATORS: dict[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le}
 # {resource: table with the counted rows}; in ``quotas`` the name of the resource has the prefix QUOTA
@@ -136,7 +136,7 @@ def use(conn: sa.Connection, project_id: str, default: int, wanted: Mapping[str,
 # ---- secrets
 
 def encryption_key_ids(conn: sa.Connection) -> set[str]:
-    """Return a set with the name of the deployment key that encrypts the newest secret; empty without secrets."""
+    """Return the id of the deployment key that encrypts the newest secret, as a set; empty if there are no secrets."""
     table = t.key_secrets
     found = conn.execute(sa.select(table.c.encryption_key_id).where(table.c.encryption_key_id.is_not(None)).order_by(
         table.c.created_at.desc()).limit(1)).scalar()
@@ -173,7 +173,7 @@ def delete_order(conn: sa.Connection, ident: str) -> None:
 
 
 def _delete(conn: sa.Connection, table: sa.Table, idents: Collection[str]) -> None:
-    # delete the secret or container first: a transaction locks it to add a dependent row, so none is added later
+    # delete the secrets or containers first: inserting a dependent row requires their lock, so none is inserted later
     conn.execute(sa.delete(table).where(table.c.id.in_(idents)))
     for other in (t.key_acl_users, t.key_consumers):
         conn.execute(sa.delete(other).where(other.c.target_id.in_(idents)))

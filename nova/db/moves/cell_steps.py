@@ -192,7 +192,7 @@ def forget(conn: sa.Connection, uuids: list[str]) -> None:
 # ---- the old cell ----------------------------------------------------------------
 
 def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> dict[str, Snapshot]:
-    """Mark the servers that wait for a host and are not yet marked as outgoing; return {uuid: Snapshot}."""
+    """Mark as outgoing those servers that wait for a host and have no mark; return {uuid: Snapshot}."""
     c = t.instances.c
     marked = list(conn.execute(sa.select(c.uuid).where(
         c.uuid.in_(uuids), c.vm_state == states.BUILDING, c.task_state == states.SCHEDULING, c.host.is_(None),
@@ -225,7 +225,7 @@ def stay(conn: sa.Connection, move_id: str, uuids: list[str]) -> None:
 
 
 def remove(conn: sa.Connection, uuids: list[str], known: dict[str, Plain]) -> dict[str, Snapshot]:
-    """Remove servers that equal ``known`` ({uuid: plain Snapshot}); return {uuid: Snapshot} of the changed ones."""
+    """Remove the servers that still equal ``known`` ({uuid: plain Snapshot}); return {uuid: Snapshot} of the others."""
     found = {uuid: snapshot for uuid, snapshot in snapshots(conn, uuids, lock=True, whole=False).items()
              if snapshot.row['cell_move'] == OUTGOING}
     same = {uuid: snapshot for uuid, snapshot in found.items() if snapshot.plain() == known[uuid]}
@@ -246,7 +246,7 @@ def remove_deleted(conn: sa.Connection, uuid: str) -> None:
 
 def arrive(conn: sa.Connection, move_id: str, other_cell: str,
            coming: Mapping[str, tuple[Snapshot, Mapping[str, Any]]]) -> None:
-    """Insert copies of servers in the transaction of their claims.
+    """Insert hidden copies of servers, in the transaction that claims resources for them.
 
     :param coming: {uuid: (Snapshot, {column: value})}
     """

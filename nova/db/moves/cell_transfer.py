@@ -54,7 +54,7 @@ class Transfer:
         return {uuid: self._snapshots[uuid] for uuid in uuids if uuid in self._snapshots}
 
     def arrive(self, conn: Connection, dest: db_cells.Cell, places: Mapping[str, ColumnValues]) -> None:
-        """Insert copies of servers in the transaction of their claims.
+        """Insert hidden copies of servers, in the transaction that claims resources for them.
 
         :param places: {uuid: {column: value}}, the columns that assign the hosts
         """
@@ -113,7 +113,7 @@ class Transfer:
 
 def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, cell_steps.Plain]
           ) -> dict[str, cell_steps.Snapshot]:
-    """Remove servers from their old cell and apply concurrent changes to the new one.
+    """Remove servers from their old cell, and apply changes made there meanwhile to the new cell.
 
     :param base: {uuid: plain Snapshot in the new cell}
     :returns: {uuid: last Snapshot in the old cell} of servers with concurrent changes

@@ -68,8 +68,8 @@ def end(conn: sa.Connection, migration: MigrationsRow, status: str, *, event: st
 def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
     """Return [{'id', 'instance_uuid', 'over', 'home', 'generation', 'shared'}]: evacuations that a host must clean up.
 
-    ``over``: whether the server is elsewhere or deleted, not still being built elsewhere. ``home``: whether the server
-    is on this host again.
+    ``over``: whether the evacuation is done; otherwise another host is still building the server. ``home``: whether the
+    server is on this host again.
     """
     c = t.migrations.c
     statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, t.instances.c.host, t.instances.c.generation)

@@ -76,7 +76,7 @@ def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: Instances
 
 
 def get(conn: sa.Connection, migration_id: int, lock: bool = False) -> MigrationsRow:
-    """Return the row with this number as a dict.
+    """Return the row with this id as a dict.
 
     :param lock: lock the row until the transaction ends
     :raises MigrationNotFound: there is no such row

@@ -17,7 +17,7 @@ from nova.db.tables.rows import NetworksRow
 from nova.db.tables.rows import QosMinimumsRow
 from nova.objects import guarantees as names
 
-Amounts = dict[tuple[str, str], int]       # {(resource class, physical network, or '' for packet rates): amount}
+Amounts = dict[tuple[str, str], int]       # {(resource class, physical network; '' for packet rates): amount}
 
 
 class Needs(NamedTuple):

@@ -288,7 +288,7 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
         raise TypeError('Without ids of networks, project_id must be one project.')
     both, locked = _USABLE if idents is None else _NAMED
     parameters = {'of_project': project_id} if idents is None else {'idents': list(idents)}
-    locks = lock and conn.dialect.name != 'sqlite'           # SQLite has one writer
+    locks = lock and conn.dialect.name != 'sqlite'           # SQLite needs no lock: it has one writer
     if locks:
         conn.execute(locked, parameters).all()
     found = _networks_of(conn, both, parameters)

@@ -36,7 +36,7 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
 
 
 def without_guarantees(conn: sa.Connection, policy_id: str) -> str:
-    """Return 'router ID' or 'subport ID' of a resource that uses the policy but cannot have guarantees, or ''."""
+    """Return 'router ID' or 'subport ID' of a resource with this policy that cannot have a minimum rate, or ''."""
     c = t.ports.c
     for name, statement in (
             ('router', sa.select(t.routers.c.id).where(t.routers.c.qos_policy_id == policy_id)),
@@ -82,7 +82,7 @@ class Qualities(NamedTuple):
 
     limits  {id: [[direction, kbit/s, burst in kbit]]}
     marks   {id: value of the DS field}
-    guaranteed  {id: kbit/s egress}
+    guaranteed  {id: guaranteed egress bandwidth in kbit/s}
     """
 
     limits: dict[str, list[list[Any]]]
@@ -91,7 +91,7 @@ class Qualities(NamedTuple):
 
 
 def of_ports(conn: sa.Connection, ports: list[db_rows.PortsRow], nets: dict[str, db_rows.NetworksRow]) -> Qualities:
-    """Return the settings of guest ports by the policy of the port or its network. Without policies, no statement runs.
+    """Return the settings of guest ports by the policies of ports or networks. Without policies, no statement runs.
 
     Subports have no guarantees.
 

@@ -32,7 +32,7 @@ _c = compute_nodes.c
 def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
     """Select (node, change_number, usage_change_number, *usage) of the nodes changed since a number.
 
-    A node may have two rows: one with its usage if that has changed, one with NULLs if other columns have changed.
+    A node may have two rows: one with its usage if that has changed, one with NULL as usage if other columns have.
     """
     numbers = _c.id, _c.change_number, _c.usage_change_number
     return sa.union_all(

@@ -84,7 +84,7 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
     rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
     limits = configured(conf)
     users: dict[str, dict[str, int]] = {}
-    # later rows override earlier ones: the default class, then the project ('' as user)
+    # a later row overrides an earlier one: first the default class, then the project (with '' as user)
     for row in sorted(rows, key=lambda row: row.rank):
         if row.resource in limits:
             mine = limits if row.user_id == WHOLE_PROJECT else users.setdefault(row.user_id, {})

@@ -1,4 +1,4 @@
-"""VPN instances. A project has at most one server of this category, with a public address for clients."""
+"""VPN instances. A project has at most one, with a public address for clients."""
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

@@ -21,7 +21,7 @@ _OPEN = sa.select(*(instance_actions.c[name] for name in (
 
 
 class Contents(Protocol):
-    """Whether the configured events contain devices, and shares, of servers; nova.notify.Notifier implements it."""
+    """Tells whether the configured events contain the devices and the shares of servers; see nova.notify.Notifier."""
 
     @property
     def devices(self) -> bool: ...

@@ -16,7 +16,7 @@ from nova.db.tables.rows import InstancesRow
 BATCH = 500              # maximum number of rows that one transaction deletes
 SERVERS = 1000           # maximum number of servers that one search returns
 FIRST = 'create'         # name of the action that is always kept, because it shows the creator of a server
-# Conditions that select removable rows, which no service needs any more. An evacuation in status 'done' is still
+# Conditions that select the rows that no service needs any more. An evacuation in status 'done' is still
 # needed, because the source host may still have the guest.
 _OVER: dict[sa.Table, sa.ColumnElement[bool]] = {
     t.instance_actions: sa.and_(t.instance_actions.c.finished_at.is_not(None), t.instance_actions.c.action != FIRST),

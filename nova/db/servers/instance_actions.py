@@ -72,7 +72,7 @@ def _update_of(of_request: bool, background: bool) -> sa.Update:
 
 def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLINE_S,
          request_id: str | None = None) -> bool:
-    """Set an action's owner, and the deadline after which another service may recover it; return False if none is open.
+    """Set an open action's owner and the deadline for its recovery by another service; return False if there is none.
 
     :param request_id: request id of a background action, or None for the main action of the server
     """

@@ -278,7 +278,7 @@ _COMPUTE = sa.select(tables_cell.services).where(
 
 def computes(conn: sa.Connection, hosts: set[str]) -> Sequence[sa.RowMapping]:
     """Return the rows of the compute services of these hosts."""
-    if len(hosts) == 1:                     # because an expanding parameter costs as much as the rest of the statement
+    if len(hosts) == 1:      # saves the expanding parameter, which costs as much as the rest of the statement
         return conn.execute(_COMPUTE, {'host': next(iter(hosts))}).mappings().all()
     return conn.execute(_COMPUTES, {'hosts': list(hosts)}).mappings().all()
 
