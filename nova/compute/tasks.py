@@ -71,7 +71,7 @@ class Undo:
         return self._kept
 
     def unwind(self) -> bool:
-        """Call all undo functions; return False if one failed or ``keep`` was called."""
+        """Call all undo functions; return False if a function failed or ``keep`` was called."""
         undone = not self._kept
         while self._undo:
             function = self._undo.pop()

@@ -234,7 +234,7 @@ class Session:
         if self._greeting is not None and is_open:
             self._advance()
         if not is_open:
-            self._pump_host(self.moved)          # forward data sent before the close
+            self._pump_host(self.moved)          # forward data that the client sent before it closed
         if not is_open and self.closing is None:
             self.closing = time.monotonic() + CLOSE_TIMEOUT_S
             sent = self.protocol.close_sent
@@ -242,7 +242,7 @@ class Session:
                          f'the client violated the protocol ({sent.code})')
 
     def _advance(self) -> None:
-        """Continue the handshake; further data is relayed."""
+        """Continue the handshake; relay the data that follows."""
         try:
             while self._greeting is not None and len(self._said) >= self._step.of_client and len(
                     self._host_said) >= self._step.of_host:

@@ -200,7 +200,7 @@ class Sessions:
         return self._tls
 
     def _host(self, row: ConsoleAuthTokensRow) -> str:
-        """Return the address of a console; loopback and link-local addresses are refused unless it is on this machine."""
+        """Return the address of a console; loopback and link-local addresses are refused if it is on another host."""
         host = str(row['host'])
         try:
             address = ipaddress.ip_address(host)

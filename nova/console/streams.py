@@ -31,8 +31,8 @@ class Stream:
         self.sock, self._deadline = sock, deadline
         self._tls: ssl.SSLObject | None = None
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._plain = b''                # received, not read
-        self._waiting = b''              # encrypted, not sent
+        self._plain = b''                # received, not yet read
+        self._waiting = b''              # encrypted, not yet sent
 
     # ---- before the session: blocking
 

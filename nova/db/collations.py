@@ -1,4 +1,4 @@
-"""One collation for all tables of a database of MariaDB or MySQL.
+"""One collation for all tables of a MariaDB or MySQL database.
 
 The default collation of utf8mb4 depends on the server: utf8mb4_general_ci before MariaDB 11.5, utf8mb4_uca1400_ai_ci
 since then, utf8mb4_0900_ai_ci in MySQL 8. Columns of different collations cannot be compared. A database keeps the

@@ -82,7 +82,7 @@ for _dialect in ('mysql', 'postgresql', 'sqlite'):
 
 
 def reason(error: BaseException) -> str:
-    """Return the database's text in one line, without the statement and its values that SQLAlchemy appends."""
+    """Return the database's error text in one line, without the statement and values that SQLAlchemy appends."""
     return (str(getattr(error, 'inner_exception', None) or error).splitlines() or [type(error).__name__])[0]
 
 

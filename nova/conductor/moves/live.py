@@ -162,7 +162,7 @@ class LiveMigrations:
     def _ask_hosts(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> dict[str, typing.Any]:
         """Check a migration at the destination and the source; return {'facts', 'connector'}.
 
-        ``facts`` has what both hosts report about the migration of this guest. ``connector`` is the volume connector of
+        ``facts`` is what both hosts report about the migration of this guest. ``connector`` is the volume connector of
         the destination.
 
         :raises MigrationPreCheckError:

@@ -98,7 +98,7 @@ class Deletion:
     def _deallocate(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
         """Release the addresses of a server.
 
-        If the server never had a host, the network service of any cell is used: the default cell may have none.
+        If the server never had a host, the network service of any cell is used, because the default cell may have none.
 
         :raises Unavailable:
         """

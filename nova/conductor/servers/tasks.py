@@ -125,7 +125,7 @@ class Tasks:
             if values.get('network_info') == []:
                 values['security_groups'] = []
             elif 'network_info' in values and self._groups_are_here:
-                # The row is locked before the security groups of the ports are read. So the last of several
+                # Lock the row before reading the security groups of the ports, so that the last of several
                 # concurrent tasks stores the current groups.
                 instances.lock(conn, instance_uuid)
                 with self._api_db.reader() as api:

@@ -16,7 +16,7 @@ class Expiry:
         self._looked_at = dict.fromkeys(history.TABLES, 0)         # {table: id of the last checked row}
 
     def expire_history(self) -> None:
-        """Remove servers that were deleted longer ago than configured."""
+        """Remove deleted servers from the history after the configured retention."""
         days = self._conf.conductor.deleted_servers_kept_days
         before = utils.utcnow() - datetime.timedelta(days=days)
         while days and self._cell_db.run(history.expire, before):

@@ -188,7 +188,7 @@ class Reconciler:
         return taken
 
     def _settle(self, action: Row, row: Row) -> None:
-        """End the server's move between cells; continue its actions if it is in this cell."""
+        """End the server's move between cells; continue the action if the server is in this cell."""
         cell_transfer.settle(self._api_db, self._services.cells, self._services.cell, row['uuid'])
         with self._cell_db.reader() as conn:
             here = instances.get_many(conn, [row['uuid']]).get(row['uuid'])

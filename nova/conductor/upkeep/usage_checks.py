@@ -98,7 +98,7 @@ class QuotaCheck:
         return len(wrong)
 
     def count_soft_deleted(self) -> int:
-        """Make the quota usage exclude exactly the soft-deleted servers; return the number of corrections.
+        """Exclude the soft-deleted servers, and no others, from the quota usage; return the number of corrections.
 
         The API database and the cell's database differ only if a process failed between its writes to both.
         """

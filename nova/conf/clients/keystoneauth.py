@@ -1,6 +1,6 @@
 """Names, types and defaults of the keystoneauth1 options, for each section that configures access to another service.
 
-Importing keystoneauth1 loads ``requests`` and its dependencies (8 MB), also in daemons that call no other service.
+Importing keystoneauth1 would load ``requests`` and its dependencies (8 MB), even in daemons that call no other service.
 Therefore this module defines the options without help texts, which only the sample generator reads from the library.
 """
 from collections.abc import Iterable

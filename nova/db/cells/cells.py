@@ -37,7 +37,7 @@ _Result = TypeVar('_Result')
 DEFAULT_CELL = 'cell1'
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
 REGISTERED_S, REGISTER_PAUSE_S = 60, 1
-REFRESH_S = 60                # seconds until a list of all cells contains a new cell
+REFRESH_S = 60                # maximum age of the list of all cells in seconds
 THREADS = 8                   # maximum number of concurrent requests to a cell, if there are several cells
 
 # errors of an unreachable database
@@ -198,7 +198,7 @@ class Cells:
         :raises InvalidInput: only other cells exist, or none exists and the account may not create it
         """
         default = self._default
-        if default is None:                  # set before the lock is released, because reading all rows may take long
+        if default is None:                  # read without the lock, which _read() may hold for long
             with self._lock:
                 default = self._default
                 if default is None:

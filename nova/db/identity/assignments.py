@@ -160,7 +160,7 @@ def roles(conn: sa.Connection) -> list[Role]:
 
 
 def imply(conn: sa.Connection, prior_id: str, implied_id: str) -> None:
-    """Add an inference rule; idempotent."""
+    """Add the rule that a role implies another; idempotent."""
     engine.insert_ignore(conn, tables.identity_implied_roles, {
         'prior_role_id': prior_id, 'implied_role_id': implied_id})
 

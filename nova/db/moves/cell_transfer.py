@@ -234,7 +234,7 @@ def _settle_outgoing(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cel
         cell.db.run(cell_steps.stay, move_id, [uuid])
     else:
         dest = cells.get(now)
-        assert dest is not None          # the cell of a mapping exists
+        assert dest is not None          # a mapping refers to an existing cell
         dest.db.run(cell_steps.activate, [uuid])
         clear(cell, dest, {uuid: record['base']})
 

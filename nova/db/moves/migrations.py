@@ -179,7 +179,7 @@ def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requeste
          statuses: tuple[str, str, str, str]) -> bool:
     """Record that a move holds a claim on a node (a compute_nodes row); return whether the move may hold it.
 
-    The move may not hold it if its status is not in ``statuses``, or if it holds a share already. Then the caller must
+    Return False if the move's status is not in ``statuses``, or if the move holds a share already. Then the caller must
     release the claim with claims.free_node.
     """
     c = t.migrations.c

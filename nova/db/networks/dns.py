@@ -83,7 +83,7 @@ def is_floating(conn: sa.Connection, address: str, project_id: str) -> bool:
 def resolved(conn: sa.Connection, projects: Collection[str]) -> list[tuple[str, str, str]]:
     """Return sorted [(project_id of the domain or PUBLIC, address, full name)] of the domains and their entries.
 
-    The address of a domain is ''. An entry of a public domain is included only while its project has the floating
+    Domains have the address ''. An entry of a public domain is included only while its project has the floating
     address.
 
     :param projects: include the domains of these projects

@@ -259,7 +259,7 @@ def remove_subnet(conn: sa.Connection, ident: str) -> None:
 def _with_subnets(condition: sa.ColumnElement[bool]) -> tuple[sa.Select[Any], sa.Select[Any]]:
     """Return (SELECT of networks with their subnets, SELECT that locks these subnets).
 
-    PostgreSQL cannot lock the rows of an outer join, so a separate statement locks them first.
+    PostgreSQL cannot lock the rows of an outer join, so a separate statement locks the subnets first.
     """
     both = sa.select(t.networks, *[c.label('subnet_' + c.name) for c in t.subnets.c]).select_from(
         t.networks.outerjoin(t.subnets, t.subnets.c.network_id == t.networks.c.id)).where(condition)

@@ -31,7 +31,7 @@ def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str
 
 
 def is_default(values: list[str]) -> sa.ColumnElement[bool]:
-    """Return the condition of the filter ``is_default`` (for an IP version) with values 'true' or 'false'."""
+    """Return the condition of the filter ``is_default`` ('true': default pools of an IP version, or 'false')."""
     wanted = {value.lower() in ('true', '1') for value in values}
     column = t.subnet_pools.c.default_ip_version
     return sa.or_(*(column.is_not(None) if each else column.is_(None) for each in wanted))

@@ -236,6 +236,6 @@ def administrative_of(conn: sa.Connection, uuids: list[str]) -> set[str]:
 
 @functools.cache
 def is_administrative(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """Return the condition that a server's uuid is that of an administrative server."""
+    """Return the condition that ``column`` is the uuid of an administrative server."""
     return sa.exists().where(instance_mappings.c.instance_uuid == column,
                              instance_mappings.c.category != REGULAR)

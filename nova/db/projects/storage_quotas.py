@@ -1,8 +1,8 @@
-"""Storage quotas: the embedded images and volumes of a project.
+"""Storage quotas: limits of a project's images and volumes in the embedded services.
 
 Limits of images are unified limits of the identity service. Configuration options define the registered limits;
-their ids are the names of the resources. The tables of server quotas contain the limits of volumes, and limits of
-images from an older release.
+the id of a registered limit is the name of its resource. The tables of server quotas contain the limits of volumes, and
+limits of images from an older release.
 
 Usage is counted from the rows of images, volumes and snapshots under the lock of the project's row.
 """
