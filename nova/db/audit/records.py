@@ -1,9 +1,9 @@
 """The audit log of one database: its records, and a chain of digests that reveals changes.
 
 A transaction inserts its record unsealed, so that writers do not wait for each other. ``seal`` numbers the committed
-records without gaps and gives each a digest of itself and the previous digest. Expired records are removed oldest
-first, and a checkpoint among the records contains the last removed number. The functions work on the API database and
-on cell databases.
+records without gaps and gives each a digest, computed from the record and the previous digest. Expired records are
+removed oldest first, and a checkpoint among the records contains the last removed number. The functions work on the API
+database and on cell databases.
 """
 from __future__ import annotations
 

@@ -365,13 +365,13 @@ def insert_addresses(conn: sa.Connection, rows: list[AddressesRow]) -> None:
 
 
 def release(conn: sa.Connection, port_ids: list[str]) -> None:
-    """Release the addresses of these ports; an address then rests before it is used again."""
+    """Release the addresses of these ports; an address then stays unused ("rests") for some time."""
     revisions.execute(conn, sa.update(t.addresses).where(t.addresses.c.port_id.in_(port_ids)).values(
         port_id=None, released_at=utils.utcnow()))
 
 
 def release_some(conn: sa.Connection, port_id: str, addresses: list[str]) -> None:
-    """Release some addresses of one port; an address then rests before it is used again."""
+    """Release some addresses of one port; an address then stays unused ("rests") for some time."""
     revisions.execute(conn, sa.update(t.addresses).where(
         t.addresses.c.port_id == port_id, t.addresses.c.address.in_(list(addresses))).values(
             port_id=None, released_at=utils.utcnow()))
