@@ -66,7 +66,7 @@ class SpareRoom:
                     os.close(number)
 
     def give(self) -> bool:
-        """Release a piece of the reserve; return False if this transaction may not use it or none is left."""
+        """Release a piece of the reserve; return False if the transaction may not use it, or it is used up."""
         held = self._held()
         if _adds.get() or not held:
             return False

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     Table = sa.Table
 
-# a mapping (also a TypedDict) is a JSON document; a collection is a JSON document, or has allowed values of a column
+# a mapping (also a TypedDict) is a JSON document; a collection is a JSON list, or the allowed values of a column
 ColumnValue: TypeAlias = ('None | bool | int | float | str | bytes | datetime.datetime | Collection[ColumnValue] | '
                           'Mapping[str, object]')
 ColumnValues: TypeAlias = Mapping[str, ColumnValue]

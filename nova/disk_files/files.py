@@ -72,7 +72,7 @@ def give_to_guest(path: str) -> None:
 
 
 def let_read(file: str | int, uid: int, rights: int = READ) -> None:
-    """Grant a user read access to a file, independent of its present and later owner. Others keep their rights.
+    """Grant a user read access to a file, independent of its present and later owner. Other users keep their rights.
 
     :param file: path, or descriptor
     :param rights: READ, or READ | WRITE
@@ -82,7 +82,7 @@ def let_read(file: str | int, uid: int, rights: int = READ) -> None:
     mask, widened = entries.pop((MASK, ANYBODY), 7), rights
     for key in entries:
         if key[0] not in (OWNER, OTHERS):
-            entries[key] &= mask                     # a wider mask must not return the rights that this one takes away
+            entries[key] &= mask                     # the new mask is wider: no other entry may gain rights from it
             widened |= entries[key]
     entries[USER, uid], entries[MASK, ANYBODY] = rights, widened
     os.setxattr(file, ACL, struct.pack('<I', ACL_VERSION) + b''.join(
@@ -90,7 +90,7 @@ def let_read(file: str | int, uid: int, rights: int = READ) -> None:
 
 
 def _access_list(file: str | int) -> dict[tuple[int, int], int]:
-    """Return {(tag, user or group): rights} of a file. Without an access control list, the mode has the rights."""
+    """Return {(tag, user or group): rights} of a file. Without an access control list, use the file mode."""
     try:
         found = os.getxattr(file, ACL)
     except OSError as error:

@@ -22,7 +22,7 @@ FOREIGN = ('vmdk', 'vdi', 'vhdx', 'vhd')             # input formats, converted 
 MEMORY = 2 * GIB                         # address space, bytes
 INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
-TABLES = 64 * 1024 ** 2                  # maximum bytes of an empty qcow2 file; 1/64 of the data is added
+TABLES = 64 * 1024 ** 2                  # maximum bytes of an empty qcow2 file; its tables grow by 1/64 of the data
 QCOW2_MAGIC = b'QFI\xfb'
 # QEMU fails with this error if the measured CPU time of a key derivation is 0. A kernel with tick-based CPU accounting
 # can report 0, so the command is repeated.

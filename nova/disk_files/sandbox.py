@@ -37,7 +37,7 @@ LARGEST_FILE = 1 << 62                   # prlimit is limited to 64 bits
 WAYS = ('user', 'root')
 UNTRIED = 'untried'                      # not tested yet: the file system is full, and the test needs a file
 
-# System calls of qemu-img, the C library and setpriv. The list excludes those that reach other processes, the network,
+# System calls of qemu-img, the C library and setpriv. The list excludes calls that reach other processes, the network,
 # mounts, keys, namespaces or rarely used parts of the kernel.
 SYSTEM_CALLS = (
     # files
@@ -121,7 +121,7 @@ class Sandbox:
             return self._run(self._way, command, limits, reads, writes, secret)
 
     def reaches(self, path: str) -> bool:
-        """Return whether the sandbox's user may pass through the directories of a file, by group or as others."""
+        """Return whether the sandbox's user may pass through the directories of a file, as group member or other."""
         if self.user is None or self._way == 'root':
             return True
         return all(_may_pass(os.stat(directory), self.user) for directory in ('/', *_above(path)))

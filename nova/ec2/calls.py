@@ -308,7 +308,7 @@ class RemoteServices:
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
              body: bytes | Body | None) -> tuple[int, bytes]:
         headers.pop('X-Remote-Address', None)
-        if service == 'compute':         # accepts launch attributes of servers only with this token
+        if service == 'compute':         # the API accepts launch attributes only with this token
             headers.update(self._as_service())
         answer = self._request(self._endpoint(user, service) + path, method, authenticated=False, data=body,
                                headers=headers)
@@ -339,7 +339,7 @@ class RemoteServices:
     def _as_service(self) -> dict[str, str]:
         """Return the header with the token of this service's account; the session caches the token.
 
-        Return {} if the account lacks the role ``service``: the compute API would refuse the request with its token.
+        Return {} if the account lacks the role ``service``: the compute API would refuse requests with that token.
         """
         with _availability():
             access = self._auth.get_access(self._session)

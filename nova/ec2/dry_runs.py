@@ -17,7 +17,7 @@ from nova.ec2 import calls
 from nova.ec2 import errors
 from nova.json_types import JsonDocument
 
-# {rule: condition on the request body}; of rules with more than two colons or in EXTRAS, only those below are checked
+# {rule: condition on the request body}; other rules with more than two colons or in EXTRAS are not checked
 CREATE = 'os_compute_api:servers:create'
 OF_BODY: dict[str, Callable[[Any], bool]] = {
     f'{CREATE}:attach_network': lambda body: isinstance(body['server'].get('networks'), list),
@@ -25,7 +25,7 @@ OF_BODY: dict[str, Callable[[Any], bool]] = {
     'nova:servers:create:category': lambda body: body['server'].get(CATEGORY, REGULAR) != REGULAR,
     f'{CREATE}:forced_host': lambda body: ':' in (body['server'].get('availability_zone') or ''),     # ZONE:HOST
 }
-# rules of writes to servers that are hidden from the caller; checked only if the query contains the category
+# rules for writes to servers that are hidden from the caller; checked only if the query names the category
 OF_PATH = {'nova:servers:delete:category', 'nova:servers:reboot:category'}
 GUARDS = ('os_compute_api:servers:', 'os_compute_api:os-', 'os_compute_api:server-metadata:')
 _ACTION = re.compile(r'(.+) \((.+)\)\Z')

@@ -29,7 +29,7 @@ class Ids:
         self._db = api_db
         # {prefix: {uuid: number, or None if the number has not been read}}; the entries never become stale
         self._known: dict[str, dict[str, int | None]] = {}
-        self._later: dict[str, set[str]] = {}              # {prefix: UUIDs with an ID made of the number}
+        self._later: dict[str, set[str]] = {}              # {prefix: UUIDs for which the number forms the ID}
         self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, except for CHOSEN
         # cache of images.listing: {UUID of an image: (architecture, type of the operating system)}
         self.systems: dict[str, tuple[str | None, str | None]] = {}
@@ -129,7 +129,7 @@ def image_as(prefix: str, shown: str | None) -> str | None:
 
 
 def forms_of_image(field: str) -> Callable[[dict[str, Any]], list[str]]:
-    """Return a function for filters: it returns an item's image ID in ``field`` with each prefix of IMAGES."""
+    """Return a function for filters. It returns an item's image ID in ``field`` with each prefix of IMAGES."""
     return lambda item: [str(image_as(prefix, item[field])) for prefix in IMAGES] if item.get(field) else []
 
 

@@ -73,7 +73,7 @@ RULES: dict[str, Rules] = {
     'StopInstances': {'SkipOsShutdown': OFF},
     'TerminateInstances': {'Force': OFF, 'SkipOsShutdown': OFF},
 }
-# unsupported parameter: what the cloud lacks
+# {unsupported parameter: what the cloud lacks}
 REASONS = {
     'AmazonProvidedIpv6CidrBlock': 'VPCs are IPv4 only.', 'AssignIpv6AddressOnCreation': 'VPCs are IPv4 only.',
     'CapacityReservationSpecification': 'There are no capacity reservations.',

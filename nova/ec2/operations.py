@@ -121,7 +121,7 @@ class Request:
             return dict(self.call(service, 'GET', path.format(self.uuid(prefix, shown))))
 
     def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[Any]:
-        """Return the requested items with all details. For many IDs, or none, return all items of the project.
+        """Return the requested items with all details. For no IDs, or many, return all items of the project.
 
         :param noun: used for the path, the key of the list and, without its s, the key of one item
         :raises Ec2Error: a requested item does not exist

@@ -11,7 +11,7 @@ from nova.db.tables import api as t
 from nova.db.tables.rows import InstanceMappingsRow
 
 class Mapping(InstanceMappingsRow):
-    """A mapping with the server's uuid also as ``uuid``, as in the server's row."""
+    """A mapping that also has the server's uuid under the key ``uuid``, like the server's row."""
 
     uuid: str
 

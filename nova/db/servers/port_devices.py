@@ -24,7 +24,7 @@ from nova.objects import numa
 from nova.objects import pci
 from nova.objects.flavor import Flavor
 
-# {(event that ends an action, whether it failed)} after which the port is not attached to the server
+# ends of actions, {(event, whether the action failed)}, after which the port is not attached to the server
 _WITHOUT = {('compute_attach_interface', True), ('compute_detach_interface', False)}
 
 
@@ -66,13 +66,13 @@ def release(conn: sa.Connection, uuid: str, port_id: str) -> None:
         return
     instances.lock(conn, uuid)               # the server is locked before any node, as in claims and deletions
     row = instances.get_many(conn, [uuid]).get(uuid)
-    if row is None:                          # the server was deleted, with its devices released
+    if row is None:                          # the deletion of the server has released its devices
         return
     instances.set_where(conn, uuid, {'flavor': _without(row['flavor'], port_id)})
     for move in server_migrations.open_of(conn, uuid):
         server_migrations.update(conn, move['id'], {
             name: _without(move[name], port_id) for name in ('old_flavor', 'new_flavor')})
-    # the lock has waited for a concurrent placement of a move, so this call also finds the device of that move
+    # the lock waited for any concurrent placement of a move, so this call also finds the device claimed by that move
     pci_devices.release_port(conn, uuid, port_id)
 
 

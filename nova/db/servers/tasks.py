@@ -70,7 +70,7 @@ def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: ac
 
 
 def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action) -> None:
-    """Undo ``begin`` of this request. Call this function only if no message was sent."""
+    """Undo ``begin`` of this request. Call this function only if no service got a message about the action."""
     instances.set_where(conn, uuid, {'task_state': None}, {'task_state': action.running})
     instance_actions.forget(conn, uuid, ctx.request_id)
 

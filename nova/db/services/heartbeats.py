@@ -23,10 +23,10 @@ def registered(conn: sa.Connection, host: str, binary: str, version: int, identi
 
 def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int, identity: str,
              down_time: int) -> ServicesRow:
-    """Register an identity as the owner of a service name; return the row as a dict. The registration is no heartbeat.
+    """Register an identity as the owner of a service name; return the row as a dict. This records no heartbeat.
 
-    The owner of a compute service's name stays, because the guests depend on the name. The name of any
-    other service may pass to another identity after ``down_time`` seconds without a heartbeat.
+    A compute service's name keeps its owner, because the guests depend on the name. Another identity may take the
+    name of any other service after ``down_time`` seconds without a heartbeat.
     :raises ServiceExists: another identity owns the name
     """
     now = utils.utcnow()

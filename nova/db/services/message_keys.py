@@ -75,7 +75,7 @@ def signing_key(conn: sa.Connection, make: Callable[[], KeyPair]) -> SigningKey:
 
 
 def of_deployment(conn: sa.Connection) -> list[PublicKey]:
-    """Return the rows of the deployment's present and former keys without private halves, oldest first."""
+    """Return the rows of the deployment's former, present and next keys without private halves, oldest first."""
     return _rows(conn, table.c.host == DEPLOYMENT)
 
 
@@ -186,7 +186,7 @@ def revoke(conn: sa.Connection, host: str) -> int:
 
 
 def renew(conn: sa.Connection, host: str) -> int:
-    """Make a host create a new key at its next request; return its number of valid keys."""
+    """Make a host create a new key at its next request; return the number of its approved keys."""
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state == APPROVED).values(
         state=RENEWING)).rowcount
 
@@ -197,7 +197,7 @@ def has_good(conn: sa.Connection, host: str) -> bool:
 
 
 def is_revoked(conn: sa.Connection, host: str) -> bool:
-    """Tell whether all keys of a host are revoked. Other services may not have read this yet."""
+    """Tell whether all keys of a host are revoked. Other services may accept the keys until they read the rows."""
     rows = _rows(conn, table.c.host == host)
     return bool(rows) and not any(is_good(row) for row in rows) and any(row['state'] == REVOKED for row in rows)
 
@@ -219,5 +219,5 @@ def token(conn: sa.Connection, ident: str) -> str | None:
 
 
 def use_token(conn: sa.Connection, ident: str) -> bool:
-    """Delete a token; return False if another process did."""
+    """Delete a token; return False if another process has deleted it."""
     return bool(conn.execute(sa.delete(join_tokens).where(join_tokens.c.id == ident)).rowcount)

@@ -88,7 +88,7 @@ def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[Se
     """
     wanted = (AUTOMATIC + reason)[:255] if reason else None
     changed = []
-    # an operator may change the same rows concurrently
+    # lock the rows, because an operator may change them concurrently
     for row in statements.dicts(conn.execute(sa.select(services).where(
             services.c.host == host, services.c.topic == 'compute').order_by(services.c.id).with_for_update())):
         ours = row['disabled'] and (row['disabled_reason'] or '').startswith(AUTOMATIC)
@@ -173,9 +173,9 @@ def unheard(conn: sa.Connection, now: datetime.datetime) -> datetime.timedelta |
 
 
 def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> int:
-    """Mark the services that were up as alive now, if there was no heartbeat for ``quiet_s`` seconds.
+    """If the cell had no heartbeat for ``quiet_s`` seconds, record a heartbeat now for each service that was up.
 
-    Call this idempotent function before the next heartbeat is written. Return the number of these services.
+    Call this idempotent function before the next heartbeat is written. Return the number of changed services.
     """
     now = utils.utcnow()
     gap = unheard(conn, now)
@@ -192,7 +192,7 @@ def lowest_versions(conn: sa.Connection, down_time: int) -> dict[str, int]:
     """Return {topic: lowest version} of the live services.
 
     A service is live if its last heartbeat is at most ``down_time`` seconds older than the newest heartbeat. So an
-    outage that affects all services excludes none.
+    outage that affects all services excludes no service.
     """
     now = utils.utcnow()
     since = now - (unheard(conn, now) or datetime.timedelta()) - datetime.timedelta(seconds=down_time)

@@ -172,7 +172,7 @@ join_tokens: types.Table[rows.JoinTokensRow] = table(
     sa.Column('expires_at', types.DateTime, nullable=False),
 )
 
-# the row of a deleted category is kept until it is purged; its name may be reused
+# a deleted category keeps its row until a purge; a new category may have the same name
 instance_categories: types.Table[rows.InstanceCategoriesRow] = table(
     'instance_categories',
     sa.Column('id', sa.Integer, primary_key=True),

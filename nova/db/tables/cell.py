@@ -402,7 +402,7 @@ console_auth_tokens: types.Table[rows.ConsoleAuthTokensRow] = cell_table(
     sa.Column('project_id', sa.String(255)),
     sa.Column('user_id', sa.String(255)),
     sa.Column('secret', sa.String(255)),  # password of the console, encrypted with the token
-    sa.Column('user_token_id', sa.String(64)),                       # the console token expires with this one
+    sa.Column('user_token_id', sa.String(64)),                       # the console token expires with this user token
     sa.Column('user_token_expires_at', types.DateTime),
     sa.Column('user_claims', sa.Text),                               # claims of the user token; see tokens.text_of
     sa.Column('session_expires_at', types.DateTime),                 # NULL: no session since creation or the last move

@@ -96,7 +96,7 @@ hosts: types.Table[rows.NetworkHostsRow] = table(
     sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('description', _text),
-    # amounts that the host can guarantee: {resource class: {physical network, or '': amount}}
+    # bandwidth and packet rate that the host can guarantee: {resource class: {physical network or '': amount}}
     sa.Column('guarantees', types.Json),
 )
 
@@ -208,7 +208,7 @@ ports: types.Table[rows.PortsRow] = table(
     sa.Column('tag', sa.String(60)),
     # whether the port was created for the server and is deleted with the server; other ports belong to users
     sa.Column('created_by_compute', sa.Boolean, nullable=False, default=False),
-    # id of the request that attached the port to an existing server; only a rollback of this request releases it
+    # id of the request that attached the port to an existing server; only a rollback of this request releases the port
     sa.Column('attached_by', _text),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('allowed_address_pairs', types.SharedList),            # [{'ip_address', 'mac_address'}]
@@ -367,7 +367,7 @@ port_forwardings: types.Table[rows.PortForwardingsRow] = table(
     sa.UniqueConstraint('floating_ip_id', 'protocol', 'external_port', name='uq_port_forwardings'),
 )
 
-# used addresses, and addresses that rest after their use (port_id NULL); the primary key prevents duplicates
+# addresses in use, and released addresses until their deletion (port_id NULL); the primary key prevents duplicates
 addresses: types.Table[rows.AddressesRow] = table(
     'addresses',
     sa.Column('subnet_id', _id, primary_key=True),
@@ -421,8 +421,8 @@ address_groups: types.Table[rows.AddressGroupsRow] = table(
     *_described(),
 )
 
-# templates of the rules in new groups. group_templates.ensure inserts the built-in templates; they keep their rows when
-# they are removed (``removed``)
+# templates of the rules in new groups. group_templates.ensure inserts the built-in templates. A removed built-in
+# template keeps its row, with ``removed`` set
 default_group_rules: types.Table[rows.DefaultSecurityGroupRulesRow] = table(
     'default_security_group_rules',
     sa.Column('id', _id, primary_key=True),

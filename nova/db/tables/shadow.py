@@ -1,7 +1,7 @@
 """Shadow tables of a cell for `nova-manage db archive_deleted_rows`.
 
 A shadow table has the columns of its original, without constraints, so that every row fits. The additional column
-``ended_at`` is the time of the server's deletion or the end of the audited period, for ``nova-manage db purge``.
+``ended_at``, for ``nova-manage db purge``, is the time of the server's deletion or the end of the audited period.
 """
 import sqlalchemy as sa
 

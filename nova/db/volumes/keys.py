@@ -30,7 +30,7 @@ def get(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
 
 
 def encryption_key_ids(conn: sa.Connection) -> set[str]:
-    """Return a set with the name of the deployment key that encrypts the newest key of a volume; empty without keys."""
+    """Return the name of the deployment key that encrypts the newest volume key, as a set; empty without keys."""
     found = conn.execute(sa.select(_KEYS.c.encryption_key_id).where(_KEYS.c.encryption_key_id.not_in(OUTSIDE)).order_by(
         _KEYS.c.created_at.desc()).limit(1)).scalar()
     return {found} if found else set()

@@ -62,7 +62,7 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: ColumnValue
 def _has_items(column: sa.Column[Any], items: dict[str, str]) -> sa.ColumnElement[bool]:
     """Return the condition that a JSON object in a text column has these items.
 
-    It finds an item after a brace or a comma. A string value cannot match, because its quotes are escaped.
+    The condition finds items after a brace or a comma. Text within a value cannot match: its quotes are escaped.
     """
     text = sa.type_coerce(column, sa.Text)
     return sa.and_(*(sa.or_(*(functions.position(text, before + utils.dump_json({key: value})[1:-1]) > 0
@@ -109,7 +109,7 @@ def readonly(conn: sa.Connection, volume_ids: set[str]) -> set[str]:
 
 
 def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the attachments with a connector, or only ``attachment_id``, each with its volume's column 'readonly'."""
+    """Return the attachments that have a connector, or only ``attachment_id``, with the volume's column 'readonly'."""
     table = t.volume_attachments
     statement = sa.select(table, t.volumes.c.readonly).join(t.volumes, t.volumes.c.id == table.c.volume_id).where(
         table.c.connector.is_not(None))

@@ -72,7 +72,7 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'UsageOperation': 'RunInstances',
         'KernelId': ids.image_as('aki', names.get(image.get('kernel_id'))),
         'RamdiskId': ids.image_as('ari', names.get(image.get('ramdisk_id'))),
-        # instance-store if bundled: clients map the root device only for ebs, and bundled images cannot become volumes
+        # instance-store if bundled: for ebs, clients would map a root volume, which cannot be created from the image
         'RootDeviceType': 'instance-store' if image.get('container_format') in FORMATS else 'ebs',
         'RootDeviceName': snapshot_images.root_of(image) if kind == 'machine' else None, 'VirtualizationType': 'hvm',
         'Tags': kept[image['id']], 'ProductCodes': [], 'BlockDeviceMappings': snapshot_images.shown(image),

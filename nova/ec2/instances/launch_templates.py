@@ -26,7 +26,7 @@ R = TypeVar('R')
 PARAMETERS = frozenset(f'{run_parameters.TAKES} NetworkInterfaces'.split())
 _NAME = re.compile(r'[A-Za-z0-9().\-/_]{3,128}\Z')
 _NUMBER = re.compile(r'[1-9][0-9]{0,8}\Z')
-GROUPS = ('SecurityGroups', 'SecurityGroupIds')   # if a request has one of these, both of the template are ignored
+GROUPS = ('SecurityGroups', 'SecurityGroupIds')   # if a request has either, the template's groups are ignored
 # {filter of versions: path in the template data}
 VERSION_FILTERS = {
     'ebs-optimized': 'EbsOptimized', 'http-endpoint': 'MetadataOptions.HttpEndpoint', 'image-id': 'ImageId',

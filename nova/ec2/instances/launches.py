@@ -170,7 +170,7 @@ def _delete(req: operations.Request, servers: Sequence[str], public: bool) -> No
 
 
 def _of_subnet(req: operations.Request, given: operations.Given) -> dict[str, str]:
-    """Return the internal attributes of the subnet of a request."""
+    """Return the internal attributes of the subnet that a request names; {} without a subnet."""
     shown = given.get('SubnetId') or next((
         each['SubnetId'] for each in given.get('NetworkInterfaces') or () if each.get('SubnetId')), None)
     return tags.attributes(req, 'subnet', req.uuid('subnet', shown)) if shown else {}
@@ -190,14 +190,14 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
         headers['Idempotency-Key'] = f'ec2:{requested["ClientToken"]}'
     if req.caller.dry:
         _image(req, given)
-    req.caller.writes('compute', 'POST', '/servers', body)          # in a dry run, checks the policy rules and raises
+    req.caller.writes('compute', 'POST', '/servers', body)          # a dry run ends here, after policy checks
 
     def make() -> str:
         try:
             answer = req.call('compute', 'POST', '/servers', body, headers=headers)
         except errors.ServiceRefused as refused:
             if refused.status in (400, 404):
-                _image(req, given)       # raises an error about the image if it is invalid
+                _image(req, given)       # if the image is invalid, raises an error that says so
             raise
         shown = answer['servers'] if 'servers' in answer else [answer['server']] if 'server' in answer else []
         servers.extend(server for server in shown if 'status' in server)
@@ -227,7 +227,7 @@ def _network(req: operations.Request, given: operations.Structure) -> dict[str, 
             raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
                                   f'{given["NetworkInterfaceId"]} is in use.')
         if not req.caller.dry and network_interfaces.INDEX in tags.attributes(req, 'eni', port['id']):
-            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # set for its former instance
+            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # index at the former instance
         return {'port': port['id']}
     network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)

@@ -17,7 +17,7 @@ TAKES = ('ImageId InstanceType KeyName SecurityGroups SecurityGroupIds UserData 
 PUBLIC: Final = 'AssociatePublicIpAddress'
 _INTERFACE = {'SubnetId': 'SubnetId', 'Groups': 'SecurityGroupIds', 'PrivateIpAddress': 'PrivateIpAddress',
               PUBLIC: PUBLIC}
-_MADE = 'NetworkInterfaceId'             # names an existing interface, which is not deleted with the instance
+_MADE = 'NetworkInterfaceId'             # ID of an existing interface, which is not deleted with the instance
 _PLAIN_INTERFACE = (('DeviceIndex', 0), ('DeleteOnTermination', True))
 UNPROTECTED = ('Instances cannot be protected from termination or stop: the lock of the compute API would also block '
                'all other actions.')

@@ -44,7 +44,7 @@ def _addresses(server: Server, kind: str) -> list[str]:
 
 
 class Instances:
-    """Builds views of servers; looks up the IDs for all servers together."""
+    """Builds views of servers; reads the IDs of all servers in one lookup."""
 
     def __init__(self, req: operations.Request, servers: Sequence[Server],
                  rows: dict[str, list[dict[str, str]]] | None = None) -> None:
@@ -85,12 +85,12 @@ class Instances:
         return image_of(server) or next((image for device, _since, image in places if device == root_of(server)), None)
 
     def one(self, server: Server, index: int | None = None) -> dict[str, Any]:
-        """Build the view of a server."""
+        """Collect the data of a server and build its view."""
         return instance(server, self.facts(server), index)
 
 
 def instance(server: Server, facts: list[Any], index: int | None = None) -> dict[str, Any]:
-    """Build the view of a server.
+    """Build the view of a server from collected data.
 
     :param facts: see ``Instances.facts``; the view depends on nothing else, so that it can be cached
     :param index: launch index, if known

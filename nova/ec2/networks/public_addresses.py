@@ -48,7 +48,7 @@ def assign(req: operations.Request, server: str, network: str) -> None:
 
 
 def assigned(req: operations.Request, ports: Iterable[str]) -> list[str]:
-    """Return the UUIDs of the assigned addresses of ports.
+    """Return the UUIDs of the addresses that RunInstances assigned to ports.
 
     :param ports: UUIDs
     """
@@ -58,7 +58,7 @@ def assigned(req: operations.Request, ports: Iterable[str]) -> list[str]:
 
 
 def assigned_to(req: operations.Request, server: str) -> list[str]:
-    """Return the UUIDs of the assigned addresses of a server.
+    """Return the UUIDs of the addresses that RunInstances assigned to a server.
 
     :param server: UUID
     """

@@ -12,7 +12,7 @@ GROWING = ('extending', 'retyping')                # statuses of a volume that i
 
 
 def _rows(req: operations.Request, given: operations.Given) -> list[dict[str, Any]]:
-    """Return volumes with their VolumeId: the requested volumes, or all.
+    """Return the requested volumes, or all volumes, with their VolumeId.
 
     :raises Ec2Error: a volume does not exist
     """

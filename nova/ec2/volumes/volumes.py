@@ -12,7 +12,7 @@ from nova.ec2.volumes import deletion
 from nova.ec2.volumes import types
 from nova.json_types import JsonDocument
 
-MAX_CLOCK_SKEW = datetime.timedelta(minutes=5)     # between the clocks of the EC2 API and the block storage
+MAX_CLOCK_SKEW = datetime.timedelta(minutes=5)     # between the clocks of the EC2 API and the Block Storage API
 TOO_LARGE = 413                # HTTP status of the Block Storage API for an exceeded quota
 TOKEN = tags.HIDDEN + 'client-token'          # key in a volume's metadata
 # A volume that is being attached is 'available': it becomes 'in-use' when waiting clients may use it.
