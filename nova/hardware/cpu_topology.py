@@ -61,7 +61,8 @@ def _limit(requested: guest_request.Requested, part: str) -> int:
 
 
 def _preferred(requested: guest_request.Requested, limits: dict[str, int]) -> dict[str, int | None]:
-    """Return {'sockets', 'cores', 'threads': preferred number or None}, of the image if it has any, or of the flavor.
+    """Return {'sockets', 'cores', 'threads': preferred number or None}: the preferences of the image, or those of the
+    flavor if the image has no preferences.
     """
     flavor, image = ({part: _number(f'cpu_{part}', read(f'cpu_{part}')) for part in PARTS}
                      for read in (requested.flavor, requested.image))

@@ -6,7 +6,7 @@ https://docs.openstack.org/nova/latest/configuration/extra-specs.html.
 import re
 from collections.abc import Iterable
 
-LIMIT = 1 << 13                # CPU numbers are lower; limits the memory that a parsed range needs
+LIMIT = 1 << 13                # CPU numbers must be lower, so that a parsed range cannot need much memory
 _PART = re.compile(r'(\^?)\s*([0-9]{1,6})(?:\s*-\s*([0-9]{1,6}))?\Z')
 _SIZE = re.compile(r'([0-9]{1,12}) ?(?:([kmgt])(?:i?b)?)?\Z', re.IGNORECASE)
 _UNITS = {'': 1, 'k': 1, 'm': 1 << 10, 'g': 1 << 20, 't': 1 << 30}      # KiB
@@ -55,7 +55,7 @@ def show(cpus: Iterable[int]) -> str:
 
 
 def page_size(text: str) -> int | str:
-    """Parse ``hw:mem_page_size``: 'small', 'large', 'any', KiB or a number with a unit (2MB). Return a word or the KiB.
+    """Parse ``hw:mem_page_size``: 'small', 'large', 'any', KiB or a number with a unit (2MB). Return the word or KiB.
 
     :raises ValueError: the text is malformed
     """

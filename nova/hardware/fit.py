@@ -134,8 +134,8 @@ def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommi
 def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
     """Yield candidate lists of host cells for a guest. The first candidates are each cell with its nearest cells.
 
-    Without devices, the last candidate is the list of all cells. The caller has checked that the guest fits on them.
-    With devices, other sets of cells follow.
+    Without devices, the last candidate is the list of all cells. The caller has checked that the guest fits on all
+    cells. With devices, other sets of cells follow.
     """
     seen = set()
     for first in order:

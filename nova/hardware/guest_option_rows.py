@@ -15,7 +15,7 @@ COMPUTE = 'the compute service'
 FACT = 'no service: it only describes the image'
 REFUSED = 'no service: the API refuses it'
 
-# trait of hosts that implement every GUEST row for which no standard trait exists
+# trait of hosts that implement all those options for drivers (by=GUEST) that have no standard trait
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
 # trait of hosts that verify image signatures
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'
@@ -33,7 +33,7 @@ class Option:
     spec      pattern of the extra spec's key, or None
     prop      pattern of the image property's name, or None
     values    pattern of the values
-    by        component that implements it
+    by        component that implements the option
     meaning   description of the value, without a final dot
     traits    {pattern of values: required trait of the host}; only for GUEST
     refused   {pattern of values: reason of the refusal, a sentence}

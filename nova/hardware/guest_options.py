@@ -1,6 +1,6 @@
 """Guest options: extra specs of flavors and properties of images. guest_option_rows.py has the table of all options.
 
-A service implements each option of the table, or the API refuses it. The API refuses options without an implementation
+Services implement the options of the table, or the API refuses them. The API refuses options without an implementation
 (``check``), the scheduler excludes hosts without the required traits (``traits``), and drivers read the ``settings``.
 """
 from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ def _row(kind: str, key: str) -> rows.Option | None:
 
 
 def _closed(key: str) -> bool:
-    """Tell whether the table has all keys of the key's namespace."""
+    """Tell whether the table has all keys of this key's namespace, so that unknown keys are errors."""
     return re.fullmatch(f'(?:{rows.NAMESPACES}):.*', key, re.DOTALL) is not None
 
 

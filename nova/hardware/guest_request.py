@@ -51,7 +51,7 @@ class Requested:
         return flavor or image
 
     def flavor_first(self, name: str) -> str | None:
-        """Return the value of the flavor or the image.
+        """Return the value of the flavor, or of the image if the flavor has no value.
 
         :raises InvalidInput: both have a value: the image must not override the flavor
         """
@@ -108,7 +108,7 @@ def topology(flavor: Flavor, properties: Mapping[str, str] | None) -> numa.Guest
 
 
 def concerns(flavor: Flavor, properties: Mapping[str, str] | None) -> bool:
-    """Tell whether topology() may return a topology: a cheap check first, because most servers request none."""
+    """Tell whether topology() may return a topology: a cheap first check, because most servers request no topology."""
     return any(key.startswith(_KEYS) for key in (*(flavor.get('extra_specs') or ()), *(properties or ())))
 
 
@@ -126,7 +126,7 @@ def _cpu_policy(requested: Requested, flavor: Flavor) -> str:
 
 
 def _page_size(requested: Requested) -> int | str | None:
-    """Return 'small', 'large', 'any', KiB or None. The image may choose a size only if the flavor has large or any."""
+    """Return 'small', 'large', 'any', KiB (number) or None. The image may choose only if the flavor has large or any."""
     found = []
     for value in (requested.flavor('mem_page_size'), requested.image('mem_page_size')):
         try:

@@ -213,7 +213,7 @@ def _near(node: int | None, policy: str | None, host: numa.HostTopology | None, 
         return node in cells
     if host is None:
         return False
-    # a guest may run on a cell that host.partition now omits
+    # host.cell() returns None for a cell of the guest that hardware.host.partition() now omits
     sockets = {place.socket for place in map(host.cell, cells) if place is not None} - {None}
     place = host.cell(node)
     return place is not None and place.socket in sockets

@@ -21,11 +21,11 @@ class Pinned:
 
 
 def pin(cell: numa.HostCell, vcpus: Iterable[int], policy: str | None, reserve: int = 0) -> Pinned | None:
-    """Choose host CPUs for vCPUs: a Pinned that depends only on the arguments, or None if CPUs are missing.
+    """Choose host CPUs for vCPUs. Return a Pinned that depends only on the arguments, or None if CPUs are missing.
 
-    prefer   whole cores if possible, to split few cores
-    require  only cores with several threads; the last of an odd number of vCPUs may have a single thread
-    isolate  one vCPU for each core, with idle sibling threads
+    prefer   take whole cores if possible, so that few cores are shared with other guests
+    require  take only cores with several threads; the last of an odd number of vCPUs may have a single thread
+    isolate  take one core for each vCPU, and leave the sibling threads idle
     :param cell: HostCell
     :param policy: as in GuestTopology.cpu_thread_policy
     :param reserve: number of CPUs for the emulator's threads

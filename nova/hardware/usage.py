@@ -46,7 +46,7 @@ def recount(host: numa.HostTopology, guests: Iterable[numa.GuestTopology]) -> nu
 def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
                   floating: Mapping[int, tuple[int, int]] | None = None,
                   limits: fit.Overcommit = fit.Overcommit()) -> numa.HostCell | None:
-    """Return the cell for a guest without topology, or None to run on all shared CPUs.
+    """Return the cell for a guest without topology, or None if the guest runs on all shared CPUs.
 
     The guest runs within this cell, but the stored topology has no claim for it. The cell with the lowest CPU usage is
     chosen, then the smallest, to keep large cells for guests that request them.
@@ -98,7 +98,7 @@ def _check(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology,
 
 
 def _taken(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology) -> frozenset[int]:
-    """Return the CPUs that no other guest may be pinned to."""
+    """Return the CPUs to which no other guest may be pinned because of this guest."""
     return pinning.blocked(cell, {*(part.cpu_pinning or {}).values(), *part.reserved_cpus}, guest.cpu_thread_policy)
 
 

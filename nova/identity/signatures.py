@@ -36,7 +36,7 @@ def matches(secret: str, signed: SignedRequest) -> bool:
     params, headers = dict(signed['params']), _headers(signed)
     version_4 = _is_v4(params, headers)
     if version_4 and params.get('SignatureVersion') in ('0', '1', '2'):
-        return False                           # Ec2Signer would use SignatureVersion, which may not cover X-Amz-Date
+        return False                           # Ec2Signer would check this version, which may not sign X-Amz-Date
     if not version_4 and (params.get('SignatureVersion'), params.get('SignatureMethod')) != ('2', 'HmacSHA256'):
         return False                           # Ec2Signer ignores SignatureMethod
     for name in ('Signature', 'X-Amz-Signature'):

@@ -276,10 +276,10 @@ class KeyRing:
             if len(keys) > 1:
                 renewed = _renewer(keys)
                 if reseal is not None:
-                    reseal(renewed)                      # before old keys are deleted: no secret may need them
+                    reseal(renewed)                      # first: no secret may need a deleted key
                 self._write(keys[:1], replace=True)
                 if reseal is not None:
-                    reseal(renewed)  # again, for secrets that other processes encrypted meanwhile with the old key
+                    reseal(renewed)  # again: meanwhile, other processes may have encrypted secrets with the old key
         self._load()
         return len(keys) - 1
 

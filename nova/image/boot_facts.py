@@ -14,7 +14,7 @@ BIOS_BOOT = uuid.UUID('21686148-6449-6e6f-744e-656564454649')
 ROOTS = {uuid.UUID('4f68bce3-e8cd-4db1-96e7-fbcaf984b709'): 'x86_64',
          uuid.UUID('b921b045-1df0-41c3-af44-4c6f280d3fae'): 'aarch64'}
 MBR_EFI_SYSTEM, MBR_GPT, MBR_EMPTY = 0xEF, 0xEE, 0x00
-# QEMU's guest agent is detected by this channel name in its binary; other programs of a distribution lack it.
+# The binary of QEMU's guest agent contains this channel name; other programs of a distribution do not.
 AGENT = b'/dev/virtio-ports/org.qemu.guest_agent.0'
 CHUNK = 4 << 20
 

@@ -88,7 +88,7 @@ class Credentials:
 
     @staticmethod
     def _insert(conn: engine.Connection, row: IdentityCredentialsRow) -> None:
-        if not queries.lock(conn, 'user', row['user_id']):          # so that concurrent requests obey the limit
+        if not queries.lock(conn, 'user', row['user_id']):          # lock, so that concurrent requests obey the limit
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
         most = KINDS[row['type']].most
         if len(queries.rows(conn, queries.CREDENTIAL, user_id=row['user_id'], type=row['type'])) >= most:
@@ -154,7 +154,7 @@ class Credentials:
         step = totp.step_of([totp.secret_of(row['blob']) for row in found if row['blob']], code, now)
         if step is None or user_id is None:
             return False
-        with log.recording(None):      # no audit record for the code: the login gets one
+        with log.recording(None):      # no audit record for the code: the login has a record
             return self._db.run(queries.use_totp_step, user_id, step)
 
 

@@ -9,7 +9,7 @@ from nova.db.tables.rows import IdentityUsersRow
 from nova.identity import tokens
 
 LIFETIME = datetime.timedelta(minutes=5)       # lifetime of a receipt: time to find the device and type the code
-# Methods that a receipt may store. A token or an application credential must be sent again with the receipt.
+# Methods that a receipt may store. A login with another method, such as a token, gets no receipt.
 RECEIPT_METHODS = frozenset(('password', 'totp'))
 
 

@@ -43,7 +43,7 @@ class Wanted:
     """Filters of a list of role assignments.
 
     kind, target_id   target: project, domain or system, and its id
-    subtree           also the projects below the target
+    subtree           whether the projects below the target are included
     inherited         only assignments that projects below their target inherit
     domain_id         only assignments on this domain and its projects
     """
@@ -152,7 +152,7 @@ class Grants:
     # ---- lists of assignments
 
     def listed(self, wanted: Wanted) -> list[NamedAssignment]:
-        """Return the stored assignments that match, at most ``MAX_LISTED``: see ``queries.listed`` and ``_named``."""
+        """Return at most ``MAX_LISTED`` stored assignments that match; see ``queries.listed`` and ``_named``."""
         with self._db.reader() as conn:
             targets, kinds = self._targets(conn, wanted), [*BELOW.values()] if wanted.inherited else None
             role_ids, found = None if wanted.role_id is None else [wanted.role_id], []
@@ -187,7 +187,7 @@ class Grants:
             return _named(conn, result, projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
-        """Return the wanted targets, each also with its kind of inherited assignments (BELOW); None: all."""
+        """Return the wanted targets, each also with the kind of its inherited assignments (BELOW), or None for all."""
         on = self._direct(conn, wanted)
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 
@@ -212,7 +212,7 @@ class Grants:
 
 
 def _add_member(conn: engine.Connection, group_id: str, user_id: str) -> None:
-    for noun, row_id in (('user', user_id), ('group', group_id)):         # so that concurrent requests obey the limits
+    for noun, row_id in (('user', user_id), ('group', group_id)):  # lock, so that concurrent requests obey the limits
         if not rows.lock(conn, noun, row_id):
             raise exception.IdentityNotFound(noun=noun, id=row_id)
     groups = [member[0] for member in queries.memberships(conn, user_id=user_id)]
@@ -243,7 +243,7 @@ def _named(conn: engine.Connection, found: Sequence[queries.Assignment], project
 def _sources(on: Collection[Target], projects: Projects) -> set[Target]:
     """Return these targets, and the parents and domains whose inherited assignments apply to them.
 
-    ``effective_roles.targets_of`` returns these for a single target.
+    ``effective_roles.targets_of`` returns all of them for a single target.
     """
     parents: dict[str, str | None] = {project['id']: project['parent_id'] for project in projects}
     domain_ids: dict[str, str] = {project['id']: project['domain_id'] for project in projects}

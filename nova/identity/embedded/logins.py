@@ -197,7 +197,7 @@ class Logins:
 
 
 def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> IdentityTrustsRow:
-    """Return the trust for a login of its trustee.
+    """Return the trust with this id, with which its trustee logs in.
 
     :raises Unauthorized: no such trust with this trustee, or an expired one
     """
@@ -213,7 +213,7 @@ def _name(credentials: dict[str, Any]) -> str:
 
 def _scope(conn: engine.Connection, scope: str | dict[str, Any] | None, user_id: str,
            bound: Proof | None) -> tuple[str | None, str | None]:
-    """Return ('project', 'domain', 'system', TRUST or None, ID) of the requested scope.
+    """Return (kind, ID) of the requested scope; the kind is 'project', 'domain', 'system', TRUST or None.
 
     :param bound: proof that limits this login to one project, or None
     :raises Unauthorized: unknown scope, or not allowed by the proof

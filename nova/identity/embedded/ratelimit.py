@@ -26,7 +26,7 @@ OTHERS = 1024                # number of shared counters, used beyond MAX_KEYS
 MAX_KEYS = 10000            # maximum names with a counter, all addresses together
 MAX_NAMES = 100  # maximum names with a counter for an address: more than the users behind one NAT mistype
 MAX_WAIT_S = 60
-KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # seconds since the last login from the address
+KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # seconds for which a login makes its address known
 SWEEP_S = 1                 # minimum interval between two scans for expired failures
 
 

@@ -267,7 +267,7 @@ class Endpoints(OfService[IdentityEndpointsRow]):
 
 
 class RegisteredLimits(OfService[IdentityRegisteredLimitsRow]):
-    """Registered limits. Those of the embedded image service come from the configuration, with resource names as ids.
+    """Registered limits. The configuration defines those of the embedded image service, with resource names as ids.
 
     :param image_limits: function() -> {resource: limit} of the embedded image service; None: images are elsewhere
     """

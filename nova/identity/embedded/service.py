@@ -27,10 +27,11 @@ from nova.identity.embedded import trusts
 
 
 class IdentityService(directory.Directory):
-    """The directory of users and projects, with attributes for the other functions of the service.
+    """The directory of users and projects. Its attributes are the other parts of the service.
 
     ``tokens``, ``logins``, ``signed`` (requests with EC2 signatures) and ``credentials`` authenticate users. ``grants``
-    manages groups and role assignments, ``resources`` all resources, and ``endpoint_filters`` endpoints of projects.
+    manages groups and role assignments. ``resources`` has a store for each kind of resource, such as regions.
+    ``endpoint_filters`` limits the endpoints that a project sees.
 
     :param conf: uses [identity]
     :param api_db: db.engine.Database with the identity tables
@@ -84,7 +85,7 @@ class IdentityService(directory.Directory):
 
     def login(self, name: str, password: str, project_name: str | None = None,
               address: str = '') -> tuple[str, tokens.TokenData]:
-        """Log in with a password and names of the default domain, scoped to a project or unscoped.
+        """Log in with a password, scoped to a project or unscoped. User and project are in the default domain.
 
         :returns: (token, TokenData)
         """

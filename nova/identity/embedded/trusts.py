@@ -85,7 +85,7 @@ class Trusts:
         :raises Unauthorized: the trust has been used as often as it may
         """
         if row['remaining_uses'] is not None:
-            with log.recording(None):      # no audit record for the use: the login gets one
+            with log.recording(None):      # no audit record for the use: the login has a record
                 if not self._directory.db.run(queries.use_trust, row['id']):
                     raise exception.Unauthorized()
 
@@ -127,7 +127,7 @@ def load(conn: engine.Connection, claims: tokens.Claims, known: effective_roles.
 
 
 def _insert(conn: engine.Connection, noun: str, row: IdentityTrustsRow) -> None:
-    if not queries.lock(conn, 'user', row['trustor_user_id']):       # so that concurrent requests obey the limit
+    if not queries.lock(conn, 'user', row['trustor_user_id']):       # lock, so that concurrent requests obey the limit
         raise exception.IdentityNotFound(noun='user', id=row['trustor_user_id'])
     queries.delete_expired_trusts(conn, row['trustor_user_id'], row['created_at'])
     if queries.count(conn, noun, trustor_user_id=row['trustor_user_id']) >= MAX_TRUSTS:

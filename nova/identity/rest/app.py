@@ -82,7 +82,7 @@ class IdentityApi(application.Api[operations.Request]):
             if row.policy is not None:
                 req.authorize_path(row.policy, parts)
         if row.errors == operations.HASHES:
-            self._service.checks.expect_room(req.remote_address)         # before the handler does other work
+            self._service.checks.expect_room(req.remote_address)         # raises if the hash pool is full
 
     def parse(self, raw: bytes) -> Json:
         try:

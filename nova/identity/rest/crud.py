@@ -195,7 +195,7 @@ class Projects(InDomain):
     def match(self, req: Request) -> Match:
         match = super().match(req)
         parent_id = match.get('parent_id')
-        # a domain as parent: match its top-level projects, unless the query names another domain
+        # if the parent is a domain, match its top-level projects, unless the query names another domain
         if isinstance(parent_id, str) and match.get('domain_id', parent_id) == parent_id and any(
                 row['id'] == parent_id for row in req.service.resources['domain'].list()):
             match |= {'parent_id': None, 'domain_id': parent_id}
@@ -330,7 +330,7 @@ class Roles(Crud):
         return None, _of_role(verb, 's' if plural else '')
 
     def match(self, req: Request) -> Match:
-        return {'domain_id': None} | super().match(req)       # no domain-specific roles without a filter
+        return {'domain_id': None} | super().match(req)       # without a filter, only global roles
 
     def _authorized(self, req: Request, verb: str, role_id: str) -> IdentityRolesRow:
         """Check the rule of an operation on a role, and return the role.
@@ -364,7 +364,7 @@ class Roles(Crud):
 
 
 def _of_role(verb: str, plural: str = '') -> tuple[str, str]:
-    """Return the rules of an operation: (for other roles, for domain-specific roles)."""
+    """Return the rules of an operation: (for global roles, for domain-specific roles)."""
     return f'identity:{verb}_role{plural}', f'identity:{verb}_domain_role{plural}'
 
 
@@ -401,7 +401,7 @@ class RegisteredLimits(Crud):
 
 
 class Limits(RegisteredLimits):
-    """Limits. If SHOW denies a caller access to all limits, lists have only limits of the token's project or domain."""
+    """Limits. Unless the rule SHOW lets the caller see every limit, lists have only those of the token's scope."""
 
     SHOW = 'identity:get_limit'
 

@@ -28,7 +28,7 @@ HASHES = (401, 403, 429)     # errors of public operations that compute a slow h
 # {variable of a path: names by which policy rules refer to it}
 _ATTRIBUTES = {'domain_id': ('target.domain.id',), 'project_id': ('target.project.id',), 'user_id': (
     'user_id', 'target.user.id', 'target.credential.user_id'), 'group_id': ('target.group.id',)}
-# {noun of a resource in a path: columns that rules may compare}
+# {kind of a resource in a path: columns that rules may compare}
 _COMPARED: dict[queries.Noun[typing.Any], tuple[str, ...]] = {
     queries.PROJECT: ('domain_id',), queries.USER: ('domain_id',), queries.GROUP: ('domain_id',),
     queries.ROLE: ('domain_id', 'name')}

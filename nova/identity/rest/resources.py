@@ -349,7 +349,7 @@ _TEXTS: Schema = {'type': 'object', 'maxProperties': 2000, 'additionalProperties
 _SIGNED = obj(['access', 'signature', 'host', 'verb', 'path'], access=s.name(128), signature=s.name(256), host=s.TEXT,
               verb={'type': 'string', 'maxLength': 16}, path=s.TEXT, params=_TEXTS, headers=_TEXTS,
               body_hash={'type': 'string', 'maxLength': 64})
-# ``token`` is the string to sign in base64, with a path of up to 1024 bytes, a query and headers
+# ``token`` is the base64 form of the string to sign; 65536 allows a path of 1024 bytes, a query and headers
 SIGNED_TEXT = obj(['access', 'token', 'signature'], access=s.name(128), token={'type': 'string', 'maxLength': 65536},
                   signature=s.name(256))
 SIGNED_REQUEST: Schema = {**obj(credentials=_SIGNED, ec2Credentials=_SIGNED),

@@ -156,7 +156,7 @@ class Files:
     def delete_incomplete(self, data_ids: set[str]) -> None:
         """Remove temporary files of interrupted uploads after a crash.
 
-        Files without an image are kept: the database may have been restored from a backup that is older than them.
+        Files without an image are kept: the database may have been restored from a backup older than the files.
         """
         for name in os.listdir(self.directory):
             if name.endswith(PART):

@@ -180,7 +180,7 @@ class Store:
                 change: Callable[[StoredImage], Change]) -> StoredImage:
         image = self.changeable(conn, ctx, image_id, 'modify_image')
         values, wanted, tags = change(image)
-        properties = cast('dict[str, str]', wanted)              # _check_values checks new properties
+        properties = cast('dict[str, str]', wanted)              # _check_values checks that new ones are texts
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
         _check_values(values, added, tags, 'update', total=len(properties))
         before = {'name': image['name'], 'properties': image['properties'], 'tags': image['tags']}
@@ -330,7 +330,7 @@ class Store:
         return storage_quotas.check(resource, adding, self._limits(conn, owner), _used(conn, owner))
 
     def usage(self, ctx: RequestContext) -> dict[str, tuple[int, int]]:
-        """Return {resource: (limit, used)} of the caller's project, in bytes."""
+        """Return {resource: (limit, used)} of the caller's project, in bytes or numbers of images."""
         with self.db.reader() as conn:
             limits, used = self._limits(conn, ctx.project_id or ''), _used(conn, ctx.project_id or '')
             staged = db_images.staged(conn, ctx.project_id or '')
