@@ -16,14 +16,14 @@ POLL_INTERVAL_S = 0.05                   # seconds between two attempts to take 
 
 
 def remove(path: str) -> None:
-    """Remove a file; no error if there is none."""
+    """Remove a file if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 @contextlib.contextmanager
 def lock(path: str, wait: bool = True) -> typing.Iterator[bool]:
-    """Hold a lock between processes of this host; yields whether this process holds it.
+    """Lock out other processes of this host during the block; yield whether this process holds the lock.
 
     The lock is polled, because a blocking flock would stop every green thread. The holder may remove the lock file; a
     waiting process then creates a new one.

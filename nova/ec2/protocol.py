@@ -317,7 +317,7 @@ class _List:
 
 
 def _tagged(shape: Shape, name: str) -> tuple[str, str, _Writer]:
-    """Return (opening tag, closing tag, writer) of a member; the model may override its name."""
+    """Return (opening tag, closing tag, writer) of a member; the model may override the member's name."""
     tag = shape.serialization.get('name', name)
     write: _Writer = _WRITERS.get(shape.type_name, _write_text)
     if shape.type_name in ('structure', 'list'):

@@ -126,7 +126,7 @@ def _cpu_policy(requested: Requested, flavor: Flavor) -> str:
 
 
 def _page_size(requested: Requested) -> int | str | None:
-    """Return 'small', 'large', 'any', KiB (number) or None. The image may choose only if the flavor has large or any."""
+    """Return 'small', 'large', 'any', a number (KiB) or None. A size in the image needs large or any in the flavor."""
     found = []
     for value in (requested.flavor('mem_page_size'), requested.image('mem_page_size')):
         try:

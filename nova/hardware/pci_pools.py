@@ -40,7 +40,7 @@ def taken(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: 
 
 def _assign(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None,
             cells: Collection[int] | None) -> dict[int, int] | None:
-    """Return {position of a pool: number of taken devices}, or None."""
+    """Return {position of a pool: number of taken devices}, or None if devices are missing."""
     units = [request for request in requests for _ in range(request.count)]
     allowed = [[position for position, pool in enumerate(available)
                 if _matches(pool, request) and _near(pool.numa_node, request.numa_policy, host, cells)]
@@ -69,7 +69,7 @@ def _assign(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host
 
 def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
            cells: Collection[int] | None = None) -> dict[str, int] | None:
-    """Return the devices for a guest, {address: index of the request}, or None.
+    """Return the devices for a guest, {address: index of the request}, or None if no choice fits.
 
     Near devices are preferred, then virtual functions of devices that are in use, then the lowest address.
     """
@@ -135,7 +135,7 @@ def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen
 
 def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str | None = None,
             claimed_by_move: bool | None = None) -> list[pci.Device]:
-    """Return the devices after a guest has released some. Devices that the host no longer has are dropped.
+    """Return the devices after a guest has released some of them. Devices that the host no longer has are dropped.
 
     :param request_id: release only devices of this request; None: of all requests
     :param claimed_by_move: True: release only devices for a move; False: only other devices; None: all devices

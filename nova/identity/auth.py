@@ -369,7 +369,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
             return known if known is not None and known[ENDS] >= utils.utcnow() else None
 
         def _note(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-            """Application behind auth_token: caches the headers."""
+            """Application behind auth_token, which caches the headers that auth_token has set."""
             token, data = environ.get('HTTP_X_AUTH_TOKEN'), environ.get('keystone.token_info')
             if (self._cache is not None and token and KEEP not in environ and data is not None and 'token' in data
                     and environ.get('HTTP_X_IDENTITY_STATUS') == 'Confirmed' and not data['token'].get('bind')

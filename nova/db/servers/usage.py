@@ -68,7 +68,7 @@ def page(conn: sa.Connection, begin: datetime, end: datetime, limit: int, projec
 
 
 def is_known(conn: sa.Connection, uuid: str, project_id: nova_context.Projects | str) -> bool:
-    """Tell whether a server with this uuid exists or existed in a project, or in ALL_PROJECTS."""
+    """Tell whether a server with this uuid exists or existed, in a project or, with ALL_PROJECTS, in any."""
     conditions = _of(project_id, None)
     return any(conn.execute(sa.select(table.c.id).where(
         table.c.uuid == uuid, *(condition(table.c) for condition in conditions)).limit(1)).first()

@@ -15,7 +15,7 @@ from nova.db.networks import hosts as network_hosts
 from nova.db.tables.api import join_tokens
 from nova.db.tables.api import message_keys as table
 
-DEPLOYMENT, DEPLOYMENT_ID = '', 'deployment'         # host of the deployment's keys, and id of the first key
+DEPLOYMENT, DEPLOYMENT_ID = '', 'deployment'         # column host of the deployment's keys; id of its first key
 PENDING, APPROVED, RENEWING, RETIRED, REVOKED = 'pending', 'approved', 'renewing', 'retired', 'revoked'
 GOOD = (APPROVED, RENEWING)
 OVERLAP = datetime.timedelta(hours=1)        # time within which messages signed with the previous key are accepted
@@ -93,7 +93,7 @@ def stage(conn: sa.Connection, key: KeyPair, signed_by: str, key_signature: byte
 
 
 def requires_signatures(conn: sa.Connection) -> bool:
-    """Return the default of [messages] signatures; True before the first start."""
+    """Return the value of an unset [messages] signatures; True before the first start."""
     found = conn.execute(sa.select(table.c.signatures_required).where(
         table.c.host == DEPLOYMENT, table.c.state == APPROVED)).scalar()
     return found is None or bool(found)

@@ -240,7 +240,7 @@ guest_reports: types.Table[rows.GuestReportsRow] = cell_table(
     sa.Column('server', types.Json, nullable=False),         # fields of objects.Instance in the host's record
     sa.Column('volumes', types.Json, nullable=False),        # {volume id: {'attachment_id', 'device_name'}}
     sa.Column('reported_at', types.DateTime, nullable=False),
-    # resolved, but the host must still plug the guest's interfaces and volumes
+    # whether the difference is resolved, except that the host must plug the guest's interfaces and volumes
     sa.Column('resolved', sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )

@@ -49,7 +49,7 @@ def undo(req: operations.Request, method: str, path: str, body: calls.Document |
 
 
 def write_routes(req: operations.Request, vpc: str) -> None:
-    """Apply the route tables of a VPC to its subnets, and repeat if another request has changed them.
+    """Apply the route tables of a VPC to its subnets, and repeat if another request has changed the tables.
 
     :raises ServiceRefused: the network service refuses the change
     :raises Ec2Error: the route tables changed during each attempt

@@ -19,7 +19,7 @@ DOMAIN: IdentityDomainsRow = {'id': 'default', 'name': 'Default', 'description':
                               'tags': [], 'extra': None, 'created_at': datetime.datetime(1970, 1, 1)}
 SYSTEM = 'all'            # id that stands for the system as target of assignments and scope of tokens
 
-# {kind of target: kind of the inherited assignments on it, which apply only to projects below it}
+# {kind of target: kind of its inherited assignments, which apply only to projects below the target}
 BELOW = {'project': 'below_project', 'domain': 'below_domain'}
 
 # Default roles: each implies the next one; clients cannot change this. The role service is not in this chain.

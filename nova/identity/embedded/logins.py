@@ -242,7 +242,7 @@ def _scope(conn: engine.Connection, scope: str | dict[str, Any] | None, user_id:
 
 
 def _kind_of(scope: str | dict[str, Any] | None) -> tuple[str | None, dict[str, Any]]:
-    """Return (kind of the scope or None if not specified, its value)."""
+    """Return (kind of the scope, its value); the kind is None if the request has no scope."""
     if not isinstance(scope, dict):
         return scope, {}
     kind = next((key for key in ('project', 'domain', 'system', TRUST, 'unscoped') if key in scope), 'unknown')
