@@ -1,4 +1,4 @@
-"""Requests to the image service for tasks with an image grant, and requests with a fixed context."""
+"""Image requests of tasks, which need an image grant, and image requests with a fixed context."""
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -70,7 +70,7 @@ class GrantedImages:
 
 
 class BoundImages:
-    """Image requests with the context that the constructor gets."""
+    """Image requests that all use the context given to the constructor."""
 
     def __init__(self, images: Images | GrantedImages, ctx: context.RequestContext) -> None:
         self._images, self._ctx = images, ctx
@@ -96,7 +96,7 @@ def _with_token(ctx: context.RequestContext, function: Callable[[context.Request
     """Call a function with the user's token, or with the service token if the user's token has expired.
 
     :param copy: whether the image is a snapshot of the server. A snapshot belongs to the user who requested it, for
-        example an administrator. If the user who unshelves the server may not read it, the service token is used
+        example an administrator. If the user who unshelves the server may not read the snapshot, use the service token
     """
     if ctx.auth_token:
         try:

@@ -81,7 +81,7 @@ class Inspector:
         self._head, self._tail = bytearray(), b''
         self._parser: formats.Parser | None = None
         self._started = False
-        self._window: tuple[int, int, bytearray] | None = None           # (offset, length, received bytes)
+        self._window: tuple[int, int, bytearray] | None = None    # (offset and length requested, bytes received so far)
         self._steps = 0
 
     def feed(self, chunk: bytes) -> None:
@@ -189,7 +189,7 @@ def _matches(head: bytes) -> list[str]:
 
 
 def _is_descriptor(head: bytes) -> bool:
-    """Return whether the data is a VMDK descriptor, which has its version after comments and blank lines."""
+    """Return whether the data is a VMDK descriptor: the first line after comments and blank lines is the version."""
     for line in head.split(b'\n'):
         line = line.strip()
         if line and not line.startswith(b'#'):
@@ -232,7 +232,7 @@ def expected(image: Image) -> str:
 
 
 def refusal(report: formats.Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
-    """Return why an image of ``disk_format`` must not be used, or None.
+    """Return why an image with this ``disk_format`` must not be used, or None if it is acceptable.
 
     During an upload the report may be incomplete, but problems that it already contains remain valid.
     """

@@ -62,7 +62,7 @@ def _known(values: tuple[str, ...]) -> Schema:
 
 # ---- rows --------------------------------------------------------------------
 
-SHOWN = 'show schema'                    # the documents of images, and of GET /v2/schemas/image, contain the field
+SHOWN = 'show schema'                    # the field is in documents of images, and in GET /v2/schemas/image
 BOTH: dict[str, Any] = {'views': SHOWN, 'write': 'create update'}
 READ: dict[str, Any] = {'views': SHOWN}
 

@@ -38,7 +38,7 @@ def media_type(text: str) -> str:
 
 
 def of_document(values: Mapping[str, str | None]) -> Payload | None:
-    """Return the payload of a request to create a secret, or None if it has none.
+    """Return the payload of a request to create a secret, or None if the request has no payload.
 
     :param values: with payload, payload_content_type and payload_content_encoding
     :raises BadRequest: the three do not fit together

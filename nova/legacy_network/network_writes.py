@@ -1,7 +1,7 @@
 """Create and delete operations of os-networks and os-tenant-networks, for the embedded network service.
 
-A network of an administrator is shared unless the request names a project. Its type is VLAN if the request has a VLAN
-ID, otherwise the default type of project networks.
+A network of an administrator is shared unless the request names a project. The type of a network is VLAN if the
+request has a VLAN ID, otherwise the default type of project networks.
 """
 import ipaddress
 from typing import Any

@@ -15,7 +15,7 @@ from nova.network.operators import networks as operators
 from nova.web.request import Content
 from nova.web.request import Response
 
-RESERVED, NETWORK_ID = 4, 12     # first microversions with the field "reserved", and with the network of an interface
+RESERVED, NETWORK_ID = 4, 12     # first minor versions that show "reserved" of an address, and "net_id" of an interface
 
 
 def _show_fixed(req: api_request.Request, id: str) -> api_request.Document:

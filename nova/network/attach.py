@@ -26,8 +26,8 @@ _WithSubnets = tuple[db_rows.NetworksRow, list[db_rows.SubnetsRow]]
 class Attachments:
     """Attach and detach one port of a server, and change its addresses.
 
-    ``attached_by`` is the id of the attaching request. So a retry attaches no second port, and the rollback of a
-    request detaches only ports that this request attached.
+    ``attached_by`` is the id of the request that attaches the port. A retry finds the port by this id and attaches no
+    second port. The rollback of a request detaches only ports that this request attached.
     """
 
     def __init__(self, network: host_network.HostNetwork) -> None:

@@ -23,7 +23,7 @@ def _own_request(call: admission.Call) -> None:
 
 
 def _plumbs(call: admission.Call) -> None:
-    """Require that the server is on the calling host, and ``host`` is the caller or the source of a move to it."""
+    """Require that the server is on the calling host, and ``host`` is the caller or source of a move to the caller."""
     server = on_caller(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host

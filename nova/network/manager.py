@@ -47,7 +47,7 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-AUDIT_AGE_S = 120       # minimum seconds since the allocation of an audited port: its server may not be committed yet
+AUDIT_AGE_S = 120       # seconds from allocation to audit of a port; before, its server may not be committed
 
 
 class NetworkManager:
@@ -122,7 +122,7 @@ class NetworkManager:
             raise
         for kind in repaired:
             metrics.NETWORK_REPAIRS.labels(kind).inc()
-        self._plumbed = self._loaded        # not set after a failure, so that the next report repeats the run
+        self._plumbed = self._loaded        # unchanged after a failure, so the next report repeats the run
 
     def _refresh_once(self) -> None:
         """Apply the database's state to this host, and notify the other hosts."""
@@ -149,7 +149,7 @@ class NetworkManager:
         """Load the state of this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
-            self._loaded = revisions.current(conn)  # read first, so that the state is not older
+            self._loaded = revisions.current(conn)  # read before the state, which may then be newer
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key, self.gateways.distributed,
                                   move_key=self._relay_key.migration_key)

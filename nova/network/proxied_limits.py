@@ -12,7 +12,7 @@ from nova.db.engine import Connection
 from nova.db.networks import limits as db_limits
 from nova.network import quotas
 
-# {key of the compute API: name in [network] quota}. The limit of ports also applies as fixed_ips
+# {key of the compute API: name in [network] quota}. The limit shown as fixed_ips is that of ports
 NAMES = {'fixed_ips': 'port', 'floating_ips': 'floatingip', 'security_groups': 'security_group',
          'security_group_rules': 'security_group_rule'}
 

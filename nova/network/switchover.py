@@ -152,7 +152,7 @@ def dump_requests(addresses: list[str]) -> list[bytes]:
     found = []
     for address in addresses:
         ip = ipaddress.ip_address(address)
-        for end in (0, 1) if ip.version == 4 else ():        # source or destination of the connection's first packet
+        for end in (0, 1) if ip.version == 4 else ():        # request connections from the address, then to it
             body = _attribute(_ORIGINAL | _NESTED, _attribute(1 | _NESTED, _attribute(1 + end, ip.packed)))
             body += _attribute(_FILTER | _NESTED, _attribute(1, struct.pack('=I', 1 << end)) + _attribute(2, bytes(4)))
             found.append(_netfilter(_GET_FLOW, _DUMP, 4, body))

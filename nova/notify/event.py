@@ -20,7 +20,7 @@ class Initiator:
     """Initiator of an event.
 
     ctx      context of the request
-    binary   service in the publisher's id; None: the service in the event's row of nova.notify.events
+    binary   service in the publisher's id; None: the service that nova.notify.events names for the event
     host     host in the publisher's id; None: this host
     """
 

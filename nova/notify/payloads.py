@@ -1,7 +1,7 @@
 """Versioned payloads: tables of fields, and one builder.
 
-A payload is the serialized form of an object by oslo.versionedobjects: name, version, namespace and data. A new field
-needs a new minor version. Removing a field or changing its meaning needs a new major version. Payloads contain no
+A payload has the form in which oslo.versionedobjects serializes an object: name, version, namespace and data. A new
+field needs a new minor version. Removing a field or changing its meaning needs a new major version. Payloads contain no
 secrets: no passwords, tokens, user data, private keys or volume connections.
 """
 from __future__ import annotations

@@ -14,7 +14,7 @@ import typing
 from nova.objects import counters
 from nova.objects.counters import Counters
 
-STEPS = {counters.SAMPLE_S: 181, 120: 721, 900: 673}     # {step in s: slots of 1 hour, 1 day, 1 week, and an open slot}
+STEPS = {counters.SAMPLE_S: 181, 120: 721, 900: 673}  # {step in s: number of slots in an hour, day or week, plus 1}
 FINEST, *COARSE = STEPS
 MAX_GAP_S = 100              # a longer interval between two samples counts only in the totals, not in slots
 FORMAT = 1                   # a stored ring of another format is replaced by an empty one
@@ -164,7 +164,7 @@ def series(stored: typing.Mapping[int, bytes], step: int, since: float, now: flo
     :param stored: {step: data} of the finest ring and the ring of ``step``, as far as they exist
     """
     fine, ring = CounterRing(stored.get(FINEST)), Ring(step, stored.get(step))
-    # the slot of the last sample is not stored in the coarser ring before its end: sum the finest ring
+    # a coarser ring gets a slot only when the slot has ended: for the open slot, sum the finest ring
     open_slot = int(fine.at // step) if step != FINEST else None
     slots = [fine.total_of(step, number) if number == open_slot else ring.get(number)
              for number in range(int(since // step), int(now // step) + 1)]

@@ -21,7 +21,7 @@ from nova.json_types import JsonObject
 
 KEY = 'device_addresses'
 BUSES = frozenset(('pci', 'usb', 'ide', 'scsi', 'sata'))
-MAX_DEVICES = 256                        # a guest has 26 disks of each bus at most, and fewer interfaces
+MAX_DEVICES = 256               # more than a guest has: at most 26 disks on each bus, and fewer interfaces
 _NAME = re.compile(r'[\w/:.-]{1,64}\Z', re.ASCII)
 _ADDRESS = re.compile(r'[0-9a-f:.]{1,32}\Z')
 

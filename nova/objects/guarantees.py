@@ -1,4 +1,4 @@
-"""Names of guarantees of networks: types of QoS rules, directions, and classes of the Placement service."""
+"""Names for guaranteed bandwidth and packet rates: types of QoS rules, directions, resource classes of Placement."""
 BANDWIDTH, PACKET_RATE = 'minimum_bandwidth', 'minimum_packet_rate'
 DIRECTIONS = ('egress', 'ingress')
 # (type of the rule, direction) -> (class of the Placement service, name for people)

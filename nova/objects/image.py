@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 class StoredImage(TypedDict):
     """The part of an image that request specs store. min_ram is in MiB, min_disk in GiB, size in bytes.
 
-    ``id``: None for a guest that boots from a volume. ``trusted_certs``: ids of the certificates that the user of a
-    new guest trusts; otherwise missing.
+    ``id``: None for a guest that boots from a volume. ``trusted_certs``: ids of the certificates that the user
+    trusts; only in the specs of new guests.
     """
 
     id: ReadOnly[str | None]

@@ -77,5 +77,5 @@ class Instance(base.NovaObject):
         return 'instance-' + self.uuid
 
     def devices(self) -> list[pci.Device]:
-        """Return [pci.Device] of the server on its host at the beginning of a task."""
+        """Return [pci.Device] of the server on its host, as the conductor added them when the task began."""
         return pci.load_devices(self.pci_devices or ()) if self.obj_attr_is_set('pci_devices') else []

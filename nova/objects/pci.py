@@ -41,7 +41,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """The number of available devices of one kind on a host; ``tags`` include their dev_type."""
+    """The number of available devices of one kind on a host; ``tags`` also contains the dev_type."""
 
     vendor_id: str
     product_id: str

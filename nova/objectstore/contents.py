@@ -1,5 +1,5 @@
-"""Contents of objects. Each content is an immutable file, which is written before the row that refers to it and
-deleted after it.
+"""Contents of objects. Each content is an immutable file. The file is written before the row that refers to it, and
+deleted after the row is deleted.
 """
 from collections.abc import Iterable, Iterator
 from concurrent import futures

@@ -1,7 +1,7 @@
 """Buckets and objects of projects. All lookups are limited to the caller's project.
 
-A content file is written before its row, and deleted after it. A crash may leave unreferenced files, which the next
-start deletes.
+A content file is written before its row is, and deleted after its row is. A crash may leave unreferenced files, which
+the next start deletes.
 """
 import collections
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -239,7 +239,7 @@ class Store:
         :raises S3Error: the quota is exceeded; also the errors of ``find``
 
         Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project. The exception
-        allows concurrent uploads to one key, which finally store only one object.
+        allows concurrent uploads to one key, of which finally only one is stored.
         """
         with self._lock:
             with self._db.reader() as conn:

@@ -42,7 +42,7 @@ _ASSIGNMENT_READER = _SYSTEM + (
 
 
 def _on_grant(role: str) -> str:
-    """Return the check of a role on the domain that contains both actor and target of a role assignment."""
+    """Return a check for a role assignment: the caller has the role on the domain of both actor and target."""
     return ' or '.join(f'(role:{role} and domain_id:%(target.{actor}.domain_id)s and domain_id:%(target.{target})s)'
                        for actor in ('user', 'group') for target in ('project.domain_id', 'domain.id'))
 

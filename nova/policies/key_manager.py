@@ -97,8 +97,8 @@ RULES = (
          (('DELETE', f'{_QUOTAS}/{{project_id}}'),)),
 )
 
-# Rules that this service does not evaluate: rules for older roles of Barbican, to which a file may refer, and rules for
-# operations that are missing here (on secret stores, transport keys and a single consumer, and updates of orders).
+# Rules that this service does not evaluate. A file may refer to those for older roles of Barbican. The others are for
+# operations that are missing here: on secret stores, transport keys or a single consumer, and updates of orders.
 ABSENT = {
     'audit': 'role:audit', 'observer': 'role:observer', 'creator': 'role:creator',
     'service_admin': 'role:key-manager:service-admin',

@@ -278,4 +278,4 @@ def end_of_move(end: str) -> Check:
 
 source, destination = end_of_move('source'), end_of_move('dest')
 
-NO_RIGHTS: Rights = {}                          # rights at a service that hosts may not call
+NO_RIGHTS: Rights = {}                          # for services that hosts may not call

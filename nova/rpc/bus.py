@@ -61,8 +61,8 @@ OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 
 KEEPALIVE_TIMEOUT_S = 15         # a server without a keepalive for this time during a call is considered dead
 
-# The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. Its listener still wakes up after 1 ms
-# for deferred acknowledgements. The wake-ups took more time than the messages, so the interval is longer here.
+# The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. By default, its listener still
+# wakes up every 1 ms for deferred ones. The wake-ups took more time than the messages, so the interval is longer here.
 messaging_hooks.acknowledge_after(0.5)
 
 _RABBIT_DEFAULTS = {

@@ -107,7 +107,7 @@ def remove_consumer(request: KeyManagerRequest, ident: str, *, kind: str) -> Sho
 
 
 def _row(request: KeyManagerRequest, kind: str, ident: str) -> ShownSecret | ShownContainer:
-    """Return the row of a secret or container with the consumers and, in a container, the secrets."""
+    """Return the row of a secret or container with its consumers; a container also has its secrets."""
     with request.store.db.reader() as conn:
         row: Any = records.get(conn, TABLES[kind], ident)
         if row is None:

@@ -123,7 +123,7 @@ class NetworkAgent:
         try:
             self._follow(whole, look)
         except BaseException:
-            self._revision = []             # so that the next report applies the state again
+            self._revision = []             # unknown, so the next report applies the state again
             if look:
                 self._check_host.set()
             raise

@@ -8,8 +8,8 @@ from nova.rpc.bus import Client
 
 T = TypeVar('T')
 
-# Methods of interface.py that change the plumbing of the host. A guest must not start, and an address must not be
-# reused, before filters and DHCP are updated.
+# After these methods of interface.py, the agent updates the host's network: a guest must not start, and an address must
+# not be reused, before filters and DHCP are updated.
 PLUMBING_METHODS = frozenset({
     'allocate_for_instance', 'deallocate_for_instance', 'attach_port', 'detach_port', 'add_address', 'remove_address',
     'setup_for_instance', 'prepare_for_instance', 'unprepare_for_instance', 'unbind_ports'})

@@ -88,8 +88,8 @@ class _AddressRanges:
 
 
 def _name_owners(row: db_rows.NetworksRow, ports: list[db_rows.PortsRow]) -> dict[str, str]:
-    """Return {DNS name: project}: the network's project if one of its ports has the name, otherwise the project of the
-    oldest port. So another project in a shared network cannot take over the name of a server.
+    """Return {DNS name: project}: the network's project if a port of this project has the name, otherwise the project
+    of the oldest port with the name. So another project in a shared network cannot take over the name of a server.
     """
     found: dict[str, str] = {}
     for port in sorted(ports, key=lambda port: port['project_id'] != row['project_id']):

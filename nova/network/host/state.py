@@ -272,7 +272,7 @@ class Names(NamedTuple):
     """User-defined DNS names that one network resolves.
 
     entries  [(address, full name)]
-    domains  the domains that contain the names, and domains without names. DNS queries below them are not forwarded
+    domains  the domains that contain the names, and domains without names. Queries in these domains are not forwarded
     """
 
     entries: Sequence[tuple[str, str]]

@@ -135,9 +135,9 @@ def domain_arguments(domain: str) -> list[str]:
     """Return arguments that announce a search domain and keep queries for it on this host.
 
     dnsmasq does not forward queries for the domain and for names without a dot. If a known name has no record of the
-    queried type, it returns NOERROR without data. If it forwarded such a query and had no upstream server, it would
-    return REFUSED. musl's resolver treats REFUSED as a failure of the name server. For names without a dot,
-    dnsmasq keeps only A and AAAA queries on this host; resolvers send no other types.
+    queried type, dnsmasq returns NOERROR without data. A forwarded query would get REFUSED if there is no upstream
+    server. musl's resolver treats REFUSED as a failure of the name server. For names without a dot, dnsmasq keeps only
+    A and AAAA queries on this host; resolvers send no other types.
     """
     announced = [f'--domain={domain}', f'--local=/{domain}/', f'--dhcp-option=option:domain-search,{domain}',
                  f'--dhcp-option=option6:domain-search,{domain}']

@@ -1,8 +1,8 @@
 """Statements of the bridge table that limit the frames which a guest sends and receives.
 
 A guest may send only with its own MAC and addresses, and answer (ARP, neighbour advertisements) only for its own
-addresses. It must not act as DHCP server or send router advertisements. Its only link-local address is derived from its
-MAC (RFC 4291).
+addresses. It must not act as DHCP server or send router advertisements. Its only link-local address is the one
+derived from its MAC (RFC 4291).
 """
 import ipaddress
 from collections.abc import Iterable

@@ -8,9 +8,9 @@ Class Bandwidth of
 ``7676:ffff``           everything else, at least the rest
 ======================  ================================================================================
 
-nftables sets the class of a frame at the guest's device (limits.py). The class survives VLAN tags and VXLAN, but not
-the host's own routing. So ports in networks that the host routes have no class. The qdisc of a device without
-guaranteed ports is not changed.
+nftables sets the class of a frame at the guest's device (limits.py). A frame keeps its class with a VLAN tag or in
+VXLAN, but loses its class if the host routes the packet. So ports in networks that the host routes have no class. The
+qdisc of a device without guaranteed ports is not changed.
 """
 from collections.abc import Mapping
 import json
@@ -56,7 +56,7 @@ class Guarantees:
         self._stated = guarantees.stated(conf).get(names.CLASSES[names.BANDWIDTH, 'egress'][0], {})
         self._bridges = dict(conf.network.physical_networks)
         self._tunnel = str(conf.network.tunnel_address or conf.my_ip)
-        self._loaded: dict[str, Tree] | None = None       # {device: classes; {}: unknown}; None: not read
+        self._loaded: dict[str, Tree] | None = None       # {device: classes, {} if unknown}; None: not read yet
 
     def apply(self, state: host_state.HostState) -> dict[str, str]:
         """Load the classes of the guaranteed ports on this host and return {device of a port: its class}."""
@@ -94,7 +94,7 @@ class Guarantees:
         return self._loaded
 
     def _present(self, *of_device: str) -> list[dict[str, object]]:
-        """Return the qdiscs with our handle of all devices, or of one: ``'dev', NAME``."""
+        """Return the qdiscs with HANDLE of all devices, or of one device (arguments ``'dev', NAME``)."""
         return [each for each in json.loads(self._run('tc', '-json', 'qdisc', 'show', *of_device, check=False) or '[]')
                 if each.get('handle') == HANDLE and each.get('root')]
 

@@ -40,7 +40,7 @@ class Leases:
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         self._seen = 0                   # mtime of the directory when the last complete pass over its files began
-        self._begun, self._after = 0, ''  # mtime at the begin of an incomplete pass, and the last name that it read
+        self._begun, self._after = 0, ''  # mtime when an incomplete pass began, and the last file name that it read
         self._unreadable = versioned_records.UnreadableRecords()
 
     def prepare(self, arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -82,7 +82,7 @@ class Leases:
             if given is None:
                 continue
             found.append(given)
-            if given['expires_at'] <= now:                        # an ended lease is reported once
+            if given['expires_at'] <= now:                        # report an ended lease only once
                 self._remove(path, given)
         self._unreadable.discard_missing()
         if len(paths) > MAX:

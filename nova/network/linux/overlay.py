@@ -82,7 +82,7 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
 
 def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable[[str], dict[str, str]]) -> None:
     text = run('bridge', '-json', 'fdb', 'show', 'dev', name)
-    # The FDB was read before ``switched``: otherwise an entry that is switched in between would be deleted.
+    # The FDB is read before ``switched`` is called: otherwise an entry switched in between would be deleted.
     remotes, expected = dict(overlay.remotes), dict(overlay.migrating)
     moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
     # A guest that migrates away is local until it runs on the target host. Its FDB entry is written in advance, so that

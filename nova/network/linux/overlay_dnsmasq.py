@@ -58,7 +58,7 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
         # a route to this host for metadata requests; guests that ignore it send the requests to their router
         routes = [f'{relay.ADDRESS}/32,{subnet.dhcp}',
                   *[f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]]
-        if subnet.gateway:  # repeated as a route, because guests that get routes ignore the router option (RFC 3442)
+        if subnet.gateway:  # send a default route, too: guests that get routes ignore the router option (RFC 3442)
             routes.append(f'0.0.0.0/0,{subnet.gateway}')
         servers = ','.join([subnet.dhcp, *(subnet.dns or frames.of_version(more_servers, 4))])
         return [f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s',

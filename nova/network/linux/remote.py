@@ -33,7 +33,7 @@ CAPABILITIES = (privileges.NET_ADMIN, privileges.NET_RAW, privileges.NET_BIND_SE
 
 
 class RemoteDriver:
-    """Driver for an unprivileged process: its methods call the methods of a LinuxDriver in a Helper process.
+    """Driver for an unprivileged process. The methods call those of a LinuxDriver in a privileged Helper process.
 
     :param helper: a Helper with ``operations``
     """

@@ -250,7 +250,7 @@ class API:
 
     def ports_of(self, context: RequestContext, instance_uuid: str) -> list[documents.ServerPort]:
         ports = self.neutron.list(context, documents.PORTS, device_id=instance_uuid)
-        if ports and self.neutron.has_account:  # read again as the system, which gets order and tags from the profile
+        if ports and self.neutron.has_account:  # read as the system: users cannot see order and tags in the profile
             ours = self.neutron.list(network_selection.system(context), documents.PORTS, device_id=instance_uuid)
             seen = {port['id'] for port in ports}
             ports = [port for port in vifs.sort_ports(ours) if port['id'] in seen]

@@ -37,7 +37,7 @@ class Bindings:
             left = port
             with self._claims.profile(ctx, port, host) as profile:
                 port, waited = self._move(ctx, port, host, profile)
-            if waited:  # after the block: an error in the block would release the claim of the bound port
+            if waited:  # not inside the block: there, an error would release the claim of the bound port
                 self.forget_others(ctx, port)
             elif before and before != host:
                 self._claims.release(ctx, left, before)

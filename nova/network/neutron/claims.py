@@ -57,7 +57,7 @@ class Claims:
             raise
 
     def release(self, ctx: RequestContext, port: Port, host: str) -> None:
-        """Release a port's resources on a host. Nothing is sent for a port that requests no resources."""
+        """Release a port's resources on a host. Do nothing if the port requests no resources."""
         if self._placement is not None and (requests.groups(port) or vifs.ALLOCATION in vifs.profile(port)):
             self._placement.release(ctx, port['id'], port['device_id'], host)
 

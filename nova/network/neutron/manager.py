@@ -168,7 +168,7 @@ class NeutronManager:
         if of_server and project:
             try:
                 self.claims.release_server(ctx, instance_uuid, project, of_server)
-            except exception.NovaException as error:         # go on: guest and ports are already deleted
+            except exception.NovaException as error:         # do not fail: guest and ports are deleted
                 LOG.warning('Cannot release claims of detached ports of server %s on %s: %s', instance_uuid,
                             of_server, error)
 

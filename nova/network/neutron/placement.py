@@ -1,7 +1,7 @@
 """Placement client: resource providers of hosts' networks, and allocations of ports.
 
-The consumer id of a claim is derived from port, server and host. So later requests find the claim, and a repeated
-request adds none. The server is stored as the allocation's user, to find claims of detached ports.
+The consumer id of a claim is derived from port, server and host. Later requests therefore find the claim, and a
+repeated request makes no second claim. The server is stored as the allocation's user, to find claims of detached ports.
 """
 import logging
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 
 class Segments(NamedTuple):
-    """Hosts that are connected to at least one of the given segments.
+    """Host aggregates of the given segments, and the resource providers of the hosts in them.
 
     aggregates  uuids of the segments' host aggregates, which Neutron creates in the compute API
     nodes       names of the hosts' resource providers in these aggregates
@@ -63,7 +63,7 @@ class Placement:
         return frozenset(row['name'] for row in self._providers(ctx) if row['uuid'] in roots) if roots else frozenset()
 
     def hosts_in(self, ctx: RequestContext, segments: set[str]) -> Segments:
-        """Return the hosts that are connected to at least one of the segments.
+        """Return the host aggregates of these segments, and the resource providers of their hosts.
 
         Neutron creates a resource provider with the segment's id, in an aggregate with the segment's hosts.
         """
@@ -107,7 +107,7 @@ class Placement:
                 found = requests.allocation_value(port, there)
                 if found is not None:
                     return found
-                # the claim was for an earlier QoS policy of the port
+                # the claim was for an earlier QoS policy of the port: replace it
                 self.release(ctx, port['id'], server, host)
             found = self._claim(ctx, port, server, node, ident)
             if found is not None:

@@ -202,7 +202,7 @@ def list_providers(req: NetworkRequest) -> JsonDocument:
 
 
 def list_quotas(req: NetworkRequest) -> JsonDocument:
-    permissions.authorize(req.context, GET_QUOTA, permissions.target({}))  # no project: the list is of all projects
+    permissions.authorize(req.context, GET_QUOTA, permissions.target({}))  # no project: the list has all projects
     with req.deps.api_db.reader() as conn:
         return {'quotas': [{**quotas.limits(req.deps.conf, own), 'project_id': project, 'tenant_id': project}
                            for project, own in db_limits.every(conn).items()]}

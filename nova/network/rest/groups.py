@@ -131,7 +131,7 @@ def _group(conn: Connection, context: RequestContext, ident: str) -> SecurityGro
 
 def update_rule(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupRulesRow,
                 values: SecurityGroupRuleValues) -> None:
-    """Change a rule, also its ports and remote addresses, because the EC2 API does so; Neutron does not allow this."""
+    """Change a rule. The EC2 API also changes ports and remote addresses, which Neutron does not allow."""
     stored = {'description': values['description'] or ''} if 'description' in values else {}
     if values.keys() & set(RULE_COLUMNS):
         stored |= _checked(conn, context, {**row, **values}, row['id'])[1]

@@ -93,7 +93,7 @@ def create_network(conn: Connection, deps: Deps, context: RequestContext, values
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
     _check_kind(deps, row, wanted)
     _check_mtu(deps, kind, values['mtu'])
-    if not row['external']:                 # the rule of router:external already restricts external networks
+    if not row['external']:                 # for an external network, the rule of router:external suffices
         _allow(deps, context, row, 'create_network')
     quotas.check(conn, deps.conf, 'network', project)
     _check_default(conn, row, row['is_default'])
@@ -212,7 +212,7 @@ def delete_network(conn: Connection, deps: Deps, context: RequestContext, row: N
     own += [floating['floating_port_id'] for floating in unused]
     if db_ports.count(conn, network_id=row['id']) > len(own):
         raise exception.NetworkInUse(network_id=row['id'])
-    for floating in unused:  # unassociated floating addresses of the network
+    for floating in unused:  # delete the network's unassociated floating addresses
         db_routers.remove_floating(conn, floating['id'])
     if own:
         db_ports.remove(conn, own)

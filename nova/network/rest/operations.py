@@ -147,7 +147,7 @@ def create(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
 
     def make(conn: Connection) -> tuple[list[View], list[str]]:
         found = []
-        for each in several or [req.body]:                  # all in one transaction
+        for each in several or [req.body]:                  # create all in one transaction
             values = {name: value for name, value in each.items() if name != 'tags' or not resource.tagged}
             wanted = _check_tags(each['tags']) if len(values) < len(each) else None
             ident = calls.create(conn, req.deps, req.context, resource, values)
@@ -294,7 +294,7 @@ def _shown(conn: Connection, resource: Resource[R], row: R) -> _Shown:
 
 
 def _showing(conn: Connection, shown: set[_Shown]) -> list[str]:
-    """Return the uuids of the servers with these ports, in which the data is shown (Resource.server_view)."""
+    """Return the uuids of the servers that show data of these ports (Resource.server_view)."""
     idents = {ident for ident, _what in shown if ident is not None}
     return servers.of_ports(conn, idents) if idents else []
 

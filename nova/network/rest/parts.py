@@ -91,7 +91,7 @@ class Parts(Rows, Generic[R, P, V]):
         self.delete(conn, row, self._one(conn, row, part))
 
     def actions(self) -> tuple[Action, ...]:
-        """Return the operations on these parts, for ``Resource.actions`` of the resource to which they belong."""
+        """Return the operations on these parts, for ``actions`` of the Resource that has the parts."""
         one, answer = self.plural + '/{part}', Answer(self)
 
         def body(write: str) -> Schema:

@@ -149,7 +149,7 @@ def _prefixes(given: Sequence[str]) -> list[ranges.Cidr]:
 
 
 def _fitting(row: SubnetPoolsRow, prefixes: list[ranges.Cidr], kept: Iterable[ranges.Cidr]) -> list[ranges.Cidr]:
-    """Check the pool's new prefixes: they must cover the ranges in use.
+    """Check the pool's new prefixes: they must cover the ranges ``kept`` (present prefixes, or allocated subnets).
 
     :raises InvalidInput:
     """
