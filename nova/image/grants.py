@@ -2,7 +2,7 @@
 
 The API looks up each image in a request with the permissions of the requesting user, and stores the image ids. With
 each task, the conductor sends the compute host a grant for exactly these images. The grant lists images to read and
-images to write, such as the snapshot that the task creates. It expires at the task's time limit. The image service
+images to write, such as the snapshot that the task creates. A grant expires at the task's time limit. The image service
 treats images outside the grant as not found.
 
 The embedded store signs grants and verifies signatures. With an external image service, granted.GrantedImages enforces

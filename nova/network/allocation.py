@@ -118,7 +118,7 @@ class Allocation:
                 for there, of_order in zip(found, given)]
 
     def _usable(self, existing: dict[str, PortsRow]) -> tuple[selection.Usable, selection.Usable]:
-        """Lock subnets. Return (networks for servers without a request, all networks that the servers may get)."""
+        """Lock the subnets. Return (networks for servers that request none, all networks that the servers may get)."""
         named = {*(request['network_id'] for order in self._orders for request in order.requests or ()
                    if request['network_id']), *(port['network_id'] for port in existing.values())}
         any_network: selection.Usable = {}

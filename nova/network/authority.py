@@ -40,7 +40,7 @@ def _is_about_to_come(call: admission.Call) -> None:
 def _own_ports(call: admission.Call) -> None:
     """Require that ``host`` is the caller or None.
 
-    NetworkManager.deallocate_for_instance checks each port; it reads the server only if a port is on another host.
+    NetworkManager.deallocate_for_instance checks each port, and reads the server only if a port is on another host.
     """
     if call.arguments.get('host') not in (None, call.host):
         host_is_caller(call)

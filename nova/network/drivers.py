@@ -17,7 +17,7 @@ DRIVERS = 'nova.network.drivers'         # entry point group to which other pack
 class NetworkDriver(Protocol):
     """Interface of a network driver. load() passes the configuration to the constructor.
 
-    ``forwards = False`` marks a driver that does not forward packets, so its host gets no routers.
+    ``forwards = False`` marks a driver that does not forward packets, so hosts with this driver get no routers.
     """
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Resources that a host's options guarantee, and that ports request: pure functions."""
+"""Bandwidth and packet rates that the options of a host guarantee and that ports request: pure functions."""
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -47,7 +47,7 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-AUDIT_AGE_S = 120       # seconds from allocation to audit of a port; before, its server may not be committed
+AUDIT_AGE_S = 120       # seconds from allocation to audit of a port; earlier, its server may not be committed
 
 
 class NetworkManager:

@@ -63,7 +63,7 @@ def is_of_project(network: NetworksRow, project_id: str) -> bool:
 
 def network_of(usable: Usable, network_id: str | None, project_id: str,
                granted: Collection[str | None] = ()) -> tuple[NetworksRow, list[SubnetsRow]]:
-    """Return (network, subnets) if the project may use the network, even without subnets."""
+    """Return (network, subnets) if the project may use the network; there may be no subnets."""
     found = None if network_id is None else usable.get(network_id)
     if found is None:
         raise exception.NetworkNotFound(network_id=network_id)

@@ -7,7 +7,7 @@ from xml.sax import saxutils
 
 from nova.objectstore import errors
 
-Value: TypeAlias = 'str | bool | int | Sequence[tuple[str, Value]] | None'       # value of an element; None omits it
+Value: TypeAlias = 'str | bool | int | Sequence[tuple[str, Value]] | None'       # value of an element; None: no element
 NAMESPACE = 'http://s3.amazonaws.com/doc/2006-03-01/'
 MAX_DOCUMENT = 2 << 20               # maximum bytes: room for a thousand escaped keys of 1024 bytes
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'

@@ -69,7 +69,7 @@ class LocalCallers:
         except exception.Unavailable:
             raise errors.S3Error(*AWAY) from None
         if not data.project_id or data.credential and 'access_rules' in data.credential:
-            raise errors.S3Error(*TOKEN)         # access rules cannot name this store
+            raise errors.S3Error(*TOKEN)         # the store does not evaluate access rules
         return app.User(data.user_id, data.project_id, tuple(data.roles))
 
 

@@ -16,7 +16,7 @@ from nova.web import aws_signatures
 from nova.web import formats
 
 VALID = datetime.timedelta(minutes=15)            # maximum difference between the time in a request and now
-MAX_EXPIRES = 7 * 86400                           # maximum lifetime of a signature in a URL in seconds
+MAX_EXPIRES = 7 * 86400                           # seconds: maximum lifetime of a signature in a URL
 _CREDENTIAL = re.compile(r'([^,\s/]{1,128})/((\d{8})/[^,\s/]*/s3/aws4_request)')
 _PARTS = {'Credential': re.compile(r'([^,\s]+)'), 'Signature': re.compile(r'([0-9a-f]{64})'),
           'SignedHeaders': re.compile(r'([^,\s]+)')}

@@ -54,7 +54,7 @@ class Rule:
 
 
 def paths(conf: cfg.ConfigOpts | None, service: Service = policies.COMPUTE) -> list[str]:
-    """Return the paths of the policy files, in order.
+    """Return the paths of the policy files, in the order in which the files are read.
 
     :raises InvalidInput: the configured main file does not exist, or a directory cannot be read
     """
@@ -178,7 +178,7 @@ def _read(path: str) -> dict[str, Text]:
 
 def _parse(path: str, name: str, text: Text) -> BaseCheck:
     try:
-        check = oslo_policy.RuleDefault(name, text).check      # type: ignore[arg-type]  # it also parses lists
+        check = oslo_policy.RuleDefault(name, text).check      # type: ignore[arg-type]  # the class accepts lists, too
     except ValueError as error:
         raise exception.InvalidInput(f'The policy file {path} has an invalid check: "{name}": "{text}". {error}'
                                      ) from None

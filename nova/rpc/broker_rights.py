@@ -28,7 +28,7 @@ class Rights:
 
 
 def of_host(host: str, exchange: str) -> Rights:
-    """Return the Rights of the user of nova-compute and nova-network on a host."""
+    """Return the Rights of the broker user with which nova-compute and nova-network of a host connect."""
     name = re.escape(host)
     queues = rf'{SERVED}(\.{name})?|{SERVED}_fanout_{RANDOM}|reply_{re.escape(reply_names.prefix(host))}{RANDOM}'
     sources = rf'{re.escape(exchange)}|{SERVED}_fanout'

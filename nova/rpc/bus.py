@@ -1,4 +1,4 @@
-"""RPC between services: clients and servers are built from the rows of an interface.
+"""RPC between services. An Interface lists the methods; clients and servers are built from this list.
 
     bus = Bus(conf)                                         # conf.transport_url
     computes = bus.client(compute_interface.INTERFACE)
@@ -61,8 +61,8 @@ OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 
 KEEPALIVE_TIMEOUT_S = 15         # a server without a keepalive for this time during a call is considered dead
 
-# The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. By default, its listener still
-# wakes up every 1 ms for deferred ones. The wake-ups took more time than the messages, so the interval is longer here.
+# The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. Yet its listener wakes up after 1 ms
+# for deferred acknowledgements. These wake-ups took more time than the messages, so the first delay is longer here.
 messaging_hooks.acknowledge_after(0.5)
 
 _RABBIT_DEFAULTS = {
@@ -82,7 +82,7 @@ def register_options(conf: ConfigOpts) -> None:
         conf.register_opts(options, group=group)
     for name, value in _RABBIT_DEFAULTS.items():
         found = conf.get_location(name, 'oslo_messaging_rabbit')
-        # set_default would also replace the recorded location of an override
+        # set_default would also replace the recorded location: an overridden option would no longer count as such
         if found is None or found.location is not cfg.Locations.set_override:
             conf.set_default(name, value, group='oslo_messaging_rabbit')
     conf.set_default('control_exchange', EXCHANGE)
@@ -163,8 +163,8 @@ class Bus:
     def _backport(self, context: RequestContext | None, primitive: JsonObject) -> JsonObject:
         """Return the older version of an object that is too new for this code; a conductor converts the object.
 
-        The object is sent as text, so that the conductor's serializer does not convert it. A conductor that is also
-        too old raises an error, instead of asking another conductor.
+        The object is sent as JSON text, because the conductor's serializer would deserialize an object. A conductor
+        that is also too old would then ask another conductor; with the text, it raises an error.
         """
         answer = self.client(rpc_interface.BACKPORT).object_backport(
             context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
@@ -205,7 +205,7 @@ class Client:
                          for method in interface.methods.values()}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Return the function that sends a method of the interface."""
+        """Return the function that calls a method of the interface at the server."""
         methods = self.__dict__.get('_methods', {})
         if name not in methods:
             raise AttributeError(f'{type(self).__name__} has no {name!r}')
@@ -331,7 +331,7 @@ class Server:
             serializer.Serializer(backport=backport),
             check=None if keys is None else functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
-        # threads that end replaced subscriptions after their running messages
+        # threads that end replaced subscriptions when the running calls have ended
         self._unsubscribing: list[threading.Thread] = []
         self._stopped, self._changing = False, threading.Lock()
         self._again = threading.Event()

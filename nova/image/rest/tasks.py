@@ -31,7 +31,7 @@ def document(task: ImageTasksRow) -> JsonObject:
 
 
 def _owner(ctx: RequestContext) -> str | None:
-    """Return the project that restricts the visible tasks; None: administrators see all tasks."""
+    """Return the project of the visible tasks; None for administrators, who see all tasks."""
     return None if service.is_admin(ctx) else ctx.project_id or ''
 
 

@@ -86,7 +86,7 @@ class KeyManagerRequest(BaseRequest):
         return cast('Listed', row)
 
     def document(self) -> dict[str, str]:
-        """Return the validated object in the body of a DELETE; its values are texts.
+        """Return the validated object in the body of a DELETE; all of the object's values are texts.
 
         :raises BadRequest: the body is missing or invalid
         """

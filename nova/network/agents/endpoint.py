@@ -93,7 +93,7 @@ class AgentEndpoint:
 
 
 def _known(given: JsonObject) -> tuple[list[Any], set[str]]:
-    """Return (revision, ids of groups with known members) of ``applied_state``, or empty values if it is invalid."""
+    """Return (revision, ids of groups) of ``applied_state``, the state that an agent has; ([], set()) if invalid."""
     revision, members = given.get('revision'), given.get('members')
     names = {each for each in members if isinstance(each, str)} if isinstance(members, list) else set()
     if not isinstance(revision, list) or not isinstance(members, list) or len(names) != len(members):

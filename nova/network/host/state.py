@@ -223,7 +223,7 @@ DVR_LOCAL_ROLES = (DVR_LOCAL, DVR_ISOLATED)
 
 
 def gateway_mac(mac: str) -> str:
-    """Return the MAC of a distributed router on its gateway host; on all other hosts it has the MAC ``mac``."""
+    """Return the MAC of a distributed router on its gateway host; on other hosts, the router has the MAC ``mac``."""
     return f'{int(mac[:2], 16) ^ 0x08:02x}{mac[2:]}'
 
 

@@ -3,10 +3,10 @@
 A range may contain addresses of other guests, so an address in it does not identify the sender or receiver. While a
 packet from or to such a range passes the host, its packet mark holds the sender's port number in the upper half and
 the receiver's in the lower half. A port's number is derived from its device name, so it is stable when other ports
-change. If names have the same number, later names in the alphabet get the next free numbers, which can change when
-another such port comes or goes. This is harmless: only packets on their way have numbers, and the rules are replaced as
-a whole. Packets lose the mark when they leave through a tunnel. Marked packets use a separate conntrack zone, so that
-they cannot match connections of the guest that owns an address.
+change. If names have the same number, later names in the alphabet get the next free numbers. A changed number is
+harmless: only packets on their way have numbers, and the rules are replaced as a whole. Packets lose the mark when they
+leave through a tunnel. Marked packets use a separate conntrack zone, so that they cannot match connections of the guest
+that owns an address.
 """
 from collections.abc import Iterable
 import hashlib

@@ -10,7 +10,7 @@ from nova.objects import network_info
 
 
 def mac_of(network_id: str) -> str:
-    """Return the bridge's MAC, derived from the network id, because guests cache the MAC of their gateway (ARP)."""
+    """Return the bridge's MAC. It depends only on the network id, because guests cache their gateway's MAC (ARP)."""
     digits = network_id.replace('-', '')[:10]
     return '02:' + ':'.join(digits[i:i + 2] for i in range(0, 10, 2))
 

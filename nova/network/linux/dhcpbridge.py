@@ -24,7 +24,7 @@ EPILOG = ('More input comes from the environment: DNSMASQ_LEASE_EXPIRES or DNSMA
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence."""
+    """A parser that reports an error in one sentence."""
 
     def error(self, message: str) -> typing.NoReturn:
         self.exit(2, f'{self.prog}: {message}; see {self.prog} --help\n')

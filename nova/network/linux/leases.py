@@ -1,4 +1,4 @@
-"""DHCP leases of this host. nova-dhcpbridge records begin and end; dnsmasq's files have the expiry after a renewal.
+"""DHCP leases of this host. nova-dhcpbridge records begin and end; for renewals, dnsmasq's files have the new expiry.
 
 dnsmasq does not call nova-dhcpbridge to renew a lease. The files of nova-dhcpbridge are read when their directory has
 changed. A full scan, once a minute, reads the expiry of renewed leases from dnsmasq's lease files.

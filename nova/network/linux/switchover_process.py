@@ -80,7 +80,7 @@ class SwitchoverProcess:
         return dict(self._switched.get(device, {}))
 
     def retain(self, devices: set[str]) -> None:
-        """Forget all devices but these. Stop the process if no migration is in progress."""
+        """Forget all devices except these. Stop the process if no migration is in progress."""
         for device in self._expected.keys() - devices:
             self._expected[device] = {}
             self._send_expected(device)

@@ -157,7 +157,7 @@ def assign_network(api_db: Database, ident: str, project: str | None) -> None:
 
 
 def give(conn: Connection, ident: str, project: str | None) -> None:
-    """Assign a network and its subnets, and remove the network's RBAC policies.
+    """Assign a network and its subnets to a project, or to all (None); remove the network's RBAC policies.
 
     :raises NetworkNotFound:
     """

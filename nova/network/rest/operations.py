@@ -204,7 +204,7 @@ def delete(resource: Resource[R], req: NetworkRequest, id: str) -> None:
 
 def act(resource: Resource[R], function: collections.abc.Callable[..., JsonDocument | None], reads: bool,
         req: NetworkRequest, id: str, **parts: str) -> JsonDocument | None:
-    """Handle a resource-specific operation. The first rule of its route guards the operation."""
+    """Handle a resource-specific operation. The first rule of the route guards the operation."""
     assert req.route is not None                      # a routed request
     rule = req.route.checks[0]
 
@@ -334,7 +334,7 @@ def rule_of_action(resource: Resource[R], method: str, path: str) -> str:
 
 
 def routes(resource: Resource[R]) -> collections.abc.Iterator[Route]:
-    """Return the routes of a resource. The handlers check the rules, which need the row."""
+    """Return the routes of a resource. The handlers check the rules, because the checks need the row."""
     name, one = resource.name, f'/{resource.path}/{{id}}'
     answer, selected = Answer(resource), Answer(resource, selected=True)
 

@@ -124,7 +124,7 @@ def attributes_of_network(network: NetworksRow, is_shared: bool) -> Target:
 
 def readable(conn: Connection, context: RequestContext, rule: str, views: Sequence[Mapping[str, Any]],
              of_network: bool) -> list[bool]:
-    """Return for each view whether a rule allows the caller to read it.
+    """Return a list that tells, for each view, whether a rule allows the caller to read the view.
 
     :param of_network: whether the views are ports or subnets; the rule may compare the owner of their network
     """

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 View = dict[str, Any]                     # a resource as the API returns it
 Load = Callable[['Connection', 'RequestContext', list[dict[str, Any]]], None]
 BOTH = 'create update'                    # requests to create and to update may set the field
-_COMPARED = frozenset(('id', 'network_id', *permissions.COMPARED))       # always read: rules compare them
+_COMPARED = frozenset(('id', 'network_id', *permissions.COMPARED))       # always read, because rules compare these
 _MAX_VIEWS = 100                          # maximum number of cached selections of fields
 
 

@@ -1,7 +1,7 @@
 """Auto-allocated topology: a network, subnet and router for a project without networks.
 
 The subnet comes from the default subnet pool, and the router connects to the default external network. An administrator
-must create this pool and this network. A unique key of projects serializes concurrent requests.
+must create this pool and this network. A unique key on the project serializes concurrent requests.
 """
 from __future__ import annotations
 
