@@ -202,7 +202,7 @@ class Enrolment:
                     ', which is not verified: compare it with nova-manage host keys')
 
     def _token(self) -> tuple[str, str] | None:
-        """Return (id, secret) of the join token, or None if none is configured or the deployment's key is known.
+        """Return (id, secret) of the join token; None if no token is configured or the deployment's key is known.
 
         :raises InvalidInput: the file does not contain a join token
         """

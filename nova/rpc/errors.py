@@ -20,5 +20,5 @@ def reason(error: BaseException) -> str:
 
 
 def is_unsent(error: BaseException) -> bool:
-    """Return whether there is no broker, or the broker did not take the message."""
+    """Return whether the error means that no broker was reachable, or that the broker did not take the message."""
     return isinstance(error, _UNSENT) or is_named(error, _NO_CONNECTION)

@@ -17,12 +17,12 @@ def split(token: str) -> tuple[str, str]:
 
 
 def succession(public: bytes) -> bytes:
-    """Return the text that the deployment's key signs for its successor."""
+    """Return the text that the deployment's current key signs to confirm the next key."""
     return b'the next key of the deployment\0' + public
 
 
 def proof(secret: str, what: str, *facts: str) -> str:
-    """Return a MAC of ``facts``. ``what`` is the sender, 'host' or 'deployment': it prevents reflection."""
+    """Return a MAC of ``facts``. It covers the sender (``what``: 'host' or 'deployment') to prevent reflection."""
     made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')
     return base64.b64encode(made).decode()
 

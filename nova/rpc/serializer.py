@@ -138,7 +138,7 @@ def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: 
 class Serializer(oslo_messaging.Serializer):
     """Serializer for oslo.messaging: of arguments, results, and contexts with their request ids.
 
-    Objects in requests have the versions of the pin. Objects in replies have versions that the caller supports.
+    Requests contain objects in the versions that ``pin`` returns; replies, in versions that the caller supports.
 
     :param pin: function() -> versions.Pin of the receivers; None: a server, which sends replies only
     :param backport: see ``from_primitive``
@@ -167,7 +167,7 @@ class Serializer(oslo_messaging.Serializer):
         sent: dict[str, Any] = ctxt
         made = nova_context.RequestContext.from_dict(sent)
         made.sender_host, made.signed_by = sent.get(SENDER_HOST), sent.get('signed_by')
-        made.sender_version = sent.get(SENDER, versions.OLDEST)     # the first release did not send it
+        made.sender_version = sent.get(SENDER, versions.OLDEST)     # the first release sent no version
         return made
 
 

@@ -46,7 +46,7 @@ KEY_CHECK_INTERVAL_S = 60                # seconds between two checks for a new 
 NUMBER, KEY_ID = re.compile(r'[0-9a-f]{24}\Z'), re.compile(r'[0-9a-f]{40}\Z')
 
 _SIGNED = ('method', 'version', 'namespace', 'args')
-_TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})  # unsigned keys that the transport adds
+_TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})  # context keys that a signature omits
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 

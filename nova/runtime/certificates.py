@@ -161,12 +161,12 @@ class Authority:
                 .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                 .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
                 .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
-                # not critical: libvirt and QEMU require key encipherment in a critical usage, and EC keys have none
+                # not critical: then libvirt and QEMU would require key encipherment, which EC keys do not support
                 .add_extension(usage(digital_signature=True), critical=False)
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
                                critical=False)
                 .sign(signing_key, hashes.SHA256()))
-        # A concurrent ``pair`` that finds a mismatch between these writes waits for the lock and checks again.
+        # Between these writes the files do not match: a concurrent ``pair`` waits for the lock and checks again.
         write(pair.key, _private(key), 0o600)
         write(pair.certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
 
@@ -198,7 +198,7 @@ class Authority:
     def _changing(self) -> Iterator[None]:
         try:
             self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self.directory.chmod(0o755)                      # clients read ca.pem here; key files are private
+            self.directory.chmod(0o755)                      # clients must read ca.pem; key files have mode 0600
             with open(self.directory / 'lock', 'a') as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield

@@ -36,7 +36,7 @@ def setup(model: str | None = None) -> str:
         raise RuntimeError(f'NOVA_THREAD_MODEL is {model!r}; choose one of {", ".join(MODELS)}.')
     if _model not in (None, model):
         raise RuntimeError(f'The process runs on {_model} threads already; {model} was requested too late.')
-    if _model is None:                    # the operator chose eventlet; stderr is for errors of the command
+    if _model is None:                    # the operator chose eventlet: do not warn on a command's stderr
         warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')
     if _model is None and model == 'eventlet':
         import eventlet
@@ -65,7 +65,7 @@ def blocking(function: Callable[_Arguments, _Result], *args: _Arguments.args, **
 
 def with_context(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Return a function that runs with the context of this thread, so that its log lines have the request id."""
-    from nova.runtime.hooks import oslo_context      # only after ``setup``: creates a threading.local
+    from nova.runtime.hooks import oslo_context      # after ``setup``, because it creates a threading.local
     ctx = oslo_context.current()
 
     @functools.wraps(function)
@@ -90,7 +90,7 @@ def spawn(name: str, function: Callable[_Arguments, object], *args: _Arguments.a
 def join(thread: threading.Thread, seconds: float) -> bool:
     """Wait up to ``seconds`` for the end of a thread that ``spawn`` started; return whether it has ended.
 
-    Under eventlet 0.40 and Python 3.13, ``Thread.join`` would raise Timeout, which is no Exception, after ``seconds``.
+    Under eventlet 0.40 and Python 3.13, ``Thread.join`` would raise Timeout, a BaseException, after ``seconds``.
     """
     if _model != 'eventlet':
         thread.join(seconds)
@@ -123,7 +123,7 @@ class Mailbox(Generic[_Item]):
         self._items: collections.deque[_Item] = collections.deque()
         self._reader, self._writer = os.pipe()
         if _model == 'eventlet':
-            os.set_blocking(self._reader, False)     # then eventlet's os.read blocks only its green thread
+            os.set_blocking(self._reader, False)     # so that eventlet's os.read blocks only the green thread
 
     def put(self, item: _Item) -> None:
         self._items.append(item)

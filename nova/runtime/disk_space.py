@@ -197,7 +197,7 @@ class Reserve:
                     found = FORMAT.decode(file.read(versioned_records.MAX_BYTES + 1), path)
                     return FORMAT.made(found, lambda found: max(0, found['size'] - _written(found['targets']))
                                        if found['device'] == device else 0, path)
-                except exception.RecordUnreadable:       # not completely written, or of a newer release
+                except exception.RecordUnreadable:       # the record is incomplete or of a newer release
                     return 0
             if removes:
                 with contextlib.suppress(OSError):

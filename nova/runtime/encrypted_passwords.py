@@ -48,9 +48,9 @@ class Passwords:
         return [{**rest, ENCRYPTED: [cipher.first, cipher.encrypt(str(password), _owner(uuid))]} for uuid in uuids]
 
     def decrypted(self, arguments: JsonObject | None, uuid: str) -> JsonObject:
-        """Return the original arguments of a copy from ``encrypted``; omit a password that cannot be decrypted."""
+        """Decrypt arguments that ``encrypted`` returned for a server; omit a password that cannot be decrypted."""
         if not arguments or ENCRYPTED not in arguments:
-            return arguments or {}           # an older release stored plain text
+            return arguments or {}           # no password, or plain text of an older release
         rest = {name: value for name, value in arguments.items() if name != ENCRYPTED}
         name, encrypted = typing.cast('list[str]', arguments[ENCRYPTED])
         try:
@@ -61,7 +61,7 @@ class Passwords:
             return rest
 
     def password(self, arguments: JsonObject | None, uuid: str) -> str | None:
-        """Return the password in a copy from ``encrypted``, or None."""
+        """Return only the password that ``decrypted`` finds, or None."""
         return typing.cast('str | None', self.decrypted(arguments, uuid).get(PASSWORD))
 
     def _cipher(self, make: bool = False) -> secret_encryption.SecretCipher:

@@ -109,7 +109,7 @@ class FairQueue(Generic[Work]):
                 works = self._waiting.pop(following)
                 found.append(works.popleft())
                 if works:
-                    self._waiting[following] = works         # at the end: other projects of equal cost come first
+                    self._waiting[following] = works         # append it: other projects of equal cost come first
                 self._shares.start(following)
             return found
 
@@ -170,7 +170,7 @@ class _Job:
 
 
 class FairExecutor:
-    """Thread pool that projects share fairly: a ``FairQueue`` before a ThreadPoolExecutor.
+    """Thread pool that projects share fairly: a ``FairQueue`` gives jobs to a ThreadPoolExecutor.
 
     The threads are green under eventlet. Idle threads are reused before new ones start.
 

@@ -145,7 +145,7 @@ class _Check:
             self._function()
             result: State = True, {'seconds': round(time.monotonic() - begun, 3)}
         except Exception as error:
-            result = False, {'error': type(error).__name__}       # error texts contain hosts and users
+            result = False, {'error': type(error).__name__}       # not its text, which may name hosts and users
         with self._lock:
             self._result, self._asking = result, False
             self._answered.set()
@@ -157,7 +157,7 @@ class _Check:
 
 
 def alive(parts: Iterable[object]) -> States:
-    """Return {name: (whether it is healthy, details)} of all parts, and of the parts that these contain."""
+    """Return {name: (whether it is healthy, details)} of all parts, including nested parts."""
     return _gathered(parts, 'alive')
 
 

@@ -165,7 +165,7 @@ class Sender:
             LOG.warning('%s could not report: %s', self._binary, error)
             return False
         before, self._reported_at = self._reported_at, time.monotonic()
-        # 0.8 leaves time for the conductor, which records a heartbeat after it was sent
+        # 0.8 allows for the delay until the conductor has recorded a heartbeat
         if before is not None and self._reported_at - before > 0.8 * self._valid_s and self.on_return is not None:
             self.on_return()
         return True
@@ -213,7 +213,7 @@ class Sender:
         return server.probe(nova_context.admin_context(), token)
 
     def _probe_again(self, server: Queue) -> bool:
-        """Probe again: oslo.messaging may have declared the queue. If it is still missing, subscribe and probe."""
+        """Probe again: oslo.messaging may have declared the queue. If this fails, subscribe and probe."""
         self._stopping.wait(PAUSE_S)
         return self._probe(server) or (
             self._resubscribe(server, 'The broker has no queue for it any more') and self._probe(server))

@@ -18,7 +18,7 @@ DIRECTORY = 'services'
 
 
 def state_path(conf: ConfigOpts) -> str:
-    """Return the state directory of this host. In an all-in-one, it has the state of the whole deployment."""
+    """Return the state directory of this host or, in an all-in-one, of the whole deployment."""
     if conf.state_path:
         return str(conf.state_path)
     return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
@@ -28,7 +28,7 @@ class IdentityFile:
     """The identity of one service of this host, created at the first start of the service.
 
     path    file of the identity: ``<state path>/services/<binary>.<host>``
-    text    the identity, after ``take``
+    text    the identity, set by ``take``
     """
 
     def __init__(self, conf: ConfigOpts, binary: str, host: str) -> None:

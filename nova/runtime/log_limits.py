@@ -82,7 +82,7 @@ class UnauthenticatedLimit(logging.Filter):
 
 
 def of_connection(address: str) -> None:
-    """Set this thread's context to a client's connection. It replaces the context of the previous request."""
+    """Set this thread's context to a client's connection, in place of the previous request's context."""
     context.RequestContext(remote_address=address, overwrite=True)
 
 

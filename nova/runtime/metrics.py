@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 SHORT = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 LONG = (.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
-prometheus_client.disable_created_metrics()      # *_created would add an unused series for each counter
+prometheus_client.disable_created_metrics()      # otherwise each counter has a second, unused series *_created
 REGISTRY = prometheus_client.CollectorRegistry()
 
 

@@ -6,7 +6,7 @@ import sys
 from nova import exception
 
 VARIABLE = 'NOVA_BACKUP_PASSPHRASE'
-MIN_LENGTH, MAX_LENGTH = 12, 1024                   # characters; long, because a stolen backup can be attacked offline
+MIN_LENGTH, MAX_LENGTH = 12, 1024    # characters; the minimum is high, because a stolen backup can be attacked offline
 
 
 def read_file(path: str) -> str:

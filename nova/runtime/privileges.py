@@ -69,7 +69,7 @@ class Helper:
         self.pid: int | None = None
 
     def fork(self, others: typing.Iterable[Helper] = ()) -> None:
-        """Start the privileged process; it ends when the parent closes its sockets or dies.
+        """Start the privileged process, which ends when the parent dies or closes the socket pairs.
 
         :param others: Helpers with a running process; the new process closes its copies of their sockets
         """
@@ -87,7 +87,7 @@ class Helper:
                 _serve([theirs for _ours, theirs in pairs], self._operations)
                 code = 0
             finally:
-                os._exit(code)           # without the exit handlers of the parent
+                os._exit(code)           # do not run the parent's exit handlers
         for ours, theirs in pairs:
             theirs.close()
             self._links.put(ours)
@@ -110,7 +110,7 @@ class Helper:
         except (OSError, EOFError):
             raise self._failure(reason=ENDED) from None
         finally:
-            if answer is None and link is not None:      # else the next caller would get the reply of this operation
+            if answer is None and link is not None:      # close it: the next caller would get this reply
                 link.close()
                 link, self._cut = None, True
             self._links.put(link)
@@ -143,12 +143,12 @@ class Helper:
                 break
             if link is not None:
                 link.close()
-        self._links.put(None)            # for waiting and later callers: the helper has ended
+        self._links.put(None)            # tells waiting and later callers that the helper has ended
 
 
 def _serve(links: list[socket.socket], operations: Operations) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)        # the parent handles signals; this process ends with it
+        signal.signal(number, signal.SIG_IGN)        # the parent handles signals; this process ends after it
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True,
                         format='%(asctime)s %(process)d %(levelname)s %(name)s [privileged] %(message)s')
     first, *others = links
@@ -230,7 +230,7 @@ def limit(capabilities: typing.Collection[int]) -> None:
     """
     for number in range(64):
         if number not in capabilities and _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
-            break  # no such capability, or no permission to drop: ``_keep`` limits the sets of this process
+            break  # the last capability, or no permission to drop: then only ``_keep`` limits this process
     _keep(capabilities)
     _gain_nothing()
 

@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 FILE = 'disk-keys'
 KEY_BYTES, NONCE_BYTES = 32, 12
 MAX_FILE_BYTES = 65536
-CALLED = 'the file of [conductor] disk_keys_file'        # in messages: users must not see the path
+CALLED = 'the file of [conductor] disk_keys_file'        # name in messages: users must not see the path
 
 
 class Unusable(Exception):

@@ -126,7 +126,7 @@ class Service:
             self._heart.on_new_row = getattr(manager, 'forget_told', None)
             self._heart.on_return = getattr(manager, 'came_back', None)
             self._heart.on_lost = getattr(manager, 'messages_lost', None)
-        self.refused: exception.ServiceExists | None = None    # set if another service has the name: stop
+        self.refused: exception.ServiceExists | None = None    # set if another service has the name: the process stops
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -141,7 +141,7 @@ class Service:
             self._heart.lock_name()
             if self.topic == 'compute':
                 self._heart.register()
-        if self._stopping.is_set():      # stopped while waiting for a conductor
+        if self._stopping.is_set():      # stop() was called while register() waited
             return
         self._prepared = True
         getattr(self.manager, 'start', _nothing)()
@@ -294,7 +294,7 @@ class Process:
         LOG.info('%s has stopped', self.binary)
         if not done:
             logging.shutdown()
-            os._exit(code)       # the interpreter would wait for threads that do not end
+            os._exit(code)       # a normal exit would wait for threads that do not end
         return code
 
     def _catch_signals(self) -> None:
@@ -348,7 +348,7 @@ class Process:
     def alive(self) -> health.States:
         """Return the health for /healthz; see nova.runtime.health."""
         since = time.monotonic() - self._last_turn
-        # the main thread is busy during start and stop, which have deadlines
+        # during start and stop, which have deadlines, the loop does not turn
         turns = self._state != 'serving' or since < LOOP_STUCK_S
         return {'main loop': (turns, {'seconds_since_turn': round(since, 1)}), **health.alive(self.parts)}
 
@@ -372,7 +372,7 @@ class Process:
         try:
             self._reload_configuration()
         finally:
-            self._notify('READY=1')            # else systemd would wait for the end of the reload
+            self._notify('READY=1')            # also after a failure: systemd waits for this notification
 
     def _reload_configuration(self) -> None:
         try:

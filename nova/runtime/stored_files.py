@@ -3,8 +3,8 @@
 Each row of ROWS names files and a function that returns their new content. Before a file is changed, it is copied to
 the directory COPIES of the state directory. An interrupted conversion is repeated.
 
-To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. If only the content changes
-and the module of the record still reads version 1, no row is necessary.
+To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. No row is necessary if only
+the content changes and the code that reads the record still accepts version 1.
 
 ``nova.db.conversion`` converts names of stored values in databases. After the first release, ROWS gets no new row.
 """
@@ -64,7 +64,7 @@ def _rename_fields(fields: Mapping[str, str]) -> Callable[[bytes], bytes]:
     def convert(content: bytes) -> bytes:
         try:
             before = json.loads(content)
-        except ValueError:                   # the reader of the record reports the error
+        except ValueError:                   # not JSON: the code that reads the record reports the error
             return content
         record = before
         for path, name in fields.items():

@@ -17,7 +17,7 @@ NEEDS = {'libvirt': 'libvirtmod', 'libvirt_lxc': 'libvirtmod_lxc', 'libvirt_qemu
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Import finder for the modules in NEEDS. It comes last, so modules of the environment have precedence.
+    """Import finder for the modules in NEEDS. It is the last finder, so modules of the environment have precedence.
 
     :param directory: directory of the distribution's modules
     """

@@ -158,7 +158,7 @@ class RecordFormat(Generic[Values]):
         return None if values is None else self.made(values, make, path)
 
     def made(self, values: Values, make: Callable[[Values], Made], source: durable_files.Path) -> Made:
-        """Return ``make(values)``; convert errors of unexpected values.
+        """Return ``make(values)``; convert errors that unexpected values cause.
 
         :raises RecordUnreadable: ``make`` raises an error
         """

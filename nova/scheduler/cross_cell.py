@@ -31,7 +31,7 @@ from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
-BACKOFF_S = 0.05  # maximum wait in round 1 after a conflict between two requests; grows with each round
+BACKOFF_S = 0.05  # maximum wait in round 1 after a conflict between two requests; the maximum grows with each round
 
 Selections = list[objects.Selection]
 
@@ -59,9 +59,9 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for a demand if all its servers are in one cell and all chosen hosts in one other cell.
+        """Claim hosts for each demand with all servers in the source cell and all chosen hosts in one other cell.
 
-        The servers must be in the cell with the most servers of the batch. Other demands are placed separately.
+        The source cell is the cell with the most servers of the batch. The caller places other demands separately.
         """
         uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
         homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}
@@ -94,7 +94,7 @@ class CrossCellClaimer:
 
     def _claim_part(self, transfer: cell_transfer.Transfer, cell: db_cells.Cell, hosts: host_view.Hosts,
                     part: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for demands that have all chosen hosts in ``cell``; return the placed demands."""
+        """Claim hosts for demands with chosen hosts only in ``cell``; return the placed demands."""
         uuids = [uuid for each in part.values() for uuid in each.demand.uuids]
         departing = transfer.leave(uuids, cell)
         ready = {number: each for number, each in part.items() if departing.keys() >= set(each.demand.uuids)}

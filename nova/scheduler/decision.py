@@ -40,7 +40,7 @@ class Rules:
 
     @property
     def ranked(self) -> int:
-        """Number of hosts to rank in a batch: one host and the alternates, or the candidates of a random choice."""
+        """Number of hosts to rank in a batch: one host and the alternates, or candidates for a random choice."""
         return 1 + self.alternates if self.tie_break.subset == 1 else pipeline.MAX_CANDIDATES
 
     def selections(self, hosts: host_view.Hosts,

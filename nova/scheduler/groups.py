@@ -149,7 +149,7 @@ class LockedMembers:
         if host not in self._localities:
             believed = [_locality(self._table.rows[position]) for position in self._table.positions(host)]
             if not any(shared([*others, each]) for each in believed):
-                return frozenset()  # avoids a query for each of thousands of hosts in other localities
+                return frozenset()  # do not query the database for thousands of hosts in other localities
             self._localities.update(server_groups.localities(self._conn, [host]))
         return shared([*others, self._localities.get(host, frozenset())])
 

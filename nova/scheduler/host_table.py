@@ -115,7 +115,7 @@ class CellNodes:
         return found
 
     def _since(self, conn: engine.Connection, since: int) -> Rows:
-        if self._noted:  # probably most changes are claims of this process, already in the table
+        if self._noted:  # read numbers only: most changes are probably known claims of this process
             return self._read(conn, host_changes.numbers(conn, since))
         rows = host_changes.numbers_and_usage(conn, since)
         used, others = self._different(row[:3] for row in rows)

@@ -216,7 +216,7 @@ class Hosts:
         return np.array([bool(judge(value)) for value in values], dtype=bool)[codes]
 
     def numbers(self, name: str) -> np.ndarray:
-        """Return a column of integers, 0 for none."""
+        """Return a column of integers, in which 0 replaces None."""
         return self.cached(('numbers', name),
                            lambda: np.array([row.get(name) or 0 for row in self.rows], dtype=np.int64))
 

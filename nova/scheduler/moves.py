@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 # states of a migration that waits for a destination
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
-Place = dict[str, str | None]                # values of the columns that name the server's host in the updated row
+Place = dict[str, str | None]                # {column that names the server's host in the updated row: its value}
 Selections = list[objects.Selection]
 # function (conn, claim, view) -> the place, or None if the server no longer waits for a host; it writes the
 # destination in the transaction of the claim
@@ -111,7 +111,7 @@ class Moves:
         def write(conn: engine.Connection, claim: Claim, hosts: host_view.Hosts) -> Place | None:
             node = hosts.rows[claim.position]
             place: Place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
-            # None removes the CPU pinning on the former host
+            # numa_topology None: forget the CPUs of the former host
             found = instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting)
             if found and of_ports:
                 now = instances.get(conn, instance_uuid)['flavor']

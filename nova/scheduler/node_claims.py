@@ -95,7 +95,7 @@ class NodeClaims:
     def _take_special(self, claim: Claim) -> bool:
         if not self._request.special:
             return True
-        node = compute_nodes.get(self._conn, claim.node_id)  # the claim of counted resources has locked it
+        node = compute_nodes.get(self._conn, claim.node_id)  # the claim of counted resources has locked the row
         return all(each.take(self._conn, node, claim) for each in self._request.special)
 
     def give_back(self, claim: Claim) -> None:

@@ -1,4 +1,4 @@
-"""Data of a placement: requirements of a server on a host, its special resources, its group and its claim."""
+"""Data of a placement: what a server requires of a host, its special resources, its group and its claim."""
 from __future__ import annotations
 
 import collections.abc
@@ -28,7 +28,7 @@ class Group:
     between       whether a member has two hosts, because it moves or its move can still be reverted
     places        {uuid of a cell: {(uuid of a member, host)}}
     unknown       cells that did not answer and may have members
-    within        only network locality that this attempt may use for the policy network-proximity, or None for any
+    within        the only network locality that this attempt may use (policy network-proximity); None: any locality
     """
 
     uuid: str
@@ -77,23 +77,23 @@ class SpecialResource:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Requirements of one server on a host.
+    """The requirements that a host must meet for one server.
 
     resources       {resource: amount}, see db.claims.resources
-    zone, host, node   requested availability zone, host and node, or None for any
-    cell            uuid of the cell in which the server must stay, or None for any cell
+    zone, host, node   requested availability zone, host and node; None: any
+    cell            uuid of the cell in which the server must stay; None: any cell
     disabled_cells  uuids of the cells that get no new servers
     forced          whether an administrator forces the host, so that only its capacity is checked
     failed_nodes    [(host, node)] on which builds of the server failed
     ignored         names of excluded hosts
-    aggregate       id of the required aggregate, or None if none is required
-    hypervisor      required hypervisor type of a move, or None for any type
+    aggregate       id of the required aggregate; None: any host
+    hypervisor      required hypervisor type of a move; None: any type
     group           server group of the server, or None
     spec            RequestSpec of the server
     facts           {name of a filter: data that is not in the host table}, see filters.facts
     limiting        filters with ``limits`` that apply to the claim
     special         the SpecialResource objects
-    requirements    {key: value} that the server's instance category requires of hosts
+    requirements    {key: value} that hosts must have for the server's instance category
     """
 
     resources: dict[str, int]

@@ -21,13 +21,13 @@ READ = ('flavor', 'image', 'project_id', 'user_id')  # fields of a spec that bui
 
 def all_builtin(using: collections.abc.Iterable[base.Filter],
                 weighers: collections.abc.Iterable[weights.AnyWeigher]) -> bool:
-    """Tell whether all filters and weighers are built-in. Their results depend only on the hosts and the request."""
+    """Tell whether all filters and weighers are built-in, so that results depend only on hosts and request."""
     ours = set(filters.builtin_filters().values())
     return all(type(each) in ours for each in using) and all(type(each) is weights.Weigher for each in weighers)
 
 
 def simple(request: Request, instance_uuids: collections.abc.Sequence[str]) -> bool:
-    """Tell whether a request is for one server without group, hints, special resources and data outside the table."""
+    """Tell whether a request for one server has no group or hints, and needs neither special resources nor facts."""
     return (len(instance_uuids) == 1 and not request.facts and not request.special and not request.limiting
             and request.group is None and request.spec is not None and not request.spec.hints)
 

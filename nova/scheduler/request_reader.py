@@ -38,7 +38,7 @@ class RequestReader:
     def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: InstancesRow, *,
                     ignore: collections.abc.Sequence[str] = (), target: str | None = None,
                     force: bool = False) -> Request:
-        """Return the request of an existing server. The requested and the failed hosts of its build do not apply.
+        """Return the request of an existing server, without the requested hosts and the failed hosts of its build.
 
         :param cell: cell in which the server must stay
         :param row: the server's row, with the resources of the flavor after the move

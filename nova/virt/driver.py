@@ -36,7 +36,7 @@ _Feature = typing.TypeVar('_Feature')
 
 GUEST_AGENT = 'guest_agent'              # capabilities that are attributes of ComputeDriver, not features
 DEVICE_NAMES = 'device_names'
-SCREENSHOT_BYTES = 32 * 1024 * 1024      # an image of 3840 x 2160 pixels with three bytes per pixel has 24 MiB
+SCREENSHOT_BYTES = 32 * 1024 * 1024      # enough for 3840 x 2160 pixels with three bytes each (24 MiB)
 
 
 NetworkInfo = list[Vif]
@@ -165,7 +165,7 @@ class SpawnRequest:
     config_drive    {path in the drive: bytes}, or None if the server gets no config drive
     await_networks  function that waits for the VIFs. The driver calls it after plugging the VIFs and before the guest
                     runs. It raises if networking fails. None: do not wait
-    keep_machine    reuse the state that ``destroy(keep_machine=True)`` preserved
+    keep_machine    whether to reuse the state that ``destroy(keep_machine=True)`` preserved
     report          called periodically with the percentage done. An error that it raises cancels the build
     """
 
@@ -300,21 +300,21 @@ class ComputeDriver(Hypervisor):
                  volume_key: Callable[[str, str], str] | None = None) -> None:
         """Set the functions that provide passphrases.
 
-        :param disk_key: ``disk_key(server uuid)`` returns the passphrase of a server's encrypted disks, or raises
-        :param volume_key: ``volume_key(server uuid, volume id)`` returns the passphrase of an encrypted volume, or
-            raises
+        :param disk_key: ``disk_key(server uuid)`` returns the passphrase of a server's encrypted disks
+        :param volume_key: ``volume_key(server uuid, volume id)`` returns the passphrase of an encrypted volume. Both
+            functions may raise errors
         """
         self.disk_key, self.volume_key = disk_key, volume_key
 
     def use_certificates(self, certificate: Callable[[RequestContext, str], bytes] | None) -> None:
-        """Set the function ``certificate(context, id)`` that returns the certificate of an image signer or raises."""
+        """Set the function ``certificate(context, id)``, which returns an image signer's certificate or fails."""
         self.certificate = certificate
 
     def stop(self) -> None:
         """Disconnect from the hypervisor; guests keep running."""
 
     def guest_state(self, uuid: str) -> int | None:
-        """Return the power state of a guest, or None if ``guests()`` does not have the guest."""
+        """Return the power state of a guest, or None if the guest is not in ``guests()``."""
         found: int | None = self.guests().get(uuid)
         return found
 
@@ -441,7 +441,7 @@ class EncryptedDisks(typing.Protocol):
 
 
 class EncryptedVolumes(typing.Protocol):
-    """LUKS volumes. If a connection has ``encrypted``, the function ``volume_key`` returns the passphrase."""
+    """LUKS volumes. If the data of a connection has ``encrypted``, ``volume_key`` returns the passphrase."""
 
 
 class Volumes(typing.Protocol):
@@ -473,7 +473,7 @@ class Volumes(typing.Protocol):
 
 
 class Shares(typing.Protocol):
-    """Shared file systems. A stopped guest gets a share at its next start. Each method is idempotent."""
+    """Shared file systems. A share of a stopped guest is attached at its next start. Each method is idempotent."""
 
     def attach_share(self, context: RequestContext, instance: Instance, share: Share) -> None:
         """Mount a share for a guest: {'share_id', 'tag', 'export_location', 'protocol', 'access' (share/api.py)}."""
@@ -518,7 +518,7 @@ class Interfaces(typing.Protocol):
 class PortDevices(typing.Protocol):
     """``attach_interface`` and ``detach_interface`` for ports that are host devices (SR-IOV).
 
-    ``attach_interface`` plugs all missing devices of the instance. ``detach_interface`` unplugs the port's device only.
+    ``attach_interface`` plugs all missing devices of the instance, ``detach_interface`` unplugs only this port's.
     """
 
 

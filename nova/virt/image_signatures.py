@@ -54,7 +54,7 @@ class Verifier:
 
     :param directory: directory of the certificates, or ''
     :param elsewhere: function without parameters that returns a lookup function or None. The lookup function has the
-        parameters context and certificate id, and returns PEM or DER, or raises
+        parameters context and certificate id, and returns PEM or DER, or raises an error
     """
 
     def __init__(self, directory: str, elsewhere: Callable[[], Fetch | None] = lambda: None) -> None:

@@ -78,7 +78,7 @@ class Replies:
 
     @property
     def queue(self) -> str:
-        """The name of the reply queue. The queue is declared before later messages are sent."""
+        """The name of the reply queue, which is declared before the session sends the next message."""
         with self._lock:
             if self._queue is None:
                 queue = self._topology.reply_queue(f'reply_{self._host}{uuid.uuid4().hex}')
@@ -107,9 +107,9 @@ class Replies:
 
 
 class Reply(rabbit_session.Message):
-    """Reply, sent again while its queue is missing: the caller declares the queue again after a restart of the broker.
+    """A reply. It is sent again while its queue is missing: the caller redeclares the queue after a broker's restart.
 
-    :param expiry_s: seconds after which it is dropped
+    :param expiry_s: seconds after which the reply is dropped
     """
 
     def __init__(self, queue: str, body: bytes, expiry_s: float) -> None:

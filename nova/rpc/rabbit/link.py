@@ -175,7 +175,7 @@ class Link:
         return self._answers.pop(0)
 
     def _wait_here(self) -> pamqp_frame.FrameTypes:
-        """Return the next answer, in the reading thread."""
+        """Read until an answer arrives, and return it. Only the reading thread may call this."""
         self.read_until(lambda: bool(self._answers))
         return self._answers.pop(0)
 
@@ -269,7 +269,7 @@ class Link:
             self.write(frames.put_back(channel, tag))
 
     def _acknowledge(self) -> None:
-        if self._delivered and not self._blocked:      # a broker with a resource alarm does not read
+        if self._delivered and not self._blocked:      # a blocked broker does not read
             tag, self._delivered = self._delivered, 0
             self.write(frames.acknowledge(CONSUMING, tag))
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Options: TypeAlias = cfg.ConfigOpts.GroupAttr          # [oslo_messaging_rabbit]
 PORT = 5672
 # Default limit of unacknowledged messages for each queue. A lower limit makes the broker wait for acknowledgements.
-# Without a limit, the broker sends its whole backlog to one process. After a lost connection, it repeats messages that
-# the process has finished but not acknowledged.
+# Without a limit, the broker sends its whole backlog to one process. After a lost connection, the broker repeats these
+# messages, including messages that the process has handled but not acknowledged.
 PREFETCH = 300
 # Options that make queues survive a restart of the broker. RPC queues ignore the defaults of these options:
-# databases also have the state of RPC messages, and disk writes take a third of a broker's time (ADR 0009). The queue
-# of notifications follows the defaults, because notifications are never sent again.
+# the databases also record what RPC messages request, and disk writes take a third of a broker's time (ADR 0009). The
+# queue of notifications follows the defaults, because notifications are never sent again.
 DURABILITY_OPTIONS = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this driver does not support.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
@@ -65,7 +65,7 @@ class Settings:
     prefetch: int
 
     def waited(self, attempts: int) -> float:
-        """Return the total pause in seconds of a number of attempts to reach a broker."""
+        """Return the sum of the pauses between so many attempts to reach a broker, in seconds."""
         rising = 0
         if self.longer > 0:
             rising = min(attempts, max(0, math.ceil((self.longest - self.pause) / self.longer)))
@@ -93,7 +93,7 @@ def of(options: Options, url: oslo_messaging.TransportURL) -> Settings:
 
 
 def _tls(options: Options) -> ssl.SSLContext:
-    """Return a TLS context that verifies the broker's name and certificate by [ssl_ca_file] or the system's CAs.
+    """Return a TLS context that verifies the broker's name and certificate by the CAs of ssl_ca_file or the system.
 
     :raises RuntimeError: a file cannot be used
     """

@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 
-READ_BYTES = 1 << 16            # bytes of a read
+READ_BYTES = 1 << 16            # maximum bytes of one read
 
 
 class Stream:

@@ -24,7 +24,7 @@ from pymysql.constants import CR
 AHEAD = 1 << 16                  # buffer size of a connection in bytes
 MAX_DESCRIPTIONS = 1024                      # maximum number of cached descriptions, one for each SELECT
 
-# First byte of a value: the length follows in two or three bytes (for 254: in eight bytes), or the value is NULL.
+# First byte of a value: 252 and 253 announce a length of two or three bytes (254: of eight bytes), 251 means NULL.
 _FIRST_OF_TWO, _FIRST_OF_THREE, _NULL = 252, 253, 251
 _ERROR, _END, _LONGEST_END = 255, 254, 9
 
@@ -89,7 +89,7 @@ class _Connection(connections.Connection):
             raise
 
     def take(self, size: int, packets: int) -> None:
-        """Consume received bytes, which belong to ``packets`` packets."""
+        """Consume ``size`` received bytes, which contain ``packets`` packets."""
         self._rfile.read(size)
         self._next_seq_id = (self._next_seq_id + packets) % 256
 
@@ -182,7 +182,7 @@ def _row(data: bytes, at: int, decoders: list[Decoder | None]) -> tuple[Any, ...
 
 def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> Decoder | None:
     """Return a function that decodes and converts a value in one step, unlike PyMySQL; None: keep the bytes."""
-    if encoding is None or converter in (int, float):                # int and float also parse bytes
+    if encoding is None or converter in (int, float):                # these two can parse bytes
         return converter
     if converter is None:
         if codecs.lookup(encoding).name == 'utf-8':

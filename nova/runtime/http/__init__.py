@@ -13,7 +13,6 @@
     green        one green thread for each connection
     server       the public interface
 
-A thread works on a request when the request is complete, but earlier on large uploads. Only in large
-downloads, a thread waits until the client reads the response. Large uploads and downloads have separate workers. See
-ADR 0004.
+A request gets a thread when it has arrived completely; a large upload gets a thread earlier. Threads wait for clients
+to read responses only during large downloads. Large uploads and downloads have separate workers. See ADR 0004.
 """

@@ -84,7 +84,7 @@ class Connection:
         sock = self.channel.sock
         if sock.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, most)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)  # IPv6 sockets may carry IPv4 packets
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)  # an IPv6 socket may send IPv4 packets
 
     def abandon(self) -> None:
         """Notify the successor that it does not get the connection."""

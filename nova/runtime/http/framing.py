@@ -158,7 +158,7 @@ class Body:
         trailers = 0
         while not self._left and (line := self._line()) != b'\r\n':
             trailers += 1
-            # The rest of an overlong line, or the text after a bare line feed, may look like the end of the trailers.
+            # Refuse overlong lines and bare line feeds: the text after them may look like the end of the trailers.
             if trailers > 100 or not _TRAILER.fullmatch(line):
                 self._refuse()
 
@@ -166,7 +166,7 @@ class Body:
         return self._received(self._rfile.readline, MAX_LINE)
 
     def _refuse(self) -> NoReturn:
-        self._ended, self._left, self._chunked = False, 1, False      # later reads fail, too
+        self._ended, self._left, self._chunked = False, 1, False      # so that later reads fail
         self._rfile = _Nothing
         raise exception.BadRequest('The chunks of the request body are malformed.')
 
@@ -252,7 +252,7 @@ class Request(server.HTTPRequest):
     def send_headers(self) -> None:
         self.conn.drained = self.rfile.drain()
         if not self.server.ready or not self.conn.drained:
-            self.close_connection = True             # stopping, or the body is unread
+            self.close_connection = True             # the server stops, or the body is not read completely
         self.conn.wfile.holds = True
         if not any(name.lower() == b'date' for name, _value in self.outheaders):
             self.outheaders.append((b'Date', _date(int(time.time()))))

@@ -179,7 +179,7 @@ class Green:
         return False
 
     def _whole(self, conn: exchange.Connection) -> tuple[str | None, bytes | None]:
-        """Receive a request. Return (WHOLE or LARGE, None), or (None, error response or None) if none arrived."""
+        """Receive a request. Return (WHOLE or LARGE, None), or (None, error response or None) if no request arrived."""
         while True:
             if conn.arrival.data:
                 found = conn.look()

@@ -82,7 +82,7 @@ class Native:
         while not self._ended():
             try:
                 self._turn()
-            except Exception:                        # without the loop no request would be answered
+            except Exception:                        # continue: the loop serves all requests
                 LOG.exception('The HTTP server continues after an error')
                 time.sleep(NO_DESCRIPTORS_S)
         self._close_all()
@@ -269,7 +269,7 @@ class Native:
     # ---- the workers
 
     def _begin(self, conn: exchange.Connection) -> None:
-        """Start a job. The caller, priorities.Dispatcher, holds its lock."""
+        """Start a job. The caller, a priorities.Dispatcher, holds the dispatcher's lock."""
         if self.dispatcher.threads > len(self._workers):
             self._workers.append(concurrency.spawn(f'http-{len(self._workers)}', self._work))
         self._ready.put(conn)

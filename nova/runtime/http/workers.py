@@ -101,7 +101,7 @@ class Pool:
         self.parts: list[health.Dependencies] = []
 
     def start(self) -> None:
-        """Return when all workers serve.
+        """Start the workers; return when all of them serve.
 
         :raises InvalidInput: the address cannot be used
         :raises WorkerEnded: a worker ended during its start, and has logged the reason
@@ -271,7 +271,7 @@ class _Worker:
             LOG.info('Worker %s of %s is process %s', self.number, self._binary, process.pid)
             self._sign = time.monotonic()
             self._listen(ours, process)
-        code = self._ended_code = process.wait()     # without the lock, which ``ended`` needs for a kill
+        code = self._ended_code = process.wait()     # do not hold the lock: ``ended`` needs it for a kill
         with self._lock:
             self._process = None
         if not self._stopping.is_set():

@@ -95,7 +95,7 @@ class CachedFilter(Filter):
     """A filter with a mask that does not depend on the usage of hosts, and is cached by ``key``."""
 
     def key(self, request: Request) -> collections.abc.Hashable:
-        """Return the values of the request on which the mask depends, or None or an empty value if all hosts pass."""
+        """Return the values of the request on which the mask depends; None or an empty value if all hosts pass."""
         raise NotImplementedError
 
     def judge(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:

@@ -44,7 +44,7 @@ class ComputeFilter(base.Filter):
         age = np.datetime64(utils.utcnow(), 'us') - hosts.seen
         limit = np.timedelta64(self.conf.service_down_time, 's')
         with np.errstate(invalid='ignore'):
-            alive = (age <= limit) & (age >= -limit)         # False for NaT, the age without any heartbeat
+            alive = (age <= limit) & (age >= -limit)         # False for NaT: a service without a heartbeat
         return alive & hosts.enabled & ~hosts.forced_down
 
 

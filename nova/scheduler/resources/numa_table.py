@@ -35,7 +35,7 @@ class Topologies:
         self._marks: dict[str, int] = {}                 # {uuid of a cell: newest change number}
         self._numbers: dict[tuple[str, int], int | None] = {}  # {(cell's uuid, node's id): known change number}
         self._read_at = self._read_all = float('-inf')
-        # cache of _of: (ids of a view, self._known at that time, result)
+        # last call of _of: (ids of the view, self._known at that time, result)
         self._index: tuple[typing.Any, typing.Any, typing.Any] = (None, None, None)
 
     def mask(self, hosts: host_view.Hosts, guest: topologies.GuestTopology) -> np.ndarray:
@@ -75,7 +75,7 @@ class Topologies:
         def read(cell: db_cells.Cell) -> list[host_changes.Topology]:
             with cell.db.reader() as conn:
                 return host_changes.topologies(conn) if full else self._fresh(conn, cell.uuid)
-        answers, down = self._databases.scatter(read)        # HostTable removes the hosts of an unreachable cell
+        answers, down = self._databases.scatter(read)        # HostTable removes hosts of cells in ``down``
         if self._databases.default in down:
             raise exception.ServiceUnavailable(service='database')
         rows: list[tuple[Place, str | None, fit.Overcommit]] = []

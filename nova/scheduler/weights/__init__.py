@@ -187,7 +187,7 @@ def weigh(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.a
 
 
 def score(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Iterable[AnyWeigher]) -> np.ndarray:
-    """Return each weight plus one constant: the same ranking as with ``weigh``, but computed faster."""
+    """Return the weights with a constant offset: the same ranking as with ``weigh``, but computed faster."""
     total = None
     for each in weighers:
         multiplier, values = each.weigh(hosts, positions)

@@ -63,7 +63,7 @@ class PerHost:
 
     def __init__(self, conf: cfg.ConfigOpts, wrapped: BaseHostWeigher) -> None:
         self._conf = conf
-        self._wrapped: typing.Any = wrapped          # Any, because the plugin may have methods of older interfaces
+        self._wrapped: typing.Any = wrapped          # Any: a plugin may have methods of older interfaces
 
     @property
     def name(self) -> str:
@@ -72,7 +72,7 @@ class PerHost:
     def weigh(self, hosts: host_view.Hosts, positions: np.ndarray) -> tuple[float | np.ndarray, np.ndarray | None]:
         """Return (multiplier, values) at the positions; values are None if the plugin failed."""
         states = list(plugins.states_of(hosts, positions))
-        assert isinstance(hosts, RequestView)    # plugins need the request of the view
+        assert isinstance(hosts, RequestView)    # only this view has the request, which plugins need
         try:
             values = np.asarray(self._values(states, plugins.properties(self._conf, hosts.request)), dtype=np.float64)
             multiplier = self._multiplier(states)

@@ -22,7 +22,7 @@ LOCKED_PAUSES_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30)
 POLL_INTERVALS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # pauses between reads of a node in transition; the last pause repeats
 
 
-# a node with the fields that the driver reads
+# the fields of a node that the driver reads
 Node = TypedDict('Node', {
     'uuid': str, 'name': str | None, 'resource_class': str | None, 'properties': dict[str, str | int] | None,
     'traits': list[str] | None, 'instance_uuid': str | None, 'instance_info': dict[str, str] | None,

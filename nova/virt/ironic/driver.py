@@ -39,7 +39,7 @@ NOT_ENROLLED = {'enroll', 'verifying', 'manageable', 'inspecting', 'inspect wait
 # {file of a config drive: key of the file in a configdrive document of the Bare Metal service}
 DRIVE = {'openstack/latest/meta_data.json': 'meta_data', 'openstack/latest/network_data.json': 'network_data',
          'openstack/latest/user_data': 'user_data', 'openstack/latest/vendor_data.json': 'vendor_data'}
-OLD_VERSION = 1                          # hypervisor_version, a constant because nodes have no version
+OLD_VERSION = 1                          # constant hypervisor_version, because nodes have no version
 
 
 class NoUsage(monitors.Usage):
@@ -52,7 +52,7 @@ class NoUsage(monitors.Usage):
 class IronicDriver(driver.ComputeDriver):
     """Implement the required methods of the driver interface (nova/virt/driver.py); register Rescue and Consoles."""
 
-    real_guests = False                  # this host creates no network devices for bare metal servers
+    real_guests = False                  # so no network devices are created on this host
 
     def __init__(self, conf: ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,
@@ -122,7 +122,7 @@ class IronicDriver(driver.ComputeDriver):
         self._nodes.switch_on(uuid)
 
     def _ready(self, instance: Instance) -> ironic_client.Node:
-        """Return the node that the scheduler chose, when it is clean after the deletion of its previous server.
+        """Wait until the node that the scheduler chose is clean after its previous server; return the node.
 
         :raises BuildFailed: the node cannot have a server
         """
@@ -174,7 +174,7 @@ class IronicDriver(driver.ComputeDriver):
                 lambda found: found['instance_uuid'] != instance.uuid or found['provision_state'] in {
                     AVAILABLE, *CLEANED},
                 lambda found: found['provision_state'] in ('error', 'clean failed'))
-        if node['instance_uuid'] == instance.uuid:               # the build failed before the deployment
+        if node['instance_uuid'] == instance.uuid:         # still assigned: the build failed before the deployment
             self._client.update(uuid, 'give the node back', ('/instance_info', {}), ('/instance_uuid', None))
 
     # ---- power

@@ -31,7 +31,7 @@ class LibvirtBase(driver.ComputeDriver):
         self.hypervisor.close()
 
     def report_change(self, uuid: str) -> None:
-        """Call ``on_event`` with the present state of a guest, because libvirt has sent an event."""
+        """Call ``on_event`` with the present state of a guest, after an event from libvirt."""
         if self._guests.hold_event(uuid) or not self.storage.exists(uuid):
             return
         with contextlib.suppress(exception.GuestNotFound):

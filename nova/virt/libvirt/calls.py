@@ -25,7 +25,7 @@ _COUNTERS = (libvirt.VIR_DOMAIN_STATS_CPU_TOTAL | libvirt.VIR_DOMAIN_STATS_BALLO
 # libvirt's error codes if the kernel does not provide a counter, or the device was removed
 _UNREADABLE = (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_INTERNAL_ERROR,
                libvirt.VIR_ERR_SYSTEM_ERROR)
-KILL_ATTEMPTS = 3                        # domain.destroy() fails after 15 s if the process has not exited
+KILL_ATTEMPTS = 3                        # a call of domain.destroy() waits up to 15 s for the end of the process
 
 
 @contextlib.contextmanager
@@ -158,7 +158,7 @@ def device_addresses(domain: libvirt.virDomain) -> dict[str, list[str]]:
 
 
 def interface_path(mac: str) -> str:
-    """Return the path of a network device in a domain's XML, the parameter ``path`` of the following functions."""
+    """Return the XPath of a network device in a domain's XML, for the parameter ``path`` of the functions below."""
     return f"./devices/interface/mac[@address='{mac.lower()}']"
 
 
@@ -185,7 +185,7 @@ def requests(domain: libvirt.virDomain, target: str) -> tuple[int, int]:
 
 
 def ask_to_unplug(domain: libvirt.virDomain, text: str, path: str) -> None:
-    """Request that a running guest releases a device. Ignore errors: libvirt refuses a second request in progress."""
+    """Request that a running guest releases a device. Ignore errors: the previous request may be in progress."""
     if holds_device(domain, path):
         with contextlib.suppress(libvirt.libvirtError):
             domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
