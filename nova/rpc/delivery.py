@@ -20,7 +20,7 @@ class Incoming(Protocol):
     """A received message, before its values are deserialized.
 
     ctxt            context
-    client_timeout  seconds without a heartbeat after which the caller gives up; None: it expects no heartbeats
+    client_timeout  seconds without a heartbeat after which the caller gives up; None: no heartbeats are expected
     """
 
     ctxt: JsonObject

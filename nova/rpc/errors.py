@@ -4,7 +4,7 @@ from collections.abc import Set
 import oslo_messaging
 
 _UNSENT = (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable, OSError)
-_NO_CONNECTION = {'kombu.exceptions.OperationalError'}      # the driver raises it if a connection hangs
+_NO_CONNECTION = {'kombu.exceptions.OperationalError'}      # raised by the driver if a connection hangs
 
 
 def is_named(error: BaseException, names: Set[str]) -> bool:

@@ -45,7 +45,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
             self._check(incoming.ctxt, incoming.message)
 
     def dispatch(self, incoming: Incoming) -> Json:
-        timeout, incoming.client_timeout = incoming.client_timeout, None  # None prevents oslo.messaging's thread
+        timeout, incoming.client_timeout = incoming.client_timeout, None  # with None oslo.messaging starts no thread
         if not timeout:
             return super().dispatch(incoming)
         with self._lock:

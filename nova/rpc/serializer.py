@@ -34,7 +34,7 @@ DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a plain dicti
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 DATA = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.data'
 _TAGS = frozenset((TIME, BYTES, DICT, OBJECT))
-# tags as keys in JSON, with quotes and colon; a JSON string cannot contain them, because its quotes are escaped
+# tags as JSON keys, with quotes and colon; no string value contains these bytes, because quotes in it are escaped
 _KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS

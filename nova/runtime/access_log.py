@@ -20,7 +20,7 @@ CONTEXT = 'nova.context'                 # key of environ: context of an authent
 
 
 class AccessLog:
-    """Outermost WSGI middleware. It logs a request when its response has been sent or was interrupted.
+    """Outermost WSGI middleware, which logs a request when the response has been sent or was interrupted.
 
     :param application: the wrapped application
     """

@@ -12,7 +12,7 @@ from nova.runtime import queues
 Callback = typing.Callable[[], object]
 
 AFTER = 'nova_after'       # key in Connection.info: [(function, otherwise)] of the transaction
-BEFORE = 'nova_before'     # key in Connection.info: {function: set of the words that it gets}
+BEFORE = 'nova_before'     # key in Connection.info: {function: set of the words that the function gets}
 
 
 class Connection(typing.Protocol):

@@ -65,7 +65,7 @@ def blocking(function: Callable[_Arguments, _Result], *args: _Arguments.args, **
 
 def with_context(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Return a function that runs with the context of this thread, so that its log lines have the request id."""
-    from nova.runtime.hooks import oslo_context      # after ``setup``, because it creates a threading.local
+    from nova.runtime.hooks import oslo_context      # import after ``setup``: the import creates a threading.local
     ctx = oslo_context.current()
 
     @functools.wraps(function)

@@ -109,7 +109,7 @@ class FairQueue(Generic[Work]):
                 works = self._waiting.pop(following)
                 found.append(works.popleft())
                 if works:
-                    self._waiting[following] = works         # append it: other projects of equal cost come first
+                    self._waiting[following] = works     # append the project: others of equal cost come first
                 self._shares.start(following)
             return found
 

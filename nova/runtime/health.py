@@ -145,7 +145,7 @@ class _Check:
             self._function()
             result: State = True, {'seconds': round(time.monotonic() - begun, 3)}
         except Exception as error:
-            result = False, {'error': type(error).__name__}       # not its text, which may name hosts and users
+            result = False, {'error': type(error).__name__}    # not the error's text, which may name hosts and users
         with self._lock:
             self._result, self._asking = result, False
             self._answered.set()

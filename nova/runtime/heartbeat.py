@@ -1,9 +1,9 @@
 """The heartbeat of a service, sent only if a test message shows that the service consumes its queue.
 
-Every [DEFAULT] report_interval the service sends itself a message through the broker. When a worker has received it,
+Every [DEFAULT] report_interval the service sends itself a message through the broker. When a worker gets the message,
 the service sends a heartbeat to the conductor, usually as a cast. If the queue is missing, the consumer hangs or all
-workers are busy, the service logs this and sends no heartbeat; after service_down_time it counts as down. Unless its
-workers are busy, the service also subscribes to its queues again.
+workers are busy, the service logs this and sends no heartbeat. After service_down_time the service counts as down.
+Unless its workers are busy, the service also subscribes to its queues again.
 """
 from collections.abc import Callable
 import contextlib
@@ -23,7 +23,7 @@ from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
-PROBE_TIMEOUT_S = 10  # if a probe message takes longer, this heartbeat is not sent
+PROBE_TIMEOUT_S = 10  # if the probe message takes longer, no heartbeat is sent
 MAX_FAILURES = 2      # consecutive failures after which the service subscribes again
 REPLY_EVERY = 12      # report intervals between two requests to a conductor for the service's state (disabled, …)
 PAUSE_S = 2           # seconds before another attempt to register, or to probe a missing queue

@@ -110,7 +110,7 @@ class Helper:
         except (OSError, EOFError):
             raise self._failure(reason=ENDED) from None
         finally:
-            if answer is None and link is not None:      # close it: the next caller would get this reply
+            if answer is None and link is not None:      # close: the next caller would get this reply
                 link.close()
                 link, self._cut = None, True
             self._links.put(link)

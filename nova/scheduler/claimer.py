@@ -128,7 +128,7 @@ class _CellAttempt:
         return self._chosen
 
     def give_up(self) -> None:
-        pass  # nothing to release: ``claim`` has committed its transaction or rolled it back
+        pass  # nothing to release: the transaction of ``claim`` has ended
 
 
 def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: Request, rankings: Rankings,

@@ -91,7 +91,7 @@ class Hosts:
         return len(self.rows)
 
     def free(self, resource: str) -> np.ndarray:
-        """Return the amount available to one more server on each host: unused capacity, at most the node's total."""
+        """Return the amount that one more server can use on each host: unused capacity, but at most the total."""
         found = self._free.get(resource)
         if found is None:
             found = self._free[resource] = np.minimum(self.left(resource), self.total[resource])

@@ -36,8 +36,8 @@ LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
 Place = dict[str, str | None]                # {column that names the server's host in the updated row: its value}
 Selections = list[objects.Selection]
-# function (conn, claim, view) -> the place, or None if the server no longer waits for a host; it writes the
-# destination in the transaction of the claim
+# function (conn, claim, view), which writes the destination in the transaction of the claim and returns the place, or
+# None if the server no longer waits for a host
 Write = collections.abc.Callable[[engine.Connection, Claim, host_view.Hosts], Place | None]
 
 

@@ -33,7 +33,7 @@ class TieBreak:
     """Rules for the choice between hosts of equal or nearly equal weight.
 
     subset    number of best hosts; a hash of the server's uuid selects one of them
-    shuffle   order hosts of equal weight differently for each server, to spread servers; False: order of the table
+    shuffle   order hosts of equal weight differently for each server, to spread servers; False: as in the table
     """
 
     subset: int = 1

@@ -129,7 +129,7 @@ def uptime() -> str:
 
 
 class ImageSource(typing.Protocol):
-    """Image service of a driver. The compute service implements this interface.
+    """Image service of a driver, implemented by the compute service.
 
     ``context`` is the request context that the driver's method received. It determines which images are accessible.
     """
@@ -423,11 +423,11 @@ class Rescue(typing.Protocol):
         """
 
     def unrescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Start the guest from its own disks and remove the rescue disk."""
+        """Start the guest from its usual disks and remove the rescue disk."""
 
 
 class StableRescue(typing.Protocol):
-    """Rescue in which the guest keeps all its devices, including volumes, and gets a rescue disk in addition.
+    """Rescue in which the guest keeps all its devices, including volumes, and gets an additional rescue disk.
 
     The image properties hw_rescue_device and hw_rescue_bus select the type of the rescue disk.
     """
@@ -554,7 +554,7 @@ class Resize(typing.Protocol):
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
                    timeout: int) -> JsonObject:
-        """At the source: stop the guest like ``power_off`` and store it as a backup; ``guests()`` lists no backups.
+        """At the source: stop the guest like ``power_off`` and keep it as a backup, which ``guests()`` does not list.
 
         :returns: JSON document of the guest for ``finish_migration`` at the destination
         """

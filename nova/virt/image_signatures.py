@@ -153,7 +153,7 @@ def _loaded(content: bytes) -> x509.Certificate:
 
 
 def _issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
-    """Return whether the issuer is a certificate authority that may sign certificates and has signed this one.
+    """Return whether the issuer is a certificate authority that may sign certificates and has signed this certificate.
 
     RFC 5280, 4.2.1.3: an issuer with the extension KeyUsage must have keyCertSign. A path length never excludes a
     certificate that the issuer has signed directly.

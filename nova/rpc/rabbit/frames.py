@@ -71,7 +71,7 @@ def publish(channel: int, exchange: str, key: str, body: bytes, number: int, *, 
 
 
 def number_of(header: bytes) -> int | None:
-    """Return the ``number`` that ``publish`` wrote to the header of a returned message, or None if it is missing."""
+    """Return the ``number`` that ``publish`` wrote to the header of a returned message; None: there is no number."""
     _class, _weight, _size, flags = _CONTENT.unpack_from(header)
     at = _CONTENT.size + len(_JSON)
     if flags & _EXPIRATION:

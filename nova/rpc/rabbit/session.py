@@ -129,7 +129,7 @@ class Session:
             link.write(self._declarations(message) + frames.publish(
                 rabbit_link.PUBLISHING, message.exchange_name, message.key, message.body, number,
                 mandatory=message.mandatory, expires_ms=message.expires_ms, limit=link.limit))
-        except OSError as error:                       # the next connection sends it again
+        except OSError as error:                       # the next connection sends the message
             LOG.debug('A message waits for the next connection: %s', error)
 
     def _declarations(self, message: Message) -> bytes:
@@ -431,7 +431,7 @@ def _queue_declaration(queue: rabbit_settings.Queue, passive: bool = False, nowa
 
 def _ensure(link: rabbit_link.Link, declaration: Callable[..., base.Frame],
             wanted: rabbit_settings.Exchange | rabbit_settings.Queue, name: str) -> None:
-    """Declare a queue or exchange. If it exists with other properties, use it unchanged.
+    """Declare a queue or exchange. An existing one with other properties is used unchanged.
 
     :raises Refused: the broker does not allow it
     """

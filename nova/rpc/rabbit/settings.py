@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Options: TypeAlias = cfg.ConfigOpts.GroupAttr          # [oslo_messaging_rabbit]
 PORT = 5672
 # Default limit of unacknowledged messages for each queue. A lower limit makes the broker wait for acknowledgements.
-# Without a limit, the broker sends its whole backlog to one process. After a lost connection, the broker repeats these
-# messages, including messages that the process has handled but not acknowledged.
+# Without a limit, the broker sends its whole backlog to one process. After a lost connection, the broker repeats
+# unacknowledged messages, even those that the process has handled.
 PREFETCH = 300
 # Options that make queues survive a restart of the broker. RPC queues ignore the defaults of these options:
 # the databases also record what RPC messages request, and disk writes take a third of a broker's time (ADR 0009). The

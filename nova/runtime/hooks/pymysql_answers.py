@@ -182,7 +182,7 @@ def _row(data: bytes, at: int, decoders: list[Decoder | None]) -> tuple[Any, ...
 
 def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> Decoder | None:
     """Return a function that decodes and converts a value in one step, unlike PyMySQL; None: keep the bytes."""
-    if encoding is None or converter in (int, float):                # these two can parse bytes
+    if encoding is None or converter in (int, float):   # int and float parse bytes, without decoding
         return converter
     if converter is None:
         if codecs.lookup(encoding).name == 'utf-8':

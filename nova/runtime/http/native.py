@@ -47,7 +47,7 @@ class Native:
         self.turned = time.monotonic()
         self._epoll = select.epoll()
         self._conns: dict[int, exchange.Connection] = {}             # {descriptor: connection}; only the loop uses it
-        self._ready: queue.SimpleQueue[exchange.Connection | None] = queue.SimpleQueue()  # requests for workers
+        self._ready: queue.SimpleQueue[exchange.Connection | None] = queue.SimpleQueue()  # connections for workers
         self._back: collections.deque[exchange.Connection] = collections.deque()  # connections from workers
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handing = threading.Lock()             # held while a connection is closed or returned to the loop
@@ -278,7 +278,7 @@ class Native:
         while (conn := self._ready.get()) is not None:
             try:
                 conn.answer()
-            except Exception:                        # continue: no thread would replace this one
+            except Exception:                        # continue: no thread would replace this thread
                 log_limits.of_connection(conn.address)
                 LOG.exception('The connection of %s failed', conn.address)
                 conn.keeps, conn.drained = False, True
@@ -312,7 +312,7 @@ class Native:
         self._facts.ready = False
         if self._listener.fileno() >= 0:
             self._accept_last()
-            return False                             # first read the requests of these connections
+            return False                             # first read requests of the new connections
         now = time.monotonic()
         silent = False
         for conn in list(self._conns.values()):

@@ -248,7 +248,7 @@ class Dispatcher(Generic[Job]):
         self._begin(job)
 
     def _start_others(self, priority: Priority) -> None:
-        """Start waiting jobs, first jobs of this priority."""
+        """Start waiting jobs, beginning with jobs of this priority."""
         if self.parked or self.waiting:
             for other in (priority, *self._plan.priorities.values()):
                 self._wake(other)

@@ -5,7 +5,7 @@ A filter has these methods and attributes:
 * ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It completes a
   sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
   A filter with only one reason may set ``why`` instead.
-* ``checks_capacity``: the filter also checks a host that an administrator forces, as a claim on a full host fails.
+* ``checks_capacity``: the filter also checks a forced host, because a claim on a full host fails.
 * ``selects_hosts``: the filter selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
 * ``lacks`` and ``shortfall`` tell how far a removed host is from passing; scheduler/explain.py reports both.

@@ -116,7 +116,7 @@ def _canonical(text: str | None) -> str | None:
 
 
 def _version_fits(number: int | None, requirement: str) -> bool:
-    """Tell whether a version, as 7002000 (7.2.0), satisfies a text such as '>=7.0, <8'; False for malformed text."""
+    """Tell whether a version such as 7002000 (7.2.0) satisfies a text such as '>=7.0, <8'; malformed text: False."""
     number = number or 0
     version = (number // 1000000, number // 1000 % 1000, number % 1000)
     for part in requirement.split(','):

@@ -25,7 +25,7 @@ from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
-# if the second parameter of a plugin's ``host_passes`` has such a name, the plugin gets an objects.RequestSpec
+# if the second parameter of a plugin's ``host_passes`` has one of these names, it gets an objects.RequestSpec
 _SPEC = ('spec', 'spec_obj', 'request_spec')
 _LISTS = ('group', 'different_host')
 
@@ -44,9 +44,9 @@ Properties = typing.TypedDict('Properties', {
 class BaseHostFilter:
     """Base class of filters written for single hosts.
 
-    needs_instances   provide ``host_state.instances``, {uuid: True} of the servers on the host, at the cost of a query
-                      of all servers for each request
-    RUN_ON_REBUILD    consult the filter also when a server is rebuilt from another image on its host
+    needs_instances   whether to set ``host_state.instances``, {uuid: True} of the servers on the host, at the cost of a
+                      query of all servers for each request
+    RUN_ON_REBUILD    whether the filter also runs when a server is rebuilt from another image on its host
     """
 
     needs_instances = False

@@ -81,7 +81,7 @@ class Cells:
         if shared:
             able &= (facts['cpus'] >= shared) & (facts['shared'] >= shared)
         if pinned:
-            # the CPU for emulator threads is ignored here; hardware.fit checks it
+            # hardware.fit, not this mask, checks the CPU for emulator threads
             able &= facts['pinnable'] >= pinned
             if shared:
                 # only a host cell with separate CPUs for pinning has both kinds of CPUs

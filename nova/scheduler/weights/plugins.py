@@ -40,7 +40,7 @@ class BaseHostWeigher:
         return 1.0
 
     def weight_object(self, host_state: types.SimpleNamespace, weight_properties: plugins.Properties) -> float:
-        """Return the weight of one host, larger is better.
+        """Return the weight of one host; a larger weight is better.
 
         :param host_state: see filters.attributes
         """

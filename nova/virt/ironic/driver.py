@@ -1,8 +1,8 @@
 """Bare metal driver: each node of the Bare Metal service is a node of this host and can have one server.
 
-The driver stores no state. Every method reads the node from the Bare Metal service and continues from its state, also
-after a crash. The instance_info of a server's node has the compute host as ``nova_host_id``. Nodes with servers of
-another host or of another client of Ironic are ignored.
+The driver stores no state. Every method reads the node from the Bare Metal service and continues from the node's
+state, also after a crash. The instance_info of a server's node has the compute host as ``nova_host_id``. Nodes with
+servers of another host or of another client of Ironic are ignored.
 """
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +52,7 @@ class NoUsage(monitors.Usage):
 class IronicDriver(driver.ComputeDriver):
     """Implement the required methods of the driver interface (nova/virt/driver.py); register Rescue and Consoles."""
 
-    real_guests = False                  # so no network devices are created on this host
+    real_guests = False                  # bare metal servers need no network devices of this host
 
     def __init__(self, conf: ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,

@@ -49,7 +49,7 @@ def define_and_start(connection: libvirt.virConnect, _uuid: str, text: str) -> N
 
 
 def define_and_pause(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
-    """Define a guest and start it in the paused state, before its first instruction. Its devices then exist."""
+    """Define a guest and start it in the paused state, so that its devices exist before its first instruction."""
     domain = connection.defineXML(text)
     if not domain.isActive():
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
