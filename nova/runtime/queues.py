@@ -17,9 +17,9 @@ class Queue(NamedTuple):
     name      label of the metrics
     what      what waits or runs
     classes   classes that implement the queue, below ``nova``
-    running   maximum of concurrent work: an option, or a number
-    waiting   maximum of waiting work
-    order     order, and fairness between projects or clients
+    running   maximum number of concurrent items: an option or a number
+    waiting   maximum number of waiting items
+    order     order in which waiting work starts, and fairness between projects or clients
     """
 
     name: str

@@ -88,7 +88,7 @@ class Service:
         """Return the error for a response with a code from 400 on.
 
         The token of the request was valid when the request arrived. If a service refuses the token before its
-        expiration, the service cannot check tokens or uses another Keystone, so a new token would not help the user.
+        expiration, the service cannot check tokens or uses another Keystone. A new token would not help the user.
         """
         if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_expired()):
             if not ctx.auth_token and self.has_account:

@@ -256,8 +256,8 @@ def _configure_garbage_collector() -> None:
 class Process:
     """Runs parts until a stop signal.
 
-    SIGTERM, SIGINT  stop gracefully; a second one ends the process immediately
-    SIGHUP           read the configuration again (log level and other mutable options), notify the parts
+    SIGTERM, SIGINT  stop gracefully; a second signal ends the process immediately
+    SIGHUP           read the mutable options, such as the log level, again and notify the parts
     SIGUSR1          write a Guru Meditation Report
 
     :param parts: started in this order and stopped in reverse order

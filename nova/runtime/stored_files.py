@@ -37,7 +37,7 @@ class StoredFile:
     """Files that the conversion rewrites or renames.
 
     pattern    glob below ``directory``
-    convert    function(content) -> new content; for already converted content it returns the content unchanged
+    convert    function(content) -> new content; returns converted content unchanged
     name       new name of the file in its directory; '': the file keeps its name. * stands for the text that matches *
                in the pattern
     directory  function(configuration) -> absolute directory; by default the state path

@@ -32,8 +32,8 @@ Ranking = np.ndarray  # positions, best first
 class TieBreak:
     """Rules for the choice between hosts of equal or nearly equal weight.
 
-    subset    number of best hosts; a hash of the server's uuid selects one of them
-    shuffle   order hosts of equal weight differently for each server, to spread servers; False: as in the table
+    subset    number of best hosts from which a hash of the server's uuid selects one
+    shuffle   whether the order of hosts of equal weight differs for each server, to spread servers
     """
 
     subset: int = 1

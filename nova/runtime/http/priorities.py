@@ -4,7 +4,7 @@ Each priority has reserved threads, and may use shared threads up to its maximum
 leaves threads for the other kinds. Within a priority, clients take turns, one request each.
 
 The project of a request is known after the check of its token. From then on, projects share the threads of a priority
-by cost (nova/runtime/fairness.py): if a project has used its share, its request releases the slot and waits. A long
+by cost (nova/runtime/fairness.py). A request of a project that has used its share releases its slot and waits. A long
 request yields to waiting requests between its parts.
 """
 import collections

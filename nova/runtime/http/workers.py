@@ -5,8 +5,8 @@ runs the command of the daemon with a socket at the same address (SO_REUSEPORT),
 connections. If a worker ends, its replacement serves the pending connections. ADR 0004 explains why the
 workers do not share one socket.
 
-A socket pair connects a worker and the first process: the worker sends its systemd notifications through the pair, and
-each process detects the end of the other process.
+A socket pair connects each worker with the first process. The worker sends its systemd notifications through the pair,
+and each of the two processes detects the end of the other.
 """
 import contextlib
 import dataclasses

@@ -1,7 +1,7 @@
 """Filters that operators write: their method ``host_passes(host_state, filter_properties)`` judges one host.
 
 A failing plugin is a fault of the deployment, not of the request. The failure is logged and the host does not pass,
-because the plugin might have refused it.
+because the plugin might have refused the host.
 """
 import collections.abc
 import inspect

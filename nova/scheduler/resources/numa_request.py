@@ -30,7 +30,7 @@ class NumaRequest(placement_request.SpecialResource):
 
     guest     the requested GuestTopology without pinning
     requests  pci.Request of the devices that must be near the guest's NUMA nodes
-    pack      True: prefer the host cells with the highest usage
+    pack      whether to prefer the host cells with the highest usage
     source    numa_table.Topologies, set by the NUMA filter
     """
 
