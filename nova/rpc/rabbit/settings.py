@@ -24,7 +24,7 @@ PORT = 5672
 # unacknowledged messages, even those that the process has handled.
 PREFETCH = 300
 # Options that make queues survive a restart of the broker. RPC queues ignore the defaults of these options:
-# the databases also record what RPC messages request, and disk writes take a third of a broker's time (ADR 0009). The
+# conductors repeat RPC messages that a queue lost, and disk writes take a third of a broker's time (ADR 0009). The
 # queue of notifications follows the defaults, because notifications are never sent again.
 DURABILITY_OPTIONS = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this driver does not support.

@@ -1,5 +1,5 @@
 """Uses of private parts of libraries: one module for each library. Other modules use only public interfaces.
 
 A new release of a library may change these parts without notice. ``nova/tests/unit/test_library_hooks.py`` checks
-that the parts exist, and reports the purpose of missing parts.
+each part, and reports the purpose of a missing part.
 """
