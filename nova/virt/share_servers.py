@@ -95,5 +95,5 @@ def _close_others(*kept: int) -> None:
         if int(name) > 2 and int(name) not in kept:
             try:
                 os.close(int(name))
-            except OSError:              # listdir has closed its descriptor
+            except OSError:              # the descriptor of listdir, which is already closed
                 continue

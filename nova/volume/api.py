@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # names of the encryption provider LUKS: current and old
 LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')
-# field of an encrypted volume and its value if nova-volume keeps the key; action that returns the passphrase
+# field of an encrypted volume, and the field's value if nova-volume keeps the key; action to get the passphrase
 KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:passphrase'
 
 
@@ -154,7 +154,7 @@ class BlockStorage:
 
     def check_create(self, ctx: RequestContext, *, image_id: str | None = None,
                      volume_type: str | None = None) -> None:
-        """Check that the caller may create such a volume; raises PolicyDenied."""
+        """Check that the caller may create a volume of this image or type; raises PolicyDenied."""
 
     def delete(self, ctx: RequestContext, volume_id: str) -> None:
         """Delete a volume; raises VolumeNotFound, InvalidVolume (in use)."""
@@ -234,7 +234,7 @@ class BlockStorage:
         """Check that the caller may delete attachments of a volume; raises PolicyDenied."""
 
     def begin_detaching(self, ctx: RequestContext, volume_id: str) -> None:
-        """Reserve a volume for detaching; raises InvalidVolume if the volume is not in use or already detaching."""
+        """Reserve a volume for detaching; raises InvalidVolume if the volume is detaching already, or not in use."""
         raise NotImplementedError
 
     def roll_detaching(self, ctx: RequestContext, volume_id: str) -> None:
@@ -269,7 +269,7 @@ class BlockStorage:
 
     def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: str,
                                progress: str | None) -> None:
-        """Report the progress of a snapshot that a compute host creates. Backends without such snapshots do nothing."""
+        """Report the progress of a snapshot by a compute host; backends that create all snapshots do nothing."""
 
     def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
         """Finish a swap requested by the block storage; return the id of the remaining volume."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nova.context import RequestContext
 
-SERVICE_TYPE = 'key-manager'             # type in the service catalog; [barbican] may set another one
+SERVICE_TYPE = 'key-manager'             # type in the service catalog, unless [barbican] sets another type
 MAX_CERTIFICATE_BYTES = 64 * 1024
 _CERTIFICATE_KINDS = ('application/octet-stream', 'application/pkix-cert', 'text/plain')
 PAGE = 100                               # Barbican's maximum number of secrets in a page

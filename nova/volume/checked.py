@@ -146,7 +146,7 @@ class CheckedVolumes(api.BlockStorage):
         return self._rules.allows(ctx, rule, self._target(ctx, rule, table, ident))
 
     def _target(self, ctx: RequestContext, rule: str, table: Table | None, ident: str) -> policy.Target:
-        """Return the owner of a resource; if the caller cannot see such a resource, return the caller."""
+        """Return the owner of a resource, or the caller if the caller cannot see the resource."""
         own = {'project_id': ctx.project_id, 'user_id': ctx.user_id}
         if table is None or not ctx.is_admin and self._rules.compares(rule) <= {'project_id'}:
             return own

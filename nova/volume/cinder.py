@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-VERSION = {'OpenStack-API-Version': 'volume 3.44'}       # required for os-complete of attachments
+VERSION = {'OpenStack-API-Version': 'volume 3.44'}       # first version with os-complete of attachments
 REIMAGE_VERSION = {'OpenStack-API-Version': 'volume 3.68'}
-SERVICE_TYPE = 'block-storage'                           # type in the service catalog; [cinder] may set another one
+SERVICE_TYPE = 'block-storage'                           # type in the catalog, unless [cinder] sets another type
 PAGE = 1000
 ATTACHING = 'attaching'                                  # status of a volume with an incomplete attachment
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}

@@ -150,7 +150,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                            'names requires microversion 3.46.')
             snapshot_id = _root_snapshot(image)
             image = image_id = None
-        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # for copies see _kind()
+        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # _kind() chooses a copy's type
             volume_type = self.types.of_new(None, ctx)['id']
         ident = str(uuid.uuid4())
         values: JsonObject = {

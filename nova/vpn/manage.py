@@ -48,7 +48,7 @@ def spawn(conf: cfg.ConfigOpts) -> int:
 
 
 def change(conf: cfg.ConfigOpts, project: str, address: str, port: str) -> None:
-    """Set the address and port that are shown for a project's VPN instance, for example of a router before it.
+    """Set the address and port that the API shows for a VPN instance, for example those of a router in front of it.
 
     This configures no forwarding.
     """

@@ -6,7 +6,7 @@ from nova.web import formats
 
 ALGORITHM = 'AWS4-HMAC-SHA256'
 MAX_NAMES = 64                      # signed headers; SDKs sign 3 to 15
-MAX_BYTES = 16 * 1024               # total size of signed names and values; fits a cookie of 8 KiB and tracing headers
+MAX_BYTES = 16 * 1024           # total size of signed names and values: enough for an 8 KiB cookie and tracing headers
 _NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _BLANKS = re.compile('[ \t]+')
 _CONTENT_HASH = 'x-amz-content-sha256'

@@ -23,7 +23,7 @@ BODY_KEYS = {
     409: 'conflictingRequest', 413: 'overLimit', 415: 'badMediaType', 429: 'overLimit', 501: 'notImplemented',
     503: 'serviceUnavailable',
 }
-INTERNAL = 'computeFault'         # key of fault documents for all other codes, such as 406 and 500
+INTERNAL = 'computeFault'         # key of fault documents for codes not in BODY_KEYS, such as 406 and 500
 
 Translate = collections.abc.Callable[[str], str]
 

@@ -57,7 +57,7 @@ def typed(text: str) -> dict[str, Encodable]:
     for word in words:
         _apply(schema, word.strip(), names)
     if combined:
-        key = 'allOf' if combined['key'] == 'allOf' else 'anyOf'       # not oneOf: alternatives may overlap
+        key = 'allOf' if combined['key'] == 'allOf' else 'anyOf'       # oneOf is wrong: alternatives may overlap
         schema[key] = [typed(part) for part in combined['parts'].split(' / ')]
     return schema
 
@@ -73,7 +73,7 @@ def _apply(schema: dict[str, Encodable], word: str, names: list[str]) -> None:
         schema['enum'] = values
         for text in word.removeprefix('one of ').split(','):
             constant = _constant(text, names)
-            values.append(text if constant in values else constant)  # the enum may contain both True and 'True'
+            values.append(text if constant in values else constant)  # 'one of True,True' means True and 'True'
     elif word.startswith('pattern '):
         schema['pattern'] = portable(word.removeprefix('pattern '))
     elif name == 'format':
@@ -161,5 +161,5 @@ class _Node:
 
 
 def _only(form: dict[str, str]) -> Sequence[str]:
-    """Return the keys that only this form of an object has."""
+    """Return the keys that objects of this form have and objects of other forms do not."""
     return form['only'].split(' ') if form['only'] else ()

@@ -45,7 +45,7 @@ class Mapper:
     def find(self, segments: list[str], method: str) -> tuple[Methods | None, list[str]]:
         """Find ({method: [(row, parameter names)]}, [parameter values]) of a path, or (None, []).
 
-        If several paths match, prefer one that supports the method: a name in the path may equal a fixed segment.
+        If several paths match, prefer a path that supports the method: a parameter may equal a fixed segment.
         """
         first, path = segments[0] if segments else '', '/' + '/'.join(segments)
         if '\n' in path:       # $ also matches before a final line feed; use NUL in its place, which no path has

@@ -50,8 +50,8 @@ class Describer:
     :cvar title: name of the API
     :cvar url: URL of the API, relative to the document
     :cvar microversions: whether requests select a minor version
-    :cvar always, of_callers, of_bodies, of_parts: error codes of every request, and of requests with a caller, a body
-     or an ID in the path
+    :cvar always, of_callers, of_bodies, of_parts: error codes of every request, of authenticated requests, of requests
+     with a body, and of requests with an ID in the path
     :cvar fault_fields: {field of an error: (JSON type, description)}
     """
 

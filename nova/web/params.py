@@ -365,7 +365,7 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
 
 
 def sentence(error: schema_errors.ValidationError, name: str | None = None) -> str:
-    """Return the user's message for a schema error: field, value unless secret or long, reason."""
+    """Return the message about a schema error: field, value (shortened, omitted if secret or nested), reason."""
     path = '.'.join([name] if name else [str(part) for part in error.absolute_path])
     reason = _SENTENCES.get(error.validator, lambda e: 'It matches none of the allowed forms.')(error)
     if not path:

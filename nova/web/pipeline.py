@@ -6,7 +6,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 Headers = list[tuple[str, str]]
 # of start_response
 ExcInfo = tuple[type[BaseException], BaseException, types.TracebackType] | tuple[None, None, None]
-# returns the response, or None to continue
+# a filter returns the response, or None to pass the request on
 Filter = collections.abc.Callable[[WSGIEnvironment, StartResponse], collections.abc.Iterable[bytes] | None]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nova.db.engine import Table
 
 Schema = json_schema.Schema
-Reason: TypeAlias = str | Callable[[Any], str]        # why a value is refused; a function returns '' to accept a value
+Reason: TypeAlias = str | Callable[[Any], str]        # why a value is refused, or function(value) -> reason or ''
 Getter = Callable[[Any, Any], Any]       # (row, request) -> value
 Prepare: TypeAlias = Callable[[Any, Any], Sequence[Any]]     # (conn, rows) -> rows
 MAX_SHOWN = 64                           # maximum length of a key in an error message
@@ -103,7 +103,7 @@ class Field:
     accepts   JSON Schema of the value in requests; default: ``type``
     required  whether a create request must have the field
     aliases   other names of the field in requests
-    refused   reason to refuse requests with a value; '': the field is supported
+    refused   why a request with a value for this field is refused; '': the request is accepted
     """
 
     name: str
@@ -233,7 +233,7 @@ class Resource:
                 if write in field.write.split() and field.name in given]
 
     def given(self, values: Mapping[str, Json]) -> dict[str, Any]:
-        """Return the values of a request by the names of fields. An alias has priority over the name."""
+        """Return {name of a field: value} of a request. A value under an alias has priority."""
         names = {alias: field.name for field in self.fields for alias in field.aliases}
         return {**values, **{names[alias]: values[alias] for alias in names if alias in values}}
 
@@ -276,7 +276,7 @@ class Document:
 
 
 class One(Document):
-    """A response with one object below the name of the resource. The handler returns the row."""
+    """A response {name of the resource: object}. The handler returns the row."""
 
     def __init__(self, resource: Resource, view: str) -> None:
         self.key, self.view = resource.name, resource.view(view)

@@ -23,9 +23,9 @@ class Route:
     body     has ``validate(document, version, relaxed)``, like web.params.Object; None: no body is accepted
     query    has ``validate(query string, version, relaxed)``, like web.params.Query; None: not checked
     action   key of the body for POST …/action rows
-    public   served without a caller: version documents
+    public   served without authentication, for version documents
     any_scope   also served to a token without a project; the response must show no project's data
-    api      False: the path is below the mount point, not below the path of a version
+    api      False: the path is relative to the mount point, not to the path of a version such as /v2.1
     streams  the handler reads and validates the body
     answer   has ``schema(version)`` and ``render(req, result)``, like web.resource.Document; None: no body, or the
              response is described elsewhere

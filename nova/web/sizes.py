@@ -1,6 +1,6 @@
 """Size limits for documents that callers can extend: one resource, and one page of a list.
 
-Each part that callers can extend has a limit in bytes of JSON; the sum of a resource stays below RESOURCE.
+Each part that callers can extend has a limit in bytes of JSON; the parts of a resource total less than RESOURCE.
 """
 from collections.abc import Iterable, Sequence
 import itertools

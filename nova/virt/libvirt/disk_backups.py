@@ -77,5 +77,5 @@ class DiskBackups:
     def _abort(self, uuid: str) -> None:
         try:
             self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
-        except exception.VirtError as error:             # ``begin`` aborts the job before the next copy
+        except exception.VirtError as error:             # the next ``begin`` aborts a job that still runs
             LOG.warning('Cannot abort the copy of the disk of %s: %s', uuid, error)

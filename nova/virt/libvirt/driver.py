@@ -71,7 +71,7 @@ class LibvirtDriver(base.LibvirtBase):
     """Implement the required methods of the driver interface (nova/virt/driver.py) and register the features.
 
     :param inspect_image: function (path, disk format), called for every downloaded image before a program reads the
-        image. It raises if the image must not be used
+        image; the function raises if the image must not be used
     :param helper: privileges.Helper that runs the operations of nova.virt.libvirt.privileged.remote; None runs them in
         this process
     """
@@ -224,8 +224,8 @@ class LibvirtDriver(base.LibvirtBase):
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
-            self._guests.remove(uuid, keep_machine=request.keep_machine)   # an interrupted attempt may have left it
-            self.storage.remove(uuid, again=True,                # removes also pool disks that another host has created
+            self._guests.remove(uuid, keep_machine=request.keep_machine)   # remove the guest of an earlier attempt
+            self.storage.remove(uuid, again=True,                # also removes pool disks that another host has created
                                 kept=spec.machine_files(request.keep_machine))
             try:
                 disks, boot_files = new_disks.create(self.storage, context, instance, request)

@@ -27,9 +27,9 @@ SOCKET = 'serial%d.sock'                # name of a serial port's socket in the 
 _LETTERS = string.ascii_letters + string.digits
 # One kind of console of a guest
 Console = TypedDict('Console', {
-    'listen': str, 'password': str | None,         # of vnc and spice; None: no password
-    'tls': bool,                                   # of spice and serial
-    'ports': list[int], 'paths': list[str],        # of serial: TCP ports, or paths of sockets
+    'listen': str, 'password': str | None,         # for vnc and spice; password None: none is required
+    'tls': bool,                                   # for spice and serial
+    'ports': list[int], 'paths': list[str],        # for serial: TCP ports, or paths of Unix sockets
 }, total=False)
 Record = dict[str, Console]              # {'vnc', 'spice' or 'serial': the console}
 

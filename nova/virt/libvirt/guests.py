@@ -124,7 +124,7 @@ class Guests(guest_power.GuestPower):
         self.hypervisor.guest('start the guest', guest.uuid, calls.start)
 
     def start_paused(self, guest: xml.Guest) -> None:
-        """Start a guest in the paused state, before its first instruction. Its devices then exist."""
+        """Start a guest, paused before its first instruction, so that libvirt creates its devices."""
         self._prepare(guest)
         self._plug(guest)
         with self._opening_disks(guest):

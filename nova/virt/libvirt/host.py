@@ -31,9 +31,9 @@ _P = ParamSpec('_P')
 _Result = TypeVar('_Result')
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
-RECONNECT_MIN, RECONNECT_MAX = 0.5, 10   # seconds between attempts, jittered
+RECONNECT_MIN, RECONNECT_MAX = 0.5, 10   # seconds between two attempts to connect, randomly varied
 RESTARTS_S = 30                          # seconds until an operation fails if libvirtd does not respond
-RECONNECT_GRACE_S = 5                               # seconds for a restart of libvirtd; then the host is disabled
+RECONNECT_GRACE_S = 5                               # seconds without libvirtd until the host is disabled
 KVM_API, KVM_GET_API_VERSION = 12, 0xAE00
 
 POWER_STATES = {
@@ -41,7 +41,7 @@ POWER_STATES = {
     libvirt.VIR_DOMAIN_RUNNING: states.RUNNING,
     libvirt.VIR_DOMAIN_BLOCKED: states.RUNNING,
     libvirt.VIR_DOMAIN_PAUSED: states.POWER_PAUSED,
-    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # an event follows when the guest is off
+    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # the guest still shuts down; an event follows when it is off
     libvirt.VIR_DOMAIN_SHUTOFF: states.SHUTDOWN,
     libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,
@@ -59,7 +59,7 @@ FAILURE_TEXTS = {'crashed': 'ended: its QEMU is gone', 'failed': 'ended: its QEM
                  'paused': 'paused after a failed write to its disk'}
 
 
-# ``capabilities``: the root element
+# ``capabilities`` is the root element of libvirt's capabilities
 Facts = TypedDict('Facts', {'version': int, 'vcpus': int, 'memory_mb': int, 'capabilities': etree.Element})
 
 
@@ -251,7 +251,7 @@ class Host:
         return self.run('read the power state', lambda connection, uuid: state_of(_find(connection, uuid)), uuid)
 
     def disk_errors(self, uuid: str) -> dict[str, str]:
-        """Return {target: reason} of the disks that made QEMU pause a guest, such as a full file system."""
+        """Return {target: reason, such as full storage} of the disks with errors that made QEMU pause a guest."""
         found = self.guest('look at the disks', uuid, lambda domain: domain.diskErrors())
         return {target: DISK_ERRORS.get(code, 'it cannot be read or written') for target, code in found.items()}
 
@@ -272,7 +272,7 @@ class Host:
         return self.run('list the PCI devices', _pci_devices)
 
     def mediated_devices(self, types: Sequence[str]) -> list[pci.Device]:
-        """Return [objects.pci.Device] of the mediated devices of these types."""
+        """Return [objects.pci.Device] of the mediated devices of the given types."""
         return self.run('list the mediated devices', _mediated_devices, types)
 
 

@@ -49,7 +49,7 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     _decide_secure_boot(settings, traits)
     arch = _foreign(instance.image_properties)
     if arch:
-        settings.setdefault('firmware_type', 'uefi')         # the only firmware of other architectures
+        settings.setdefault('firmware_type', 'uefi')         # default firmware of architectures other than x86
         if any(growth.maximum(settings)):
             raise exception.ImageUnacceptable(image_id=image_id, reason=f"the flavor's hw:{growth.VCPUS} and hw:"
                                               f'{growth.MEMORY} are for x86 only; QEMU cannot hot-plug CPUs of {arch}')

@@ -256,7 +256,7 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
     small.filesystems(devices, guest.shares)
     graphics.add(devices, guest.consoles, guest.console_log, hardware.has_usb)
     if hardware.agent:
-        if small.virtio_attributes(hardware.settings):     # otherwise libvirt adds the controller
+        if small.virtio_attributes(hardware.settings):     # without these attributes, libvirt adds the controller
             _add(devices, 'controller', type='virtio-serial', index=0)
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')

@@ -34,7 +34,7 @@ FORMAT = versioned_records.RecordFormat[Record](
     name='record of an exporter', fields=frozenset(Record.__annotations__), required=Record.__required_keys__)
 COPY = 'c'                   # first letter of the names of block nodes for copies
 START_S, CLOSE_S, POLL_S = 20, 5, 0.02
-CONNECTIONS = 1024           # maximum concurrent connections of a host; each attached volume has one
+CONNECTIONS = 1024           # maximum concurrent connections of a host, one for each attached volume
 
 
 class PortTaken(exception.InvalidVolume):
@@ -52,7 +52,7 @@ class Daemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     def record(self) -> Record | None:
-        """The record of host.json, or None if there is no such daemon.
+        """Return the record in host.json, or None if the daemon has no directory.
 
         :raises InvalidVolume: the record cannot be read
         """
@@ -212,7 +212,7 @@ class Daemon:
         self.end_copies({_copy_of(name)})
 
     def end_copies(self, nodes: set[str] | None = None) -> None:
-        """Release these copies, or all; does nothing if the daemon is not running."""
+        """Release the given copies, or all copies if None; does nothing if the daemon is not running."""
         if not self.is_alive():
             return
         with contextlib.suppress(exception.InvalidVolume), self._connected() as monitor:

@@ -103,7 +103,7 @@ class Exporter:
 
     def close(self, attachment_id: str, host: str) -> None:
         """Close an export, and wait until it is closed."""
-        with self._locked(host):             # lock before the checks: a concurrent ``open`` may be in progress
+        with self._locked(host):             # lock first: a concurrent ``open`` would invalidate the checks
             if not os.path.isdir(self._directory_of(host)) or any(
                     each.host == host for each in self._wanted(attachment_id)):
                 return
@@ -222,7 +222,7 @@ class Exporter:
             except exception.InvalidVolume as error:
                 self._unreadable.add(daemon.directory, error)
                 continue
-            with self._locked(host, wait=False) as held:         # else another thread starts or stops the daemon
+            with self._locked(host, wait=False) as held:         # False: another thread starts or stops the daemon
                 dead = held and daemon.record() is not None and not daemon.is_alive()
             if dead:
                 LOG.warning('The exporter of host %s exited and is restarted.', host)

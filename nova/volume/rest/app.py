@@ -87,7 +87,7 @@ class VolumeApi(application.Api[VolumeRequest]):
             raise exception.Unsupported(f'The embedded block storage has no {feature}. Use Cinder for that.')
         named = segments.pop(0) if not self.mapper.knows(segments[0]) else req.context.project_id
         if named != req.context.project_id:
-            # otherwise the list would have the rows of the administrator's project
+            # ignoring the URL would list the rows of the token's project, not of the one that the administrator named
             if req.context.is_admin and segments and self.mapper.knows(segments[0]):
                 raise exception.BadRequest('The project in the URL differs from the token. Administrators select '
                                            'projects in the query of lists (all_tenants, project_id).')
@@ -125,7 +125,7 @@ class VolumeApi(application.Api[VolumeRequest]):
     def fault(self, req: VolumeRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
-            code = 413                   # documented code of the Block Storage API
+            code = 413                   # code that the Block Storage API documents for quotas
         return Response(faults.document(code, message), code)
 
     def finish(self, req: VolumeRequest, code: int, headers: Headers,

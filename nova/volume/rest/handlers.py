@@ -74,7 +74,7 @@ _NOT_FOUND: dict[Table, Callable[[str], exception.NovaException]] = {
 
 
 def owned_table(row: Route) -> Table | None:
-    """Return the table of the resource in a path; None: it has no owner, or the request accepts a transfer."""
+    """Return the table of the resource in a path; None: no resource with an owner, or a transfer to accept."""
     return _IDENTS.get(row.path.split('/')[1]) if '{ident}' in row.path and not row.path.endswith('/accept') else None
 
 

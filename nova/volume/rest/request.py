@@ -34,7 +34,7 @@ class VolumeRequest(BaseRequest):
 
     @property
     def root_url(self) -> str:
-        """Scheme, host and mount point of the API; every row of a list links to it."""
+        """Scheme, host and mount point of the API; cached, because every row of a list has links with this URL."""
         self._root_url = self._root_url or super().root_url
         return self._root_url
 

@@ -278,7 +278,7 @@ USERS_SPECS = ('multiattach', 'RESKEY:availability_zones')      # extra specs th
 
 
 def visible_specs(request: VolumeRequest, specs: dict[str, str]) -> dict[str, str]:
-    """Return the extra specs that the caller may see. All but USERS_SPECS are details of the deployment."""
+    """Return the extra specs that the caller may see. Specs not in USERS_SPECS are details of the deployment."""
     sees = request.allows(READ_SENSITIVE)
     return {name: value for name, value in specs.items() if sees or name in USERS_SPECS}
 

@@ -54,7 +54,7 @@ class Backups:
         if snapshot_id is None and volume['status'] == 'in-use':
             if not force:
                 raise exception.InvalidVolume(reason='a backup of a volume in use needs force.')
-            # before the backup's row is written: after a crash, the owner can see and delete the snapshot
+            # created before the backup's row: after a crash between them, the owner sees a snapshot and can delete it
             snapshot_id, temporary = self._snapshot(ctx, volume['id'], f'for backup {ident}')['id'], True
 
         def write(conn: Connection) -> db_rows.VolumeBackupsRow:

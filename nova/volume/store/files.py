@@ -222,7 +222,7 @@ class VolumeFiles:
     def finish_copy(self, path: str, size: int, check: Check, encrypted: bool = False) -> None:
         """Create the final file from the copy of ``prepare_copy``; idempotent.
 
-        The data is copied to another file, because a guest that has taken over QEMU can still write to the first file.
+        The data is copied to a new file, because a guest that has taken over QEMU can still write to QEMU's copy.
 
         :param check: as nova.image.api.Images.check_header
         :param encrypted: whether ``prepare_copy`` was called with a key
@@ -343,7 +343,7 @@ class VolumeFiles:
         found = {}
         with os.scandir(directory) as entries:
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):             # another request has moved it
+                with contextlib.suppress(FileNotFoundError):             # another request has moved the file
                     found[entry.name] = entry.stat(follow_symlinks=False)
         return {name: facts.st_size for name, facts in found.items() if disks.FILE_NAME.match(name)
                 and stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1 and facts.st_size}

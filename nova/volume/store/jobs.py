@@ -58,7 +58,7 @@ class VolumeJobs:
         self._executor = fairness.FairExecutor(queues.VOLUMES, 'volumes', WORKERS)
         self._lock = threading.Lock()
         self._busy: set[str] = set()
-        self._requeued: dict[str, _Work] = {}        # {ident: job to run after the current job on it}
+        self._requeued: dict[str, _Work] = {}        # {ident: next job, after the current job of this id}
 
     def make_volume(self, ctx: nova_context.RequestContext, row: db_rows.VolumesRow) -> None:
         """Start creating the data of a volume with status 'creating'."""
@@ -151,7 +151,7 @@ class VolumeJobs:
         while following is not None:                 # a requeued job runs on the same thread
             try:
                 following.job()
-            except BaseException:                    # otherwise the id would stay busy
+            except BaseException:                    # after any error, ``_busy`` must lose the id
                 LOG.exception('Work on %s failed.', work.ident)
             with self._lock:
                 following = self._requeued.pop(work.ident, None)
@@ -271,7 +271,7 @@ class VolumeJobs:
             waiting = cast('list[db_rows.VolumesRow]', db.unfinished(conn, t.volumes, {'snapshot_id': snapshot_id}))
             backups = cast('list[db_rows.VolumeBackupsRow]', db.unfinished(
                 conn, t.volume_backups, {'snapshot_id': snapshot_id}))
-        for backup in backups:  # also after a failed snapshot: then the job sets the status 'error'
+        for backup in backups:  # if the snapshot failed, the job sets the backup's status to 'error'
             self.make_backup(backup)
         for volume in waiting:
             if status == AVAILABLE:
@@ -305,7 +305,7 @@ class VolumeJobs:
 
     def _restore(self, volume_id: str, backup_id: str) -> None:
         row = self._read(volume_id)
-        if row is not None and row['status'] == RESTORING:  # else the volume was deleted, or its status was reset
+        if row is not None and row['status'] == RESTORING:  # otherwise it was deleted, or its status was reset
             with self._failed_status(t.volumes, volume_id, RESTORING, ERROR_RESTORING):
                 self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
                 if not self._db.run(db.update, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
@@ -344,7 +344,7 @@ class VolumeJobs:
         for volume in all_volumes:
             self._recover_volume(volume)
         for row in all_snapshots:
-            if row['status'] == CREATING:            # its file is deleted; a late report has no effect
+            if row['status'] == CREATING:      # its incomplete file was deleted above; a later report has no effect
                 self.snapshot_ended(row['id'], ERROR)
             elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
                 LOG.error('The file of snapshot %s is missing.', row['id'])

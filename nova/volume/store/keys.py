@@ -38,7 +38,7 @@ class Keys:
         self._path, self._db = secret_encryption.path_of(conf), database
         self._external = conf.volume.encryption_key_backend == db.BARBICAN
         self._manager = key_manager.find(conf)
-        # ids of new keys of running requests: not used yet, but not to be deleted. Only this process creates volumes
+        # ids of keys for volumes that requests now create: they must not be deleted. Only this process creates volumes
         self._reserved: set[str] = set()
 
     @contextlib.contextmanager
@@ -168,7 +168,7 @@ class Keys:
 
 @contextlib.contextmanager
 def _own_account() -> collections.abc.Iterator[None]:
-    """Context manager: if the service account is refused, raise Unavailable, because it is no fault of the caller."""
+    """Context manager: if the service account is refused, raise Unavailable, because the caller is not at fault."""
     try:
         yield
     except (exception.Forbidden, exception.Unauthorized) as error:

@@ -1,4 +1,4 @@
-"""Turn files in the directory ``unmanaged`` of the volume host into volumes, and volumes into such files."""
+"""Turn files in the volume host's directory ``unmanaged`` into volumes, and volumes into files there."""
 from __future__ import annotations
 
 import contextlib
@@ -83,13 +83,13 @@ class Managed:
         log.about(ident)
         try:
             return self._db.run(write)
-        except CommitUnanswered:         # the row may exist and need the file
+        except CommitUnanswered:         # the new volume may exist, so keep its file
             raise
         except FileNotFoundError as error:
             raise exception.Conflict(f'The file {name!r} is no longer in the directory of unmanaged volumes: another '
                                      'request has managed or moved it.') from error
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):           # the transaction failed before it moved the file
+            with contextlib.suppress(FileNotFoundError):           # no such file: the transaction failed earlier
                 self._files.release(ident, name)
             raise
 

@@ -10,7 +10,7 @@ from nova.db.cells import cells as db_cells
 from nova.db.services import services as db
 
 BINARY, TOPIC = 'nova-volume', 'volume'
-BACKEND, BACKEND_HOST = 'embedded', 'nova@embedded'      # backend part of the host of volumes
+BACKEND, BACKEND_HOST = 'embedded', 'nova@embedded'      # parts of nova@embedded#default, a volume's host
 # Programs that clients expect in the list. One process, nova-volume, does the work of all of them.
 BACKEND_BINARY = 'cinder-volume'
 BINARIES = (BACKEND_BINARY, 'cinder-scheduler', 'cinder-backup')

@@ -237,7 +237,7 @@ class Types:
             raise exception.VolumeTypeExists(name=name) from None
 
     def delete(self, ident: str) -> None:
-        """Delete a type; raises VolumeTypeNotFound, BadRequest (there are volumes of it)."""
+        """Delete a type; raises VolumeTypeNotFound, BadRequest (volumes have this type)."""
         def write(conn: Connection) -> None:
             row = _unused(conn, ident)
             if db.is_default(conn, row['id']):

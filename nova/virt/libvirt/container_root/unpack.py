@@ -24,7 +24,7 @@ from nova import exception
 from nova.disk_files import sandbox
 from nova.virt.libvirt.container_root import users
 
-ROOT = 'root'                            # directory of the container's file system in the directory of a guest
+ROOT = 'root'                            # name of the container's root directory in the guest's directory
 MAX_FILES = 1_000_000
 MEMORY = 1 << 30  # limit of the address space in bytes, because a tar header may claim any length
 UNPACK_S = 600

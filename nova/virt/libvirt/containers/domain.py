@@ -7,7 +7,7 @@ from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain.tree import add
 
 INIT = '/sbin/init'
-PERIOD = 100_000                         # microseconds
+PERIOD = 100_000                         # microseconds: default period of the CPU quota
 SHARES = 1024                            # CPU weight (cpu.shares) for each vCPU; the kernel's default for a group
 MAX_SHARES = 262_144                    # maximum CPU weight in the kernel
 
@@ -15,7 +15,7 @@ MAX_SHARES = 262_144                    # maximum CPU weight in the kernel
 def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tuple[users.Range, ...]) -> str:
     """Return the domain XML of a container.
 
-    The container has a private network namespace even if it has no port. A quota limits its CPU time to its vCPUs.
+    The container has a private network namespace even without a port. Its default CPU quota is one CPU per vCPU.
     :param root: directory of the container's file system on the host
     """
     element = etree.Element('domain', type='lxc')

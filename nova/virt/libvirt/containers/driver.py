@@ -118,7 +118,7 @@ class ContainerDriver(base.LibvirtBase):
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
-            self._guests.remove(uuid)    # an interrupted attempt may have left it
+            self._guests.remove(uuid)    # remove the guest of an interrupted attempt
             try:
                 self._check(instance, request)
                 guest = self._guest_of(instance, request)

@@ -109,7 +109,7 @@ class Interfaces:
             interface, = spec.interfaces([vif], guest)
             guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
             self._storage.save(guest)
-            with contextlib.suppress(exception.GuestNotFound):     # a stopped container gets its ports at the start
+            with contextlib.suppress(exception.GuestNotFound):   # a stopped container gets its ports at its next start
                 self._hypervisor.guest('plug the port', instance.uuid, calls.plug, domain.port(interface),
                                        calls.interface_path(interface.mac))
 

@@ -185,7 +185,7 @@ def plan(files: list[File], merged: str | None, target: str | None) -> Merge | N
     """Return the merge for a request to delete a snapshot.
 
     :param merged: file_to_merge of the request, or None. Without a target, this file becomes the backing file of the
-        active file. Without both files, all backing files are merged
+        active file. If ``merged`` and ``target`` are None, all backing files are merged
     :param target: merge_target_file of the request, or None
     :returns: None if an earlier request has completed the merge
     :raises VirtError: the volume has no such file, or the merged file is not above the target

@@ -69,7 +69,7 @@ def usb(devices: etree.Element, hardware: Hardware) -> None:
 
 
 def serial_ports(devices: etree.Element, hardware: Hardware) -> None:
-    """Add the requested serial ports, minus those that already exist for consoles."""
+    """Add the requested serial ports that the consoles have not added already."""
     for number in range(len(devices.findall('serial')), hardware.serial_ports):
         add(add(devices, 'serial', type='pty'), 'target', port=number)
 

@@ -42,7 +42,7 @@ def metadata(root: etree.Element, identity: Identity) -> None:
 
 
 def owner(directory: str) -> str:
-    """Return a guest's owner element; it has no namespace, as virDomainSetMetadata requires."""
+    """Return a guest's owner element without its namespace, which virDomainSetMetadata adds."""
     return etree.tostring(add(etree.Element('metadata'), 'owner', directory=directory), encoding='unicode')
 
 

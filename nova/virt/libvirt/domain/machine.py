@@ -8,7 +8,7 @@ from nova.virt.libvirt.domain.tree import add, child
 # Hyper-V enlightenments that KVM supports: https://libvirt.org/formatdomain.html#hypervisor-features
 HYPERV = ('relaxed', 'vapic', 'vpindex', 'runtime', 'synic', 'reset', 'frequencies', 'tlbflush', 'ipi')
 SPINLOCK_RETRIES = 8191                  # attempts to get a spinlock before a Windows guest notifies the hypervisor
-SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # policy bits of AMD SEV: no debugging, no key sharing, only SEV hosts; ES
+SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # bits: no debugging, no key sharing, only SEV hosts; 0x37 also demands SEV-ES
 DEFAULT = 'pc'
 
 

@@ -22,7 +22,7 @@ _MAX_DEVICES = 256            # maximum devices of a type on one PCI device: the
 
 def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[etree.Element],
             types: Sequence[str]) -> list[pci.Device]:
-    """Return [pci.Device] of existing and possible mediated devices of these types.
+    """Return [pci.Device] of the existing and possible mediated devices of the given types.
 
     :param parents: the host's PCI devices with libvirt's descriptions
     :param made: node devices (root elements) of mediated devices

@@ -83,7 +83,7 @@ def memory_backing(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.
     sizes: dict[Any, set[int]] = {}
     for number, cell in enumerate(guest.cells):
         smallest = min((pages.size_kb for pages in _on(host, cell).mempages), default=0)
-        size: Any = cell.pagesize                # after placement a number in KiB, not 'small', 'large' or 'any'
+        size: Any = cell.pagesize        # the placement has replaced 'small', 'large' or 'any' by a number in KiB
         if size and size > smallest:
             sizes.setdefault(size, set()).add(number)
     if not sizes and not guest.realtime:
@@ -120,7 +120,7 @@ def address(text: str) -> etree.Element:
 
 
 def _on(host: numa.HostTopology, cell: numa.GuestCell) -> numa.HostCell:
-    """Return the host cell of a guest cell.
+    """Return the host NUMA node on which a guest NUMA node is placed.
 
     :raises VirtError: the host no longer has the cell
     """

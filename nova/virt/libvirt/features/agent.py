@@ -127,7 +127,7 @@ class Agent:
         check(operation, guest)
         if self._hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED):
             self._ask(operation, uuid, lambda domain: domain.fsThaw())
-        files.remove(self._storage.path(uuid, MARK))  # also if the guest is off: then no file system is frozen
+        files.remove(self._storage.path(uuid, MARK))  # a guest that is off has no frozen file system
 
     def _ask(self, operation: str, uuid: str, request: Callable[[libvirt.virDomain], object]) -> None:
         self._hypervisor.guest(operation, uuid, _bounded, operation, request)

@@ -1,4 +1,4 @@
-"""Cold migration between hosts: the destination copies the files of the guest's backup from the source.
+"""Cold migration: the source renames the guest's directory to a backup, and the destination copies its files.
 
 The nova-compute of the source only describes the files, so it does not wait for the destination, and both services can
 restart. If the destination repeats finish_migration, it resumes the copies that moves/transfer_progress.py recorded, or
@@ -60,7 +60,7 @@ class ColdMoves:
         guest, kept = self._storage.load_backup(uuid), self._storage.backup_path(uuid)
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
-        guest.ownership.source_directory = None          # else has_come() would return True after a revert
+        guest.ownership.source_directory = None          # otherwise has_come() would return True after a revert
         records.write(kept, guest)
         return {'guest': transferred_record.packed(guest, kept),
                 'source': {'address': self._addresses.own, 'directory': kept}}
@@ -152,7 +152,7 @@ class ColdMoves:
     def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: driver.GuestLocation,
                taken: set[str],
                copies: transfer_progress.IncomingTransfer | None) -> tuple[list[xml.Disk], dict[str, str]]:
-        """Copy the guest's files to this host, enlarge disks to the size in the flavor. Return (disks, boot files).
+        """Copy the guest's files to this host, and enlarge its disks to the flavor. Return (disks, boot files).
 
         :param taken: last letters of the device names of the guest's volumes
         :param copies: files that were copied already

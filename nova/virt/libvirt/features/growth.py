@@ -121,7 +121,7 @@ def _missing(root: etree.Element, memory_mb: int) -> int:
 
 
 def _refusal(domain: libvirt.virDomain, vcpus: int, memory_mb: int) -> str | None:
-    """Return why the guest cannot get these resources, or None if it can. Called before any change."""
+    """Return why the guest cannot get the CPUs or memory, or None if it can. Called before any change."""
     if not domain.isActive():
         return None
     root = _live(domain)

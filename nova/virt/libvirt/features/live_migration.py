@@ -102,7 +102,7 @@ class LiveMigration:
         seen = shared_storage.record_fingerprint(self._storage, instance.uuid)
         shared = seen is not None and seen == facts['seen']
         pooled = not shared and shared_storage.check_pool_disks(self._storage, guest, facts.get('pool_seen'))
-        local = any(not disk.readonly for disk in guest.disks)       # False if the guest has only volumes
+        local = any(not disk.readonly for disk in guest.disks)       # False: only volumes and read-only disks
         if local and facts['block_migration'] is not None and facts['block_migration'] == (shared or pooled):
             raise exception.MigrationPreCheckError(reason=(
                 'the hosts share the disks of the server: migrate it without block migration' if shared or pooled
@@ -142,7 +142,7 @@ class LiveMigration:
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self._connections.disconnect(guest.volumes)     # a rollback disconnects only the volumes of a record
+            self._connections.disconnect(guest.volumes)   # a rollback would disconnect only volumes in a stored record
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest,
@@ -161,7 +161,7 @@ class LiveMigration:
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
             else:
                 shared_storage.note_incoming(self._storage, guest, self._host)
-            for port in guest.ports():   # after the record is stored, so that a rollback can unplug the ports
+            for port in guest.ports():   # plug them after the record is stored, so that a rollback can unplug them
                 self._steps.plug(uuid, port)
             text = self._guests.domain_xml(guest, keep=copied)
         return {**facts, 'domain': text, 'incremental': incremental}
@@ -376,7 +376,7 @@ class LiveMigration:
                 continue
             try:
                 self._settle(uuid)
-            except exception.VirtError as error:         # log and go on: the service must start for the other guests
+            except exception.VirtError as error:         # only log: the service must start for the other guests
                 LOG.error('The result of a migration of guest %s is unknown. It is checked when the migration is '
                           'resumed, or at the next start: %s', uuid, error.message)
                 self._unsettled.add(uuid)
@@ -409,9 +409,9 @@ class LiveMigration:
         with self._guests.operation(uuid):
             call = self._post_copy.kept(uuid)
             self._post_copy.finish(uuid, call, progress)
-            if self._post_copy.is_ahead(uuid):           # the guest was lost at the destination
+            if self._post_copy.is_ahead(uuid):           # the destination has lost the guest
                 self._stays(uuid)
-            elif call is not None:                       # undefine the guest here if it is at the destination
+            elif call is not None:                       # if the guest is at the destination, undefine it here
                 self._has_left(uuid, call.uri, states.NOSTATE)
 
     def abort_live_migration(self, instance: Instance) -> None:
@@ -443,9 +443,9 @@ class LiveMigration:
 
 
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
-    """Return whether some disks are not copied, and the destination sees all writes of the source to these disks.
+    """Return True if at least one disk is not copied and the destination sees all writes to the disks not copied.
 
-    This is so for network disks, and for disks that bypass the source's page cache (cache mode none or directsync).
+    It sees writes to network disks, and to disks that bypass the source's page cache (mode none or directsync).
     """
     stay: list[xml.Disk | volume.Volume] = [
         *guest.volumes, *(disk for disk in guest.disks if disk.source or not copied)]

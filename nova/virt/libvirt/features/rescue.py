@@ -69,7 +69,7 @@ class Rescue:
                 self._guests.start(guest)
                 self._attach_late(guest)
             except Exception as error:
-                with contextlib.suppress(exception.VirtError, OSError):     # the first error is raised below
+                with contextlib.suppress(exception.VirtError, OSError):     # raise only the first error, below
                     self._back(uuid, network_info)
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='rescue the guest', reason=error.strerror) from error

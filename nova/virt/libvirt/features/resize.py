@@ -120,7 +120,7 @@ class Resize:
             # the address of a volume may change when the volume is connected again
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.hardware.machine, guest.disks,
                                                           guest.volumes)
-            stored.backends.release(guest)        # until the rename, a repeated call needs the snapshots
+            stored.backends.release(guest)        # after the rename: until then, a repeated call needs the snapshots
             stored.save(guest)
             self._bring_up(guest, power_on)
 

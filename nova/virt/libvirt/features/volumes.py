@@ -68,7 +68,7 @@ class Volumes:
             self._connections.define_secrets([volume])
             self._connections.define_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
-            self._storage.save(guest)         # saved before: the record must have the volume after a crash
+            self._storage.save(guest)         # save first, so that the record has the volume after a crash
             try:
                 with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
                     self._hypervisor.guest('attach the volume', instance.uuid, calls.plug,
@@ -133,7 +133,7 @@ class Volumes:
     def _give(self, guest: xml.Guest, operation: str, fresh: disk.Volume) -> None:
         """Copy the old volume to ``fresh`` and switch the guest, unless the guest already uses ``fresh``.
 
-        The guest uses it if a crash interrupted an earlier call. Another copy would then overwrite later writes.
+        After a crash during an earlier call, the guest may use ``fresh``; a new copy would overwrite its later writes.
 
         :raises VirtError: the guest still uses the old volume
         """

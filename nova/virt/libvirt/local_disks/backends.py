@@ -19,7 +19,7 @@ GROUP = 'nova.libvirt.local_disks'       # group of entry points of backends
 
 
 def configured(conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> base.Place:
-    """Return the Place that [libvirt] images_type names; other packages may provide one.
+    """Return the storage backend (Place) that [libvirt] images_type names; other packages may add backends.
 
     :param directory: directory of all guests
     :raises InvalidOption: no installed backend has this name
@@ -59,7 +59,7 @@ class Backends:
         return self.pool is None
 
     def of(self, disk: xml.Disk) -> base.Place:
-        """Return the Place of a recorded Disk.
+        """Return the storage backend of a disk in a guest's record.
 
         :raises VirtError: this host cannot access the disk
         """
@@ -73,7 +73,7 @@ class Backends:
         return self.pool
 
     def of_new(self, uuid: str, encrypted: bool) -> base.Place:
-        """Return the Place of a new disk.
+        """Return the storage backend of a new disk.
 
         :raises VirtError: this host cannot encrypt the disk
         """
@@ -94,7 +94,7 @@ class Backends:
             disk.source = self.of(disk).source(disk.file)
 
     def pooled(self, disk: xml.Disk, path: str) -> xml.Disk:
-        """Return a Disk in the pool as this host accesses it, for a record that another host sent.
+        """Convert a pool disk in a record from another host: set the path, source and cache mode of this host.
 
         :raises VirtError: this host has no pool
         """
@@ -107,19 +107,19 @@ class Backends:
         return [] if self.pool is None else self.pool.images_of(uuid)
 
     def clear_pool(self, guest: xml.Guest) -> None:
-        """Remove a guest's disks in the pool that its record does not name."""
+        """Remove from the pool the disks of a guest that are not in the guest's record."""
         names = {os.path.basename(disk.file) for disk in guest.files() if disk.source}
         if self.pool is not None and names:
             self.pool.erase(guest.uuid, names)
 
     def release(self, guest: xml.Guest) -> None:
-        """Delete the snapshots of a guest's disks that a resize has made for ``restore``."""
+        """Delete the snapshots that a resize has made of a guest's disks, for a revert (Place.restore)."""
         for disk in guest.disks:
             self.of(disk).release(disk)
 
     def remove(self, path: str) -> None:
         """Remove a temporary disk by its path; no error if there is none."""
-        for place in {self.files, self.new}:             # images_type may have changed since its creation
+        for place in {self.files, self.new}:             # images_type may have changed since the disk was created
             place.remove(path)
 
     def total_bytes(self) -> int:

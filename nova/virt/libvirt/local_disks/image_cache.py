@@ -210,7 +210,7 @@ class ImageCache:
                         files.remove(self.path_of(name))
 
     def protect(self) -> None:
-        """Call ``protect`` for all cached images; in earlier releases libvirt gave the images to QEMU's user."""
+        """Call ``protect`` for all cached images, because libvirt of earlier releases gave images to QEMU's user."""
         for entry in list(os.scandir(self._directory)):
             if not entry.name.endswith(SCRATCH) and entry.is_file(follow_symlinks=False):
                 protect(entry.path)

@@ -48,7 +48,7 @@ def create(stored: Storage, context: RequestContext, instance: Instance,
     """
     uuid, encrypted = instance.uuid, guest_options.encrypts(instance)
     stored.backends.new.check_new(uuid)
-    stored.make_directory(uuid, exist_ok=True)         # exists in a rebuild that keeps some files
+    stored.make_directory(uuid, exist_ok=True)         # a rebuild that keeps files has kept the directory
     # The API has checked the kernel in the instance's row; the image may have named another kernel since.
     paths = boot_files(stored, context, uuid, request.image, {
         part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
@@ -249,12 +249,12 @@ def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[
 
 
 def _blanks(instance: Instance, wanted: Wanted) -> Iterator[tuple[str, int, BlockDevice | None]]:
-    """Yield (file name, bytes, row or None) of each empty disk that the request or otherwise the flavor specifies."""
+    """Yield (file name, bytes, row or None) for each empty disk: as requested, or otherwise as in the flavor."""
     for number, row in enumerate(wanted.ephemerals or [None]):
         if gib := instance.ephemeral_gb if row is None else row['volume_size']:
             yield f'disk.ephemeral{number}', gib * qemu_img.GIB, row
     swap, most = wanted.swap, flavor_sizes(instance)['disk.swap']
-    # the row may still have a larger size if a resize chose a flavor with less swap
+    # after a resize to a flavor with less swap, the row still has the old size
     size = min(most, (swap and swap.get('volume_size') or 0) * disk_space.MIB or most)
     if size:
         yield 'disk.swap', size, swap
@@ -271,6 +271,6 @@ def volume_letters(block_devices: Iterable[BlockDevice]) -> set[str]:
 
 
 def flavor_sizes(instance: Instance) -> dict[str, int]:
-    """Return {name of a disk's file: bytes} of the server's flavor; 0: no such disk or unspecified."""
+    """Return {name of a disk's file: bytes} of the server's flavor; 0: the flavor has no size for the disk."""
     return {'disk': instance.root_gb * qemu_img.GIB, 'disk.ephemeral0': instance.ephemeral_gb * qemu_img.GIB,
             'disk.swap': int((instance.flavor or {}).get('swap') or 0) * disk_space.MIB}

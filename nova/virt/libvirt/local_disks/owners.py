@@ -59,7 +59,7 @@ def _from_version_1(values: JsonObject) -> JsonObject:
     return {'previous_host' if name == 'before' else name: value for name, value in values.items()}
 
 
-# Upgrades convert stored files but not pools. So version 1 must be readable; it names previous_host ``before``.
+# Upgrades convert stored files but not pools. So version 1 must be readable; its name of previous_host is ``before``.
 FORMAT = versioned_records.RecordFormat[JsonObject](
     name='record of the owner of disks in the pool', version=2, readable_by=2, upgrades={1: _from_version_1},
     fields=frozenset({'host', 'previous_host', 'successor', 'guest'}),
@@ -138,7 +138,7 @@ class Owners:
         if is_in_migration(directory):
             return True
         note = self.read(uuid)
-        if note is None:    # not in the pool: the record in the directory decides
+        if note is None:    # no record in the pool: the owner is in the directory's record
             return False
         return (note.successor or note.host) != self._host
 

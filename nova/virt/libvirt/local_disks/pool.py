@@ -15,7 +15,7 @@ REMOVE_TIMEOUT_S = 40  # timeout in seconds to remove an image: Ceph drops the w
 POLL_INTERVAL_S = 1
 VERSION_ONE = 'v1'
 LOOK = 'look at a disk'
-FENCED_S = 365 * 86400                   # seconds; may be long, because a client address is random and never reused
+FENCED_S = 365 * 86400           # seconds that a client stays blocked: long, as its random address is never reused
 
 
 class Failed(exception.VirtError):

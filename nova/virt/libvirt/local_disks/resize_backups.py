@@ -22,7 +22,7 @@ def forget(stored: Storage, uuid: str) -> None:
         if disk.source:
             backends.of(disk).release(disk) if disk.file in used else backends.of(disk).remove(disk.file)
     if backends.pool is not None and kept is not None and not used and any(disk.source for disk in kept.disks):
-        backends.pool.erase(uuid)        # no guest uses these disks now
+        backends.pool.erase(uuid)        # no guest uses the disks in the pool
     for disk in records.elsewhere(kept):
         files.remove(disk.file)
     stored.owners.forget(uuid)

@@ -174,7 +174,7 @@ class Storage:
         missing = itertools.takewhile(lambda path: not path.exists(), pathlib.Path(self._base).parents)
         for directory in [*reversed(list(missing)), pathlib.Path(self.directory), pathlib.Path(self._base)]:
             directory.mkdir(exist_ok=True)
-            directory.chmod(DIRECTORY_MODE)      # QEMU's user opens files below it
+            directory.chmod(DIRECTORY_MODE)      # QEMU's user opens files below the directory
         others = {self.path(guest.uuid) for guest in self.records() if not self.is_ours(guest)}
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
             if self._may_clean(os.path.dirname(path), others):
@@ -248,7 +248,7 @@ class Storage:
         try:
             shutil.rmtree(path)
         except FileNotFoundError:
-            if os.path.lexists(path):    # a concurrent removal of a file: retry once
+            if os.path.lexists(path):    # a file in it was removed concurrently: retry once
                 shutil.rmtree(path)
 
     def _erase(self, uuid: str, guest: xml.Guest | None, again: bool) -> None:

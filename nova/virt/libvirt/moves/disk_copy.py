@@ -67,7 +67,7 @@ class Copy:
         self.whole = True
 
     def _check(self, stamp: transfer_progress.FileVersion) -> None:
-        """Check after a restart that the copied data and the source file are unchanged; otherwise start again."""
+        """Check after a restart that the copied data and the source file are unchanged; otherwise copy again."""
         part_size = os.path.getsize(self._part) if os.path.exists(self._part) else -1
         if not stamp.written or stamp != self._stamp or not (
                 self.offset == stamp.size if self.whole else part_size >= self.offset):

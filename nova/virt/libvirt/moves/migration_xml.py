@@ -37,7 +37,7 @@ def for_destination(running: str, there: str) -> str:
     _devices(root, other, 'disk', './target', 'dev', ('source', 'backingStore', 'driver'))
     _devices(root, other, 'interface', './mac', 'address', ('source', 'target', 'mtu'))
     _consoles(root, other)
-    for log in root.findall('./devices/*/log'):          # <console> and <serial> of a port have the same log
+    for log in root.findall('./devices/*/log'):          # a port's <console> and <serial> both have its log
         log.attrib.update(_wanted(other.find('./devices/serial/log'), 'log').attrib)
     return etree.tostring(root, encoding='unicode')
 

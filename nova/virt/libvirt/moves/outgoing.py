@@ -152,7 +152,7 @@ def run_on(domain: libvirt.virDomain) -> None:
 
 
 def went_ahead(domain: libvirt.virDomain) -> bool:
-    """Return whether post-copy has begun: then the guest cannot resume here, even if post-copy has failed since."""
+    """Return whether post-copy has begun, after which the guest cannot resume here, even if post-copy fails."""
     state, reason = domain.state()
     return state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_POSTCOPY,
                                                              libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
@@ -160,7 +160,7 @@ def went_ahead(domain: libvirt.virDomain) -> bool:
 
 def settled(domain: libvirt.virDomain) -> bool:
     """Return whether no migration is in progress; a migration in progress is aborted."""
-    if not domain.isActive():            # a migration ended, and this host missed its end
+    if not domain.isActive():            # the migration has ended without this host noticing
         return True
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
         return True

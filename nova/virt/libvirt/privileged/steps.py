@@ -38,7 +38,7 @@ class LocalSteps:
         return tail(os.path.join(self._directory, uuid, CONSOLE_LOG))
 
     def let_read(self, path: str) -> None:
-        """Do nothing: root can read all disks. RemoteSteps.let_read gives its user access to a disk of QEMU's user."""
+        """Do nothing: root can read all disks. RemoteSteps.let_read lets its user read a disk that QEMU owns."""
 
     def plug(self, uuid: str, port: dict[str, str | int]) -> None:
         """Plug a port of a guest; ``port`` has the values of a vifs.Port."""

@@ -126,7 +126,7 @@ class Rbd(Connector):
                 raise _refused('its connection names no secret for cephx')
             made['auth'] = {'username': data['auth_username'], 'type': 'ceph', 'uuid': data['secret_uuid']}
             key = KEY.search(data.get('keyring') or '')
-            if key:          # otherwise the operator has defined the secret in libvirt
+            if key:          # without a key, the operator has defined the secret in libvirt
                 made['secret'] = {'usage': f'client.{data["auth_username"]} of {data["secret_uuid"]}',
                                   'value': key[1], 'base64': True}
         return made
@@ -205,7 +205,7 @@ class Brick(Connector):
 
 
 OURS = {'local': Local, 'nbd': Nbd, 'rbd': Rbd, 'iscsi': Iscsi, 'nfs': Nfs, 'fibre_channel': Brick, 'nvmeof': Brick}
-KERNEL = {'iscsi': Brick}    # in place of Iscsi for multipath, because libiscsi uses only one path
+KERNEL = {'iscsi': Brick}    # for multipath, Brick replaces Iscsi, because libiscsi uses only one path
 
 
 class Connectors:
@@ -269,7 +269,7 @@ class Connectors:
         return self._of_kind('local' if source['type'] == 'file' else source['protocol'])
 
     def disconnect(self, info: Connection) -> None:
-        # a connector of another package may not support devices
+        # pass a device only if there is one: a connector of another package may not accept this argument
         self._of(info).disconnect(info['data'], *([info['device']] if info.get('device') else []))
 
     def extend(self, info: Connection) -> None:

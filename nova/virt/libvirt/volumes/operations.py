@@ -36,7 +36,7 @@ def resize(domain: libvirt.virDomain, target: str, size: int) -> None:
 def uses(domain: libvirt.virDomain, target: str, text: str) -> bool:
     """Return whether the disk at a target has the same source as the disk element ``text``.
 
-    For a guest that is off, read its definition, which libvirt updates at the end of a copy.
+    The XML of a guest that is off is its definition, which libvirt updates at the end of a copy.
     """
     found = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/../source")
     return found is not None and _where(found) == _where(etree.fromstring(text).find('source'))
@@ -114,7 +114,7 @@ def _layers(domain: libvirt.virDomain, target: str) -> list[tuple[str, str]]:
 
 def begin_merge(domain: libvirt.virDomain, target: str, commit: bool, top: str, base: str | None,
                 relative: bool) -> None:
-    """Begin to merge the files from ``top`` down to ``base`` into ``base``, or into the active file ``top``.
+    """Begin a merge: see chain.Merge for ``commit``, ``top`` and ``base``, which are file names here.
 
     :param relative: write relative backing file names, which libvirt supports only for local files
     """

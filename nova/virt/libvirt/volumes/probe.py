@@ -1,7 +1,7 @@
 """Probe the storage of a volume before QEMU opens it.
 
-QEMU opens a disk in its main loop without a timeout. A storage that hangs then would freeze a running guest or block
-the start of a guest. If a storage hangs later, only the guest's reads and writes wait.
+QEMU opens a disk in its main loop without a timeout. If the storage hangs while a disk is opened, a running guest
+freezes or a start of a guest blocks. If the storage hangs later, only the guest's reads and writes wait.
 """
 from collections.abc import Callable
 import functools
