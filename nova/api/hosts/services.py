@@ -103,17 +103,23 @@ def delete(req: api_request.Request, id: str) -> None:
     then approve the host before it can rejoin.
     """
     cell, row = _find(req, id)
-    is_compute = row['topic'] == 'compute'
+    is_compute, down_time = row['topic'] == 'compute', req.services.conf.service_down_time
+    with cell.db.reader() as conn:
+        _refuse(conn, row, down_time)
+        revokes = is_compute or not services.others_of_host(conn, row['host'], row['id'])
+    # revoke the key before the row is deleted, so that an interrupted request can be repeated
+    states = req.services.api_db.run(message_keys.withdraw, row['host']) if revokes else {}
 
     def run(conn: engine.Connection) -> None:
-        _refuse(conn, row, req.services.conf.service_down_time)
+        _refuse(conn, row, down_time)
         services.delete(conn, row['id'])
         if is_compute:
             maintenance.forget(conn, row['host'])
-        if is_compute or not services.others_of_host(conn, row['host'], row['id']):
-            # revoke the key before the deletion is committed, so that an interrupted request can be repeated
-            req.services.api_db.run(message_keys.revoke, row['host'])
-    cell.db.run(run)
+    try:
+        cell.db.run(run)
+    except exception.Conflict:           # the service came up, or its host got a server
+        req.services.api_db.run(message_keys.restore, states)
+        raise
     if is_compute:
         req.services.api_db.run(_forget_host, row['host'])
     notifications.send(req, 'service.delete', row, **_publisher(row))

@@ -185,6 +185,19 @@ def revoke(conn: sa.Connection, host: str) -> int:
         state=REVOKED)).rowcount
 
 
+def withdraw(conn: sa.Connection, host: str) -> dict[str, str]:
+    """Like ``revoke``, but return {id: previous state} of the keys, for ``restore``."""
+    states = {row['id']: row['state'] for row in _rows(conn, table.c.host == host)}
+    revoke(conn, host)
+    return states
+
+
+def restore(conn: sa.Connection, states: dict[str, str]) -> None:
+    """Set the states of keys that ``withdraw`` has revoked."""
+    for ident, state in states.items():
+        conn.execute(sa.update(table).where(table.c.id == ident, table.c.state == REVOKED).values(state=state))
+
+
 def renew(conn: sa.Connection, host: str) -> int:
     """Make a host create a new key at its next request; return the number of its approved keys."""
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state == APPROVED).values(

@@ -170,7 +170,8 @@ def test_explanation_names_a_full_group(cloud):
     body = {**cloud.body(), 'os:scheduler_hints': {'group': group}}
     assert len(cloud.explain({**body, 'server': {**body['server'], 'min_count': 4}})['choices']) == 4
     found = cloud.explain({**body, 'server': {**body['server'], 'min_count': 5}})
-    assert found['choices'] == [] and 'of the group already' in found['reason']
+    assert found['choices'] == []
+    assert '4 have a server of the group with the policy anti-affinity already' in found['reason']
 
 
 def test_forcing_a_host_asks_for_room_only(cloud):
