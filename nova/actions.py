@@ -437,7 +437,7 @@ def _first(pairs: typing.Iterable[tuple[str, Action]]) -> dict[str, Action]:
     return found
 
 
-# task state -> action of a server in this state; the first if there are several, because all have the same methods
+# task state -> action of a server in this state, or the first of several actions, which have the same methods
 OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
 # action record name -> first action with this name; except softDelete, actions with one name have one notification
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))

@@ -65,7 +65,7 @@ class NovaException(Exception):
 
 
 class AsBadRequest:
-    """Context manager that converts errors about a resource in the body to BadRequest: a 404 would mean the path."""
+    """Context manager that converts errors about a resource in the body to BadRequest; 404 would refer to the path."""
 
     def __init__(self, *kinds: type[NovaException]) -> None:
         self._kinds = kinds
@@ -98,7 +98,7 @@ class LoginUser(TypedDict):
 
 
 class FactorsMissing(Unauthorized):
-    """Authentication with fewer methods than the user requires.
+    """A login used fewer methods than the rules of the user require.
 
     :param sealed: receipt for the methods used so far, as text
     :param methods: the methods used so far

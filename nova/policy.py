@@ -91,7 +91,7 @@ class Policy:
         return found
 
     def compares(self, rule: str) -> frozenset[str]:
-        """Return the names of the resource's attributes that a rule, or a rule to which it refers, compares."""
+        """Return the names of the resource's attributes that are compared by a rule or by rules to which it refers."""
         compared = self._compared
         if rule not in compared:
             check = self.rules[rule].check

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Record = TypeVar('Record')
-UNKNOWN_FIELDS = 'unknown_fields'                # dataclass field for record fields that only other releases know
+UNKNOWN_FIELDS = 'unknown_fields'                # dataclass field that keeps record fields unknown to this release
 EC2_RESERVATION = 'ec2:reservation'              # metadata key of a server, see ec2_reservation
 _RESERVATION = re.compile('(r-[0-9a-f]{17})/([0-9]{1,9})')
 

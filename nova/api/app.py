@@ -43,7 +43,7 @@ _JSON_TYPES = ('application/json', '')
 _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # format of project IDs in Keystone
 _PREFIXES = {'v2.1': False, 'v2': True}          # {first segment of the path: whether validation is relaxed}
 FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
-OPENAPI = 'openapi.json'              # path of the document at the root and below each version
+OPENAPI = 'openapi.json'              # path of the OpenAPI document at the root and below each version
 WAITING_SHARE = 4                     # at most 1 of 4 HTTP threads may wait for the end of a task
 GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.groups.groups
 

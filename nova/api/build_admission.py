@@ -1,7 +1,7 @@
 """Limit on servers waiting to be built: requests beyond the limit get 503 with Retry-After.
 
-Waiting servers must be built before the reconciler repeats their builds, because it would believe them lost. Each
-project may use three quarters of the limit; its further servers do not count towards the limit of all projects.
+Waiting servers must be built before the reconciler takes them for lost and repeats their builds. Each project may use
+three quarters of the limit. Its servers above this share do not count towards the limit of all projects.
 """
 import collections
 import logging
@@ -72,7 +72,7 @@ class BuildAdmission:
             return queues.Size((self._waiting + self._accepted).total(), 0)
 
     def _excess(self, project_id: str) -> int:
-        """Return by how many servers the limit of all projects or of this one is exceeded; negative: there is room."""
+        """Return how many servers exceed the limit of all projects or of this project; negative: there is room."""
         waiting = self._waiting + self._accepted
         counted = sum(min(number, self._share) for number in waiting.values())
         return max(counted - self._limit, waiting[project_id] - self._share)

@@ -10,8 +10,8 @@ A class in the group ``nova.api.v3.extensions`` describes an extension (see ``V3
 actions become Route rows with policy, microversions and audit records.
 
 A class in ``nova.api.v3.extensions.server.create``, ``.rebuild``, ``.update`` or ``.resize`` has a method such as
-``server_create(server, req)``. The method gets the validated body below ``server``, ``rebuild`` or ``resize`` before
-the operation begins. The method may change the body, or raise an exception of ``nova.exception`` to refuse the request.
+``server_create(server, req)``. Before the operation begins, the method gets the validated value of ``server``,
+``rebuild`` or ``resize`` in the body. It may change the value, or raise an exception of ``nova.exception`` as refusal.
 """
 import collections.abc
 import dataclasses
@@ -103,7 +103,7 @@ class Controller:
     """Base of controllers.
 
     Subclasses define ``index(req)``, ``create(req, body)``, ``show(req, id)``, ``update(req, id, body)``, ``delete(req,
-    id)``, or actions ``method(req, id, body)``. They return a JSON-able dict, None, or a web.request.Response.
+    id)``, or actions ``method(req, id, body)``. The methods return a JSON-able dict, None, or a web.request.Response.
     """
 
 

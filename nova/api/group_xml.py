@@ -9,9 +9,9 @@ filter runs before the authentication, so that 401 responses have the client's f
         <members><member>…</member></members>
     </group>
 
-A list is ``<groups>``, a fault ``<itemNotFound code="404"><message>…</message></itemNotFound>``. The parser refuses
-document types and entities, so requests cannot expand entities or load external documents. The parser limits the number
-and the depth of elements.
+The root of a list is ``<groups>``. A fault is ``<itemNotFound code="404"><message>…</message></itemNotFound>``. The
+parser refuses document types and entities, so requests cannot expand entities or load external documents. The parser
+limits the number and the depth of elements.
 """
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Clients can forge these headers. The headers are accepted if [oslo_middleware] e
 only from proxies in [http] trusted_proxies. The elements are read from right to left: each trusted proxy adds the
 address of its client. Elements left of the first untrusted address come from the client and are ignored.
 
-If a request has both forms they must agree: a proxy that writes one form may pass on a forged header of the other.
+``Forwarded`` and ``X-Forwarded-*`` must agree: a proxy that writes one of them may pass on the other from a client.
 """
 import ipaddress
 import logging

@@ -160,7 +160,7 @@ MAX_VERSION = HISTORY[-1][0]
 
 LEGACY_HEADER = 'X-OpenStack-Nova-API-Version'
 
-# If OpenStack-API-Version names a version before 2.27, which introduced this header, the legacy header wins.
+# Version 2.27 introduced OpenStack-API-Version. If this header names an older version, the legacy header wins.
 COMPUTE = Microversions('compute', 2, MIN_VERSION, MAX_VERSION, LEGACY_HEADER, SINCE['version_header'])
 VARY = COMPUTE.vary
 text, parse, negotiate, headers = COMPUTE.text, COMPUTE.parse, COMPUTE.negotiate, COMPUTE.headers

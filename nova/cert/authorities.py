@@ -86,7 +86,7 @@ class Authorities:
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
             if user_id == signing.VPN:
-                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)     # the oldest are of deleted instances
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)     # the oldest belong to deleted instances
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)
@@ -153,9 +153,9 @@ class Authorities:
         """Create a new key and certificate of an authority.
 
         :param project_id: None: the root authority
-        :param forget: True deletes the previous certificates and keys, for the root also those of all projects: issued
-         certificates become invalid, and texts encrypted for these authorities unreadable. False: the previous
-         certificates stay valid until they expire
+        :param forget: True deletes the previous certificates and keys, for the root also those of all projects. Issued
+         certificates become invalid, and texts encrypted for these authorities can no longer be decrypted. False: the
+         previous certificates stay valid until they expire
         """
         if project_id is not None and not self._each_project:
             raise exception.InvalidInput(reason='projects have no authorities: [crypto] use_project_ca is '

@@ -231,7 +231,7 @@ class Cloud:
             self._started.append(self.volumes)
         if not rpc_bus.configured(self.conf):        # with a broker, other processes may run these tasks
             self.services[0].manager.take_over()
-        # the file marks a restored database; the compute services have now compared their guests with the database
+        # the compute services have compared their guests with a restored database, so its mark is no longer needed
         (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)
 
     def _application(self) -> auth.App:
@@ -254,7 +254,7 @@ class Cloud:
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
-            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),  # older form of /v3.0: api/group_xml.py
+            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),  # older version of /v3.0, see api/group_xml.py
         ], index)
         if self.conf.ec2.enabled:
             ec2 = optional_parts.ec2('[ec2] enabled')

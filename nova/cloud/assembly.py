@@ -46,7 +46,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of 
 AUDIT_INTERVAL = 600                # seconds between two searches for ports of deleted servers
 LATE_INTERVAL = 20                  # seconds between two searches that are limited to recently allocated ports
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's network setup with the database
-# seconds between two searches for hosts without a resource provider, which Neutron needs as parent of its providers
+# seconds between two searches for new hosts, which need a resource provider as parent of Neutron's providers
 PROVIDERS_INTERVAL = 30
 VIRT_DRIVERS = 'nova.virt.drivers'          # entry point group of drivers in other packages
 # {(compute_driver, [libvirt] virt_type): driver with fewer features that replaces compute_driver}
@@ -230,7 +230,7 @@ def network(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cell_db
 
 
 def network_agent(conf: cfg.ConfigOpts, bus: Bus, host: str, helper: Helper | None = None) -> service.Service:
-    """Return the agent of the network services on one host.
+    """Return the network agent of one host.
 
     :param helper: privileges.Helper that changes the host's network
     """

@@ -27,7 +27,7 @@ TYPES = ('block-storage', 'volumev3', 'volume')          # in the catalog
 
 
 class Manager:
-    """Manager that recovers interrupted copies and exports when the service of the block storage starts.
+    """Manager that resumes interrupted work of the block storage when its service starts.
 
     :param timeout: seconds to wait for running copies at the stop
     """

@@ -26,7 +26,7 @@ from nova.runtime import stored_files
 
 LOG = logging.getLogger(__name__)
 
-COPY = '.before-conversion-'             # a copy is named: name of the database or BACKUP, this text, time of the copy
+COPY = '.before-conversion-'             # name of a copy: path of the database or BACKUP, then this text, then the time
 BACKUP = 'state'                         # first part of the name of a state backup in the state directory
 
 

@@ -1,7 +1,7 @@
 """nova-api-metadata: the metadata service for proxies, which name a guest in signed headers.
 
-Relays on hosts with network agents sign with separate keys. A nova-network with database access does not need this
-daemon: it serves the guests of its bridges.
+Relays on hosts with network agents sign with separate keys. A nova-network with database access serves the guests of
+its bridges without this daemon.
 """
 import logging
 from typing import Any

@@ -24,8 +24,8 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     :param arguments: command line; None: the command line of this process
     :param split: function(conf) that forks the privileged process, called before threads and the log start; its result
         is the second argument of ``parts``
-    :param workers: the daemon may have worker processes. ``parts`` then gets a second argument, the
-        workers.WorkerSockets of a worker, or None in the only process
+    :param workers: the daemon may have worker processes. The second argument of ``parts`` is then the
+        workers.WorkerSockets of a worker, or None if this is the only process
     :param overrides: {option: value} for nova.conf.new
     """
     concurrency.setup()

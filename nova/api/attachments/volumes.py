@@ -120,7 +120,7 @@ def _begin(conn: engine.Connection, req: api_request.Request, server_id: str, ac
            arguments: dict[str, Any], change: Callable[[engine.Connection], Any]) -> tuple[InstancesRow, Any]:
     """Begin the action and run ``change(conn)`` under the server's lock; return (row, result of change).
 
-    If the server has no host, this completes the action, so the action record is closed.
+    If the server has no host, ``change`` completes the action, so the action record is closed.
     """
     instances.lock(conn, server_id)
     current = instances.get(conn, server_id)

@@ -136,7 +136,7 @@ def _change(req: api_request.Request, event: str,
             function: Callable[Concatenate[engine.Connection, P], aggregates.Aggregate],
             *args: P.args, **kwargs: P.kwargs) -> JsonDocument:
     """Run ``function(conn, *args)`` of db.aggregates with members and zones locked; return the aggregate's document."""
-    req.services.cells.all()             # before the lock, because the first call can insert a row
+    req.services.cells.all()             # call this before the lock, because the first call can insert a row
 
     def run(conn: engine.Connection) -> aggregates.Aggregate:
         aggregates.lock(conn)

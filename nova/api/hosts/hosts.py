@@ -88,7 +88,7 @@ def update(req: api_request.Request, id: str) -> JsonDocument:
         shown['maintenance_mode'] = 'on_maintenance' if on else 'off_maintenance'
     if 'status' in req.body:
         enabled = req.body['status']
-        if not req.body.get('maintenance_mode'):         # otherwise _maintain has disabled the host with a reason
+        if not req.body.get('maintenance_mode'):         # in maintenance, keep the reason that _maintain has set
             cell.db.run(services.update, service['id'], {'disabled': not enabled, 'disabled_reason': None})
         shown['status'] = 'enabled' if enabled else 'disabled'
     return shown

@@ -67,7 +67,7 @@ def _do(req: api_request.Request, id: str, host: str, function: Callable[Concate
         function(conn, *args, **kwargs)
         return maintenance.of_host(conn, host, aggregates_api.number(id))
     row = aggregates_api.cell_of(req, host).db.run(run)
-    assert row is not None                       # the function has checked that the row exists
+    assert row is not None                       # ``function`` has checked that the row exists
     return _shown(req, row)
 
 

@@ -177,7 +177,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return instance
 
     def _token(self, req: MetadataRequest) -> Response:
-        # refuse requests of proxies (X-Forwarded-For); only a proxy that signs its requests may add one address
+        # refuse requests with X-Forwarded-For; exception: a proxy that signs the instance ID may add one address
         forwarded = req.header(FORWARDED, None)
         if len((forwarded or '').split(',')) > 1 or forwarded is not None and (req.guest is None or req.relayed):
             raise exception.Forbidden('Session tokens are not available through a proxy.')
@@ -314,8 +314,8 @@ class MetadataApi(application.Api['MetadataRequest']):
 class MetadataRequest(BaseRequest):
     """Argument of the handlers.
 
-    guest   instance ID that a proxy has sent, or None if the source address identifies the instance
-    relayed instance ID that the relay of a host has sent, or None
+    guest   instance ID from a signed request of a proxy or relay; None: the source address identifies the instance
+    relayed the same instance ID if the request comes from the relay of a host, or None
     """
 
     __slots__ = ('guest', 'relayed')

@@ -39,7 +39,7 @@ class Tokens:
         self._key: bytes | None = None
 
     def make(self, uuid: str, ttl: int) -> str:
-        """Create a token for a guest that expires after ``ttl`` seconds."""
+        """Create a token for a guest; the token expires after ``ttl`` seconds."""
         body = _BODY.pack(int(self._clock()) + ttl, secrets.token_bytes(7))
         return base64.urlsafe_b64encode(body + self._mac(uuid, body)).decode()
 

@@ -96,7 +96,7 @@ class VendorData:
                 if answer.status_code != OK:
                     raise ValueError(f'unexpected status code {answer.status_code}')
                 found = bytearray()
-                while chunk := answer.raw.read1(CHUNK, decode_content=False):       # read1 waits at most once
+                while chunk := answer.raw.read1(CHUNK, decode_content=False):       # read1 waits for data at most once
                     found += chunk
                     if len(found) > MAX_BYTES or time.monotonic() > ends:
                         raise ValueError('the response is too large or too slow')

@@ -18,7 +18,7 @@ from nova.web.routes import Route
 _RULE = 'os_compute_api:os-quota-sets:'
 _CLASS = 'os_compute_api:os-quota-class-sets:'
 
-# key in the API -> (resource, None for network quotas; last version with the key in quota sets; in class sets)
+# key in the API -> (resource or None for network quotas, last version in quota sets, last version in class sets)
 KEYS = {
     'cores': ('cores', None, None),
     'fixed_ips': (None, 35, 49),

@@ -90,7 +90,7 @@ def _matches(image: api_request.Document, query: params.QueryValues) -> bool:
 def _all(req: api_request.Request) -> list[api_request.Document]:
     """Return all images that are visible to the caller, read in pages.
 
-    The client's page_size is ignored, because small pages would only need more requests to the image service.
+    The client's page_size is ignored, because small pages would need more requests to the image service.
     """
     found, marker, hidden = [], None, server_category.hidden_images(req)
     while True:

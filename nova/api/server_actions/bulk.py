@@ -63,7 +63,7 @@ def act(req: api_request.Request) -> JsonDocument | Response:
 
 
 def _check_action(req: api_request.Request, name: str) -> None:
-    """Refuse an unknown action for the whole request."""
+    """Refuse the whole request if the action is unknown."""
     known = {row.action for row in req.services.application.api.routes
              if row.path == '/servers/{id}/action' and row.since <= req.version <= (row.until or req.version)}
     if name not in known | {DELETE}:

@@ -76,7 +76,7 @@ def _destination(req: api_request.Request, conn: engine.Connection, row: Instanc
 
 def _begin(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, arguments: dict[str, Any],
            kept: JsonDocument, down_time: int) -> None:
-    """Begin the evacuation. The check that the host is down and the change of the server share one transaction.
+    """Begin the evacuation in the transaction that checks that the host is down.
 
     :param arguments: arguments of the migration
     :param kept: arguments of the action
@@ -84,7 +84,7 @@ def _begin(conn: engine.Connection, context: nova_context.RequestContext, server
     """
     row = instances.get(conn, server_id)
     tasks.check(row, ACTION, context.is_admin)
-    assert row['host'] is not None               # checked by tasks.check
+    assert row['host'] is not None               # tasks.check refuses a server without a host
     if not services.host_is_down(conn, row['host'], down_time):
         raise exception.ComputeServiceInUse(host=row['host'])
     interrupted = live_migrations.open_of(conn, server_id, server_migrations.LIVE_MIGRATION)

@@ -89,7 +89,7 @@ def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tupl
     found = {}
     for cell, here in cell_queries.ask(req, lambda conn: instances.get_many(conn, list(uuids)))[0]:
         for uuid, row in here.items():
-            if uuid not in found or row['host']:  # if both cells of a move have the server, take the one with a host
+            if uuid not in found or row['host']:  # if both cells of a move have a row, take the row with a host
                 found[uuid] = cell, row
     return found
 

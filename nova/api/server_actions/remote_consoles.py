@@ -21,7 +21,7 @@ from nova.web.routes import Route
 RULE = 'os_compute_api:os-remote-consoles'
 TOKENS = 'os_compute_api:os-console-auth-tokens'
 
-# console type: (protocol, (group, option) with the proxy's URL, or None for a type that is refused)
+# console type -> (protocol, (group, option) of the proxy's URL or None); None: the type is refused
 TYPES = {
     'novnc': ('vnc', ('vnc', 'novncproxy_base_url')),
     'xvpvnc': ('vnc', None),                           # this type is refused, see nova/console/xvp.py

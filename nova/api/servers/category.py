@@ -120,7 +120,7 @@ def find_snapshot(req: api_request.Request, snapshot_id: str) -> Snapshot:
 
 
 def visible_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Row]:
-    """Remove snapshots of volumes that are hidden from the caller."""
+    """Return those snapshots that belong to volumes visible to the caller."""
     if req.context.is_admin:
         return snapshots
     visible: dict[str, bool] = {}           # {volume: visible}
@@ -136,7 +136,7 @@ def visible_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Ro
 
 
 def visible_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
-    """Remove volumes that are hidden from the caller."""
+    """Return those volumes that the caller may see."""
     holders = {attachment['instance_uuid'] for volume in volumes for attachment in volume['attachments']}
     if not holders or req.context.is_admin:
         return volumes

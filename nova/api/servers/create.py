@@ -154,7 +154,7 @@ def _authorize(req: api_request.Request, request: create_plan.Request) -> None:
 # ---- storage -----------------------------------------------------------------
 
 def _reserve(conn: engine.Connection, cell: db_cells.Cell, plan: create_plan.Plan, names: list[str]) -> list[str]:
-    """Claim quota, and store mappings and request specs; return those of ``names`` (UUIDs) that fit the limits."""
+    """Claim quota, and store mappings and request specs. Return the first UUIDs in ``names`` that fit the limits."""
     spec, flavor = plan.spec, plan.spec['flavor']
     count = quotas.fit(conn, plan.limits, spec['project_id'], spec['user_id'], plan.least, len(names), flavor['vcpus'],
                        flavor['memory_mb'])

@@ -47,7 +47,7 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
     server_devices.check_number(devices, request.most, conf.volume.max_devices)
     sources = device_sources.read(req, devices)
     backed = server_devices.is_volume_backed(devices)
-    # read images that a root volume references with the caller's rights, because the volume's owner chose the images
+    # use the caller's rights to read images that a root volume references, because the volume's owner chose the images
     references = image_references.read(req, device_sources.properties_of(devices, sources, image),
                                        None if backed else system)
     check_place(req, server, request.place)

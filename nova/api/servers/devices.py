@@ -215,7 +215,7 @@ def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]
 # ---- images of volumes -------------------------------------------------------
 
 def _with_those_of(image: StoredImage, given: list[Device]) -> list[Device]:
-    """Return the block devices of the image and of the request; a device of the request replaces that of the image."""
+    """Return the block devices of image and request. The request may replace devices by name, and the boot device."""
     try:
         listed = json_text.parse(image['properties'][disks.MAPPING])
         if not isinstance(listed, list):

@@ -143,7 +143,7 @@ def _flavor(row: Row, view: View) -> dict[str, Any]:
 
 
 def _fault(row: Row, view: View) -> api_request.Document | fields.Absent:
-    """Return the fault. Owners see the first line of a refusal; administrators also see internal errors.
+    """Return the fault. Owners see the first line of its details if the code is below 500; administrators see all.
 
     The other lines are tracebacks with names of hosts and files.
     """

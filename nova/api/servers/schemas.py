@@ -20,7 +20,7 @@ ANY: dict[str, Any] = {}
 def _id_in(collection: str) -> Callable[[str | int], str]:
     """Return a function that extracts the ID from a reference, which may be an ID or, as in the API guide, a URL.
 
-    The host is ignored and the URL is not fetched; its last segment must be an ID.
+    The URL is not fetched, and its host is ignored; its last segment must be an ID.
     """
     pattern = re.compile(_URL % (collection, '([^ /?#]{1,255})'))
 

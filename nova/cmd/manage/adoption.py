@@ -98,7 +98,7 @@ def look(uri: str, guest: str) -> tuple[adopted.Found, list[str]]:
 
 
 def _known(cells: db_cells.Cells, host: str, uuid: str) -> list[str]:
-    """Return a list of the reasons in the databases why the host cannot adopt the guest."""
+    """Return the reasons why, according to the databases, the host cannot adopt the guest."""
     from nova.db.placement import compute_nodes
     from nova.db.servers import listing
     able, why = False, []

@@ -113,7 +113,7 @@ def _tell(total: dict[tuple[str, str], int], verbose: bool, what: str) -> None:
                            f'Nothing was {what}.')
 
 
-# function -> {exit code: meaning}, which the man page also lists
+# function -> {exit code: meaning}; the man page lists the same codes
 EXIT_CODES = {
     archive_deleted_rows: {0: 'Nothing was archived.', 1: 'Rows were archived.', 2: '--max_rows is not usable.',
                            3: 'The API database cannot be used.', 4: '--before is not usable.',

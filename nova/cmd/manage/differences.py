@@ -1,4 +1,4 @@
-"""nova-manage state differences: show and resolve differences between guests and rows.
+"""nova-manage state differences: show and resolve differences between guests and the database rows of servers.
 
 Hosts report differences at their start and while they run (nova/compute/differences.py). If the row of a server names
 another host than the reporting one, only this command changes the row: an administrator must decide.
@@ -29,7 +29,7 @@ ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # order o
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A host's report about a server, the host's cell and the row of the server."""
+    """A host's report about a server, with the host's cell and the server's row."""
 
     cell: db_cells.Cell
     report: GuestReportsRow
@@ -102,7 +102,7 @@ def _of(difference: Difference, name: Literal['display_name', 'project_id']) -> 
 
 
 def _guests(found: list[Difference]) -> dict[str, int]:
-    """Return {uuid: number of hosts with a guest that is newer than the row}."""
+    """Return {uuid: number of hosts that report the guest as newer than its row (NEWER) or without a row (UNKNOWN)}."""
     counts: dict[str, int] = {}
     for each in found:
         if each.report['kind'] in (rules.NEWER, rules.UNKNOWN):

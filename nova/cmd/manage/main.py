@@ -116,7 +116,7 @@ def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg
 
 
 def _record_alone(conf: cfg.ConfigOpts, record: log.Record) -> None:
-    """Write the record of a command that wrote to no database; print a failure to write it."""
+    """Write the audit record of a command that wrote to no database; print an error if this fails."""
     from oslo_db import exception as db_exc
 
     from nova.cloud import assembly
@@ -320,7 +320,7 @@ CHANGE_FILES = frozenset((*manage_identity.CHANGE_FILES, *manage_state.CHANGE_FI
     function for module in OPTIONAL.values() for function in getattr(module, 'CHANGE_FILES', ()))))
 # functions that use the terminal themselves: they have no --format
 INTERACTIVE = frozenset((_completion, manage_consoles.console, *manage_shell.COMMANDS.values()))
-# function -> {exit code: meaning}, which the man page also lists
+# function -> {exit code: meaning}; the man page lists the same codes
 EXIT_CODES: dict[Any, Any] = {
     **manage_adoption.EXIT_CODES, **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_cells.EXIT_CODES,
     **manage_differences.EXIT_CODES, **manage_projects.EXIT_CODES, **manage_tls.EXIT_CODES,

@@ -149,7 +149,7 @@ def verify_instance(conf: cfg.ConfigOpts, uuid: str, quiet: bool) -> int:
     return outcome(f'The instance {uuid} has no row in {where}, but its mapping still exists', 4)
 
 
-# function -> {exit code: meaning}, which the man page also lists
+# function -> {exit code: meaning}; the man page lists the same codes
 EXIT_CODES = {
     map_instances: {0: 'Every server of the cell is mapped.', 1: 'More servers are left, or there is no such cell.',
                     command_line.NOT_USABLE: '--max-count is not usable.', 255: 'Another error occurred.'},
