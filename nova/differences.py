@@ -13,7 +13,7 @@ UNKNOWN = 'unknown'          # the host has a guest of a server without a row
 ABSENT = 'absent'            # the row names the host, but the host has no guest
 VOLUMES = 'volumes'          # the guest's volumes differ from those in the database
 KINDS = (NEWER, UNKNOWN, ABSENT, VOLUMES)
-MAX_REPORTS = 1000                  # maximum unresolved differences that a host reports; further ones follow later
+MAX_REPORTS = 1000           # maximum unresolved differences that a host reports; further differences follow later
 
 _VM_STATES = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
               states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}

@@ -65,7 +65,7 @@ def _void(conn: engine.Connection, rows: list[ConsoleAuthTokensRow]) -> set[str]
 
 
 def announce(conf: cfg.ConfigOpts, url: str) -> None:
-    """Set the console URLs of an all-in-one, unless the operator has configured others.
+    """Set the console URLs of an all-in-one, unless the operator has configured other URLs.
 
     :param url: URL of the all-in-one
     """

@@ -1,7 +1,7 @@
 """POST /os-scheduler/explain (an API extension): explain a scheduling decision without placing a server.
 
-The body is that of POST /servers, with the same validation, or the ID of an existing server. Quotas and hosts are not
-changed, so a later request may get another result.
+The body has the content of POST /servers, with the same validation, or the ID of an existing server. Quotas and
+hosts are not changed, so a later request may get another result.
 """
 import uuid as uuidlib
 

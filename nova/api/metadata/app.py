@@ -315,7 +315,7 @@ class MetadataRequest(BaseRequest):
     """Argument of the handlers.
 
     guest   instance ID from a signed request of a proxy or relay; None: the source address identifies the instance
-    relayed the same instance ID if the request comes from the relay of a host, or None
+    relayed the same instance ID if the relay of a host has sent the request, else None
     """
 
     __slots__ = ('guest', 'relayed')

@@ -42,7 +42,7 @@ RULE, ALL = 'nova:events', 'nova:events:all_projects'
 
 POLL_S = 0.5
 OVERLAP_S = 5             # a row gets its time before its commit, so each poll reads the last seconds again
-KEEPALIVE_INTERVAL_S = 15               # after this time without an event, a comment detects disconnected clients
+KEEPALIVE_INTERVAL_S = 15  # after this time without an event, send a comment to detect disconnected clients
 STREAM_S = 300
 RETRY_MS = 1000           # reconnection delay of clients
 CHECK_S = 10              # interval of authorization checks

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstancesRow
 
 NOT_SETTLED = 3              # exit code
-FRESH_S = 60                 # maximum age of a report, which hosts send every 15 s: an old one could undo later changes
+FRESH_S = 60             # maximum age of reports; hosts report every 15 s, and an old report could undo later changes
 ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # order of resolution: hosts with a guest first
 
 
