@@ -58,7 +58,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
     _give_state(conf, binary, state, user)
     log = _log_file(conf, binary)
     if log:
-        with contextlib.suppress(OSError):               # ignore failures, as for a link: the user opens the log later
+        with contextlib.suppress(OSError):  # a failure, such as for a link, is harmless: the user opens the log later
             os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640))
     for path in filter(None, _files_to_give(conf, binary)):
         privileges.hand_over(path, user)
@@ -142,7 +142,7 @@ def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
 
 
 def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
-    """Return an error if the guests' directory is a link to another user's directory, which must keep its owner."""
+    """Return an error if the guests' directory is a link to another user's directory: its owner must not change."""
     if instances.is_symlink() and instances.exists() and instances.stat().st_uid != user.pw_uid:
         return f'{instances} is a link to a directory that does not belong to that user.'
     return ''

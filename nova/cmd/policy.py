@@ -173,7 +173,7 @@ def _needs_project(rules: Policy, api: str) -> bool:
     """Return whether the operation, or all operations of the rule, refuse tokens without a project."""
     name = rules.service.name
     if name == 'identity':
-        return False                   # the rules say which scopes they accept
+        return False                   # the rules of this API also check the scope of a token
     if rules.knows(api):
         return not any(row.any_scope and api in (row.policy, *row.checks) for row in _routes(name))
     method, _, rest = api.strip().partition(' ')

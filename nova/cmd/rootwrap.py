@@ -1,4 +1,4 @@
-"""nova-rootwrap CONFIG COMMAND [WORD...]: accept commands of older deployments, as root through sudo.
+"""nova-rootwrap CONFIG COMMAND [WORD...]: accept commands that older deployments run as root through sudo.
 
 COMMAND is not run. Instead, the privileged part of nova-compute checks the arguments and performs the same operation.
 Unknown commands are refused, see nova/virt/libvirt/privileged/rootwrap.py. nova-compute does not use this program: it

@@ -226,7 +226,7 @@ def check(conf: cfg.ConfigOpts) -> Code:
             code, details = Code.FAILURE, str(error)
         results.append((function.__doc__ or '', code, details))
         if function is _schema and code is not Code.SUCCESS:
-            break                        # the next checks could read missing tables
+            break                        # stop: the remaining checks could read missing tables
     tables.print_document([{'check': name, 'result': LABELS[code].lower(), 'details': details}
                            for name, code, details in results], lambda: print(table(results)))
     return max(code for _name, code, _details in results)

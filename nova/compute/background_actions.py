@@ -31,7 +31,7 @@ class BackgroundAction(tasks.Undo):
     instance   the server when the action began
     values     columns to set when the action succeeds
     error      error message with which the action ends, or None
-    insists    whether an action that failed stays open, and is repeated until its rollback is complete
+    insists    whether a failed action stays open and is repeated until its rollback is complete
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:

@@ -172,7 +172,7 @@ class Snapshots:
         while page := images.backups(ctx, wanted, marker):
             found += page
             marker = page[-1]['id']
-        for image in reversed(found[rotation:]):         # the new backup last: its properties select the old backups
+        for image in reversed(found[rotation:]):         # oldest first: a repetition reads the owner of the new backup
             try:
                 images.delete(ctx, image['id'])
             except exception.ImageNotFound:

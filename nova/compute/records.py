@@ -51,7 +51,7 @@ class Record:
     unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def is_newer_than(self, generation: int | None) -> bool:
-        """Return whether the record is newer than a row with this generation; None (unknown) counts as older."""
+        """Return True if the record is disputed or newer than a row of this generation, or the generation is None."""
         return self.disputed or generation is None or generation < self.generation
 
 

@@ -173,7 +173,7 @@ class Recovery:
     def _settle(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         """Mark a server of a restored database as stopped, or set it to ERROR if it cannot be started on this host.
 
-        This runs before start-up ends, not in the queue: after a crash, the next start would treat the rows as current.
+        This runs during start-up, not in the queue: the end of start-up removes the mark of a restored database.
         """
         with (contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound),
               tasks.task(self._host, ctx, server, dataclasses.replace(SETTLE, taken_in=(server.task_state,))) as task):

@@ -130,7 +130,7 @@ class Task(Undo):
                 remains = self._host.driver.guest_state(self.instance.uuid) is not None
             except Exception:
                 remains = True
-            if remains:                          # without a guest, only files are left
+            if remains:                          # otherwise only files are left: the rollback continues
                 self._undo.clear()
                 self.remains = exception.GuestRemains(details=f'{type(error).__name__}: {error}')
             raise
@@ -256,7 +256,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # before the block, because the host may crash in it
+        if record is None and event in _MAKES:  # note it first: the host may crash in the with block
             host.records.note(row)
         try:
             yield current

@@ -65,7 +65,7 @@ def _confirms(call: Call) -> None:
 
 
 def _failure_here(call: Call) -> None:
-    """If the message reports a failure, check that the server is on the caller.
+    """If the message reports a failure, check that the server is on the calling host.
 
     After a failure the conductor also writes columns that the message does not contain (Rebuilds.image_kept).
     """
@@ -157,14 +157,14 @@ def _swap_of_server(call: Call) -> None:
 
 
 def _swap_on_host(call: Call) -> None:
-    """Check that the attachment belongs to an open swap of a server on the caller."""
+    """Check that the attachment belongs to an open swap of a server on the calling host."""
     if call.arguments.get('attachment_id') not in call.read(call, 'swaps'):
         call.refuse(f'attachment {str(call.arguments.get("attachment_id"))[:40]} does not belong to '
                     'a swap of its servers')
 
 
 def _snapshot_on_host(call: Call) -> None:
-    """Check that the snapshot belongs to a volume of a server on the caller."""
+    """Check that the snapshot belongs to a volume of a server on the calling host."""
     if not call.read(call, 'snapshot'):
         call.refuse(f'snapshot {str(call.arguments.get("snapshot_id"))[:40]} does not belong to '
                     'a volume of its servers')
@@ -186,7 +186,7 @@ def _own_nodes(call: Call) -> None:
 
 
 def _has_been_there(call: Call) -> None:
-    """Check that the server is or was on the caller, or that the caller was the destination of a move."""
+    """Check that the server is or was on the calling host, or that this host was the destination of a move."""
     if (call.server is None or call.server.host != call.host) and not call.read(call, 'was_there'):
         call.raise_not_on_host()
 

@@ -8,8 +8,8 @@
 
 Conductors write the begin and the end of every task, and record its events in the same transactions. An action needs
 no code for its events: its row in nova/actions.py names them. The conductor that ends the task of a dead host records
-the event. Transactions that are rolled back, repeated or late record no event. Without notifications ``change`` is
-None and no rows are read.
+the event. A transaction records no event if it is rolled back, repeats an earlier call, or is too late because the
+server has changed. Without notifications ``change`` is None and no rows are read.
 """
 import collections.abc
 import contextlib
@@ -69,7 +69,7 @@ class Change:
                 return context.on_behalf_of(action)
         try:
             return context.on_behalf_of(instance_actions.get(self._conn, self._uuid, ctx.request_id))
-        except exception.InstanceActionNotFound:             # the host made the change without a request
+        except exception.InstanceActionNotFound:             # no request: the host initiated the change
             return ctx
 
     @property

@@ -2,7 +2,7 @@
 import datetime
 import re
 
-# unit@offset; periods begin in the offset, a minute of the hour, hour of the day, day of the month or month of the year
+# unit@offset. A period begins at its offset: minute of an hour, hour of a day, day of a month or month of a year
 PATTERN = re.compile(r'^(hour(@[0-5]?[0-9])?|day(@([01]?[0-9]|2[0-3]))?|month(@([1-9]|1[0-9]|2[0-8]))?'
                      r'|year(@([1-9]|1[0-2]))?)\Z')
 

@@ -1,4 +1,4 @@
-"""[crypto]: the authority of nova-cert."""
+"""[crypto]: the certificate authorities of nova-cert."""
 from oslo_config import cfg
 
 GROUP = 'crypto'

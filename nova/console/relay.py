@@ -1,7 +1,7 @@
 """Relay of console sessions: one non-blocking thread for all sessions of a process.
 
-Reading from one side stops while the other side has not taken its data, so buffers are bounded. A side that takes no
-data for STALL_S seconds is disconnected. The library ``websockets`` implements the protocol without I/O.
+If much data for one side is buffered, the relay stops reading from the other side. A side that takes no data for
+STALL_S seconds is disconnected. The library ``websockets`` implements the protocol without I/O.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOG = logging.getLogger(__name__)
 
 Arguments = TypeVarTuple('Arguments')
 
-FRAME = 256 * 1024              # maximum bytes of a client's message, such as pasted text; more end the session
+FRAME = 256 * 1024              # maximum bytes of a client's message, such as pasted text; larger ones end the session
 MAX_BUFFERED = 256 * 1024       # if one side has this many buffered bytes, reading from the other side stops
 STALL_S = 60                    # seconds without progress after which a side is disconnected
 CHECK_INTERVAL_S = 1            # interval of timeout checks

@@ -74,7 +74,7 @@ def _vencrypt(stream: streams.Stream, tls: ssl.SSLContext, host: str) -> int:
 def response(password: str, challenge: bytes) -> bytes:
     """Compute the response to a challenge: DES with the first 8 bytes of the password, each with reversed bits."""
     key = bytes(int(f'{byte:08b}'[::-1], 2) for byte in password.encode()[:8].ljust(8, b'\0'))
-    encryptor = Cipher(TripleDES(key * 3), ECB()).encryptor()        # three equal keys are plain DES
+    encryptor = Cipher(TripleDES(key * 3), ECB()).encryptor()        # 3DES with three equal keys is DES
     return encryptor.update(challenge) + encryptor.finalize()
 
 

@@ -44,7 +44,7 @@ AUDIT = logging.getLogger('nova.console.audit')
 MAX_PER_TOKEN = 16              # maximum sessions of a token; SPICE opens one for each channel
 MAX_PER_CLIENT = 100            # maximum sessions of a client
 CHECK_INTERVAL_S = 5            # interval of authorization checks; a revoked token's session ends within this time
-TOKEN_EXTENSION_S = 120         # each check extends the session in the database by this time, for database outages
+TOKEN_EXTENSION_S = 120         # seconds from a check to the session's end in the database, to survive its outages
 CONNECT_TIMEOUT_S = 10          # timeout of the connection to the hypervisor, including authentication
 RETRY_S = 60
 RELAY_TIMEOUT_S = 60            # a relay without activity for this time has failed
@@ -200,7 +200,7 @@ class Sessions:
         return self._tls
 
     def _host(self, row: ConsoleAuthTokensRow) -> str:
-        """Return the address of a console; loopback and link-local addresses are refused if it is on another host."""
+        """Return the address of a console. Refuse loopback and link-local addresses of a console on another host."""
         host = str(row['host'])
         try:
             address = ipaddress.ip_address(host)

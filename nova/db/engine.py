@@ -394,7 +394,7 @@ class _SqliteConnection(sqlite3.Connection):
     def _cursors(self) -> list[sqlite3.Cursor]:
         return []
 
-    def cursor(self, *args: Any, **kwargs: Any) -> Any:        # the base class's types are overloads
+    def cursor(self, *args: Any, **kwargs: Any) -> Any:        # typed as Any, because the base class has overloads
         cursor = super().cursor(*args, **kwargs)
         self._cursors.append(cursor)
         return cursor
@@ -418,7 +418,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
     @sa.event.listens_for(engine, 'do_connect')
     def make(_dialect: sa.Dialect, _record: ConnectionPoolEntry, arguments: list[str],
              _options: dict[str, str]) -> None:
-        with contextlib.suppress(OSError):                 # the file exists, or SQLite will report the error
+        with contextlib.suppress(OSError):  # if this fails, the file exists or SQLite will report the error
             if arguments[0] != ':memory:':
                 os.close(os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, SQLITE_MODE))
 

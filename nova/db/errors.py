@@ -100,7 +100,7 @@ _MYSQL_DUPLICATE = re.compile(r"(Duplicate entry )'.*'( for key '[^']*')", re.S)
 _POSTGRESQL_NAMES = re.compile('08|23|25|28|3D|40|53|55|57|58|42(501|703|804|883|P01|P07)')
 _POSTGRESQL_KEY = re.compile(r'(DETAIL: +Key \(.*?\)=\().*(\) (?:already exists|is not present in table "[^"]*"|'
                              r'is still referenced from table "[^"]*")\.)', re.S)
-_QUOTE = re.compile('["\'`«»„“”‘’「]')                # a server quotes in its configured language
+_QUOTE = re.compile('["\'`«»„“”‘’「]')                # the quotes depend on the server's language
 
 
 def conceal(context: sa.ExceptionContext) -> None:

@@ -1,4 +1,4 @@
-"""nova-manage network, fixed, floating: rows of the embedded network service, without the API."""
+"""nova-manage network, fixed, floating: data of the embedded network service, without the API."""
 from __future__ import annotations
 
 import ipaddress
@@ -150,7 +150,7 @@ def _range_v6(text: str) -> ipaddress.IPv6Network:
 
 
 def _pool(cidr: ipaddress.IPv4Network, given: dict[str, Any]) -> dict[str, str]:
-    """Return the first and the last address of --fixed-cidr for ports. A gateway at the beginning is excluded.
+    """Return the first and the last address of --fixed-cidr that ports may get. A gateway at the beginning is skipped.
 
     :raises InvalidInput:
     """

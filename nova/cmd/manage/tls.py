@@ -38,7 +38,7 @@ def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
     return int(any(row.ends_at < soon for row in rows if row.hosts))
 
 
-OF_CLIENT = '-client'              # suffix of the name of a host's client certificate
+OF_CLIENT = '-client'              # suffix in the file names of a host's client certificate
 # {purpose: (configuration lines of the server, configuration lines of its clients)}; {name} is the base name of the
 # certificate's files. memcached and PostgreSQL read their files as separate users.
 LINES: dict[str, tuple[str, ...]] = {

@@ -48,7 +48,7 @@ class Rebuild:
                 host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             devices = self._volumes.connect(ctx, server, spec)
             host.driver.destroy(ctx, server, server.network_info, keep_machine=True)
-            task.keep()                  # the old disks are gone
+            task.keep()                  # no rollback, because the old disks are gone
             image_id = server.system_metadata.get(REIMAGE)
             task.step(states.REBUILD_SPAWNING, **(FORGET if server.image_id or image_id else {}))
             if image_id:

@@ -74,7 +74,7 @@ class Interfaces:
 
     def abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str,
                           **_request: object) -> None:
-        """Roll back an attachment that a restart interrupted, because its caller has received an error."""
+        """Roll back an attachment that a restart interrupted: the caller of attach_interface has received an error."""
         self._host.submit(instance, self._abandon_interface, ctx, instance, port_id)
 
     def _abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str) -> None:

@@ -75,7 +75,7 @@ def _report(guest: dict[str, typing.Any]) -> guest_reports.Report:
     wrong = [name for name, kind in _TYPES.items() if type(values.get(name)) is not kind]
     if wrong:
         raise exception.InvalidInput(reason=f'a report of guests lacks {", ".join(wrong)}, or their types are wrong')
-    if len(dump_json(volumes)) > MAX_RECORD:         # a report without volumes would remove the volumes from the row
+    if len(dump_json(volumes)) > MAX_RECORD:  # refuse it: a report without the volumes would remove them from the row
         raise exception.InvalidInput(reason='a report of guests has too many volumes')
     if len(dump_json(server)) > MAX_RECORD:
         server = {}

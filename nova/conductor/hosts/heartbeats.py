@@ -85,7 +85,7 @@ class Heartbeats:
     def _write(self, beats: collections.abc.Collection[Beat]) -> None:
         try:
             self.write(beats)
-        except Exception as error:       # the services soon send new heartbeats
+        except Exception as error:       # not repeated: the services soon send new heartbeats
             LOG.warning('%d heartbeats were not written: %s', len(beats), error,
                         exc_info=not isinstance(error, exception.NovaException))
 
@@ -100,7 +100,7 @@ class Heartbeats:
             self._look(strange)
         numbers = {number for beat in beats if (number := self._of(beat)) is not None}
         if self._db.run(heartbeats.seen, numbers) < len(numbers):
-            self._look({beat.name for beat in beats})            # rows were removed or replaced
+            self._look({beat.name for beat in beats})            # some rows were removed or replaced
         count = len(numbers)
         for beat in beats:
             if beat.name not in self._known and self._register(beat):

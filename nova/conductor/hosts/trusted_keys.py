@@ -117,7 +117,7 @@ class TrustedKeys:
     def _look_up(self, key_id: str) -> signatures.Trusted | None:
         with self._api_db.reader() as conn:
             row = message_keys.get(conn, key_id)
-            if row is None:                          # the id of a deployment's first key is not its fingerprint
+            if row is None:                          # the deployment's first key has the id 'deployment'
                 row = next((each for each in message_keys.of_deployment(conn)
                             if signatures.fingerprint(base64.b64decode(each['public'])) == key_id), None)
         return None if row is None else _trusted(row)

@@ -90,7 +90,7 @@ class Evacuations:
                              migration_id: int) -> tuple[InstancesRow, MigrationsRow]:
         migration = server_migrations.get(conn, migration_id)
         source = migration['source_compute']
-        assert source is not None                # set for every evacuation
+        assert source is not None                # every evacuation has a source
         if not services.host_is_down(conn, source, self._conf.service_down_time):
             raise exception.ComputeServiceInUse(host=source)
         change = self._events.of(conn, ctx, migration['instance_uuid'], migration)

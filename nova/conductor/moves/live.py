@@ -85,7 +85,7 @@ class LiveMigrations:
             self._ask_destination(ctx, row, migration)
 
     def check_and_live_migrate(self, ctx: Context, instance_uuid: str) -> None:
-        """Migrate like continue_live_migration, but raise errors of the checks to the request (before 2.34).
+        """Begin a live migration for a request before microversion 2.34; raise errors of the checks to the caller.
 
         :raises BadRequest: a check failed; the server is unchanged
         """
@@ -284,7 +284,7 @@ class LiveMigrations:
         def write(conn: Connection) -> tuple[InstancesRow, MigrationsRow, list[str]]:
             migration = server_migrations.get(conn, migration_id)
             if migration['claims_swapped']:
-                # a repeated call: release the old attachments again, in case the first call did not
+                # a repeated call: the first may have failed before it released the old attachments, so return them
                 row = instances.get(conn, migration['instance_uuid'])
                 return row, migration, migration['arguments'].get('old_attachments', [])
             if migration['status'] not in _SOURCE:

@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 PERIOD_S = 2             # seconds between two checks of a maintenance in which servers are moved
 LEASE_S = 120            # seconds for which a conductor reserves a maintenance; longer than one check
 
-Way = tuple[actions.Action, str, str]                # (action, type and first status of the move that it creates)
+Way = tuple[actions.Action, str, str]                # (action, type of its move, first status of this move)
 LIVE: Way = (actions.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
 COLD: Way = (actions.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
 CONFIRM = 'confirm'
@@ -216,7 +216,7 @@ class Maintenance:
             if not self._cell_db.run(maintenance.begin_move, ctx, row, entry, action, kind, status, arguments, at_once):
                 return False
         except (exception.Conflict, exception.InstanceNotFound) as error:
-            LOG.info('Server %s is not moved now: %s', uuid, error.message)       # its state has changed
+            LOG.info('Server %s is not moved now: %s', uuid, error.message)  # the server has changed or is deleted
             self._cell_db.run(maintenance.postpone, entry)
             return True
         if way is LIVE:

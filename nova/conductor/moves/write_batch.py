@@ -68,7 +68,7 @@ def _write_all(conn: Connection, writes: list[Write[typing.Any]]) -> None:
         savepoint, write.error = conn.begin_nested(), None
         try:
             write.result = write.function(conn)
-        except exception.NovaException as error:         # fails this write only; other errors fail the whole batch
+        except exception.NovaException as error:  # this error fails only this write; other errors fail the whole batch
             savepoint.rollback()
             write.error = error
         else:

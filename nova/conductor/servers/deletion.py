@@ -222,9 +222,9 @@ def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> 
 
 
 def _record_end_of_guest(change: Change, row: InstancesRow) -> None:
-    """Record the end of the guest if a host runs the deletion, otherwise the start of the deletion.
+    """Record 'shutdown.end' if a host runs the deletion.
 
-    If no host runs the deletion, its start has not been recorded yet.
+    Otherwise record 'delete.start', which has not been recorded yet.
     """
     if change.on_host():
         change.record('shutdown', END, row, row['host'])

@@ -35,7 +35,7 @@ class Shelving:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             here = instances.get(conn, instance_uuid)['host'] == host
-        if here:              # not here: a repeated call, and another host may have the volumes
+        if here:              # otherwise this is a repeated call: another host may use the volumes
             self._volumes.disconnect_volumes(ctx, instance_uuid)
 
         def write(conn: Connection) -> None:

@@ -21,7 +21,7 @@ from nova.db.servers import tasks
 LOG = logging.getLogger(__name__)
 
 OFFLOAD = actions.ACTIONS['shelveOffload']
-# unlike a user's forceDelete, allowed only in SOFT_DELETED, so that a restored server is not deleted
+# forceDelete that is allowed only in SOFT_DELETED, so that a server restored in the meantime is not deleted
 RECLAIM = dataclasses.replace(actions.ACTIONS['forceDelete'], conditions=actions.Conditions((states.SOFT_DELETED,)))
 
 

@@ -14,8 +14,8 @@ from nova.db.servers import mappings
 
 LOG = logging.getLogger(__name__)
 
-MAPPING_AGE_S = 120          # seconds after which a mapping without an instance row is lost
-NEW_MAPPING_S = 1800         # seconds; younger mappings are checked every minute
+MAPPING_AGE_S = 120          # seconds after which a mapping without an instance row counts as lost
+NEW_MAPPING_S = 1800         # age in seconds below which mappings are checked every minute
 PAGE = 1000
 
 

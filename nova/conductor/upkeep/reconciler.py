@@ -54,7 +54,7 @@ def decide(row: InstancesRow | None, host_up: bool, old: bool) -> str:
     :param host_up: whether its host's service is up
     :param old: the action is older than the longest possible task
     :returns: 'settle' (the server moves to another cell), 'close', 'delete', 'fail', 'build', 'replace' (build on
-        another host), 'resend', 'continue' or 'abandon' (a move), 'migrate' (a live one) or 'wait'
+        another host), 'resend', 'continue' or 'abandon' (a cold move), 'migrate' (continue a live migration) or 'wait'
     """
     if row is not None and row.get('cell_move') is not None:
         return 'settle'
@@ -86,7 +86,7 @@ def decide_evacuation(row: InstancesRow | None, host_up: bool, old: bool) -> str
 
 
 def decide_background(row: InstancesRow | None, host_up: bool, old: bool) -> str:
-    """Return the step for an overdue background action: 'close_beside', 'give_up', 'again' or 'wait'."""
+    """Return 'close_beside' (end the background action), 'give_up' (roll it back), 'again' (resend it) or 'wait'."""
     if row is None or row['host'] is None:
         return 'close_beside'
     if old:

@@ -375,7 +375,7 @@ def named(action: str, target_id: str | None = None, target_part: str | None = N
 
 
 def asked_by(context: Caller) -> None:
-    """Set the caller, for a service that authenticates itself."""
+    """Set the caller of this thread's request, for a service that authenticates callers in its handlers."""
     record = _current.get()
     if record is not None:
         record.asked_by(context)

@@ -97,7 +97,7 @@ class Cell:
         with self._lock:
             opened, self._db = self._db, None
             connected, self._rpc = self._rpc, None
-            self._executor = None             # the threads of an unreferenced executor end
+            self._executor = None             # no shutdown: the threads of an unreferenced executor end
         if opened is not None:
             opened.dispose()
         if connected is not None:
@@ -202,7 +202,7 @@ class Cells:
             with self._lock:
                 default = self._default
                 if default is None:
-                    with engine.joining(None):       # a separate transaction, not the caller's
+                    with engine.joining(None):       # without the caller's joined function, such as an audit record
                         row = self._registered()
                     default = Cell(row, lambda: self._db, lambda: self._connect(''))
                     self._known = {default.uuid: default}

@@ -13,7 +13,7 @@ from nova.db.types import ColumnValues
 
 MAX_TEMPLATES, MAX_VERSIONS = 100, 100                  # maximum templates of a project, and versions of a template
 Row = dict[str, Any]
-# a template with its highest version number; a version exists, because the default one cannot be deleted
+# a template and its highest version number, which is never NULL: the default version cannot be deleted
 _SHOWN = sa.select(table, sa.select(sa.func.max(of_versions.c.number)).where(
     of_versions.c.template_id == table.c.id).scalar_subquery().label('newest'))
 

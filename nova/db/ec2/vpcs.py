@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """The VPC resources of a project. The fields are {id: row}, except ``associations``, {subnet: row}, and these:
+    """The VPC resources of a project. ``associations`` is {subnet: row}; the other fields are {id: row}, except:
 
     routes   {route table: {destination: internet gateway}}
     groups   {security group: VPC}
