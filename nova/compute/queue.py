@@ -25,7 +25,7 @@ _Result = typing.TypeVar('_Result')
 Function = typing.Callable[..., object]
 
 MIGRATION = 'live-migration'
-COPIES, COPIES_AT_ONCE = 'copies', 4       # kind of the tasks that copy volumes, and how many of them may run
+COPIES, COPIES_AT_ONCE = 'copies', 4       # kind of the tasks that copy volumes, and how many may run concurrently
 POLL_INTERVAL_S = 1      # seconds after which a waiting caller checks again whether the queue has dropped its task
 
 

@@ -51,7 +51,7 @@ def boot_time() -> float:
     return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
 
 
-# states of the task in _settle
+# frame of the task in Recovery._settle, which replaces taken_in by the server's task state
 SETTLE = actions.Frame(task_event=actions.ACTIONS['os-stop'].frame.task_event, taken_in=(None,),
                        started=states.POWERING_OFF, on_failure=states.ERROR)
 # vm states of servers that have disks on their host

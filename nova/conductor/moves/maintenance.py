@@ -158,7 +158,7 @@ class Maintenance:
             self._cell_db.run(server_migrations.begin_end, ctx, uuid, actions.ACTIONS['confirmResize'], 'confirming',
                               True)
         except exception.NovaException as error:
-            LOG.info('The move of server %s is not confirmed: %s', uuid, error)       # the owner has ended the move
+            LOG.info('The move of server %s is not confirmed: %s', uuid, error)  # e.g. the owner has ended the move
             return
         self._moves.continue_move(ctx, uuid)
 

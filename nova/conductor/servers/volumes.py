@@ -41,7 +41,7 @@ class Volumes:
     def __init__(self, services: CellServices, grants: ImageGrants, keys: DiskKeys) -> None:
         self._cell_db, self._storage, self._grants = services.cell_db, services.volumes, grants
         self._keys = keys
-        # (uuid of a device, column, ids in the block storage); ids that the device's row does not name are orphans
+        # ids to check: (uuid of a device, column, ids in the block storage); an id that the row lacks is an orphan
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
         # background action -> its rollback
         self._take_back: dict[str, collections.abc.Callable[..., None]] = {

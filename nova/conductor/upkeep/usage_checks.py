@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 
 PAGE = 1000
 SIZE_CHECK_INTERVAL_S = 600        # seconds between two checks of the sizes of all servers; see doubt_sizes
-MIN_MISCOUNT_AGE_S = 90            # interval of count_sizes; a request writes to both databases in less time
+MIN_MISCOUNT_AGE_S = 90            # seconds between two runs of count_sizes; longer than the writes of a request
 
 Sizes = dict[str, tuple[int, int]]       # {instance uuid: (vCPUs, MiB of memory)}
 
