@@ -1,7 +1,7 @@
 """Schemas, managed by alembic. The API database and the cell databases each have a branch of revisions.
 
 A branch has two sequences of revisions, one for each phase of an upgrade. File names show the newest revision, so
-alembic need not be loaded for it.
+alembic need not be loaded to find it.
 
     <branch>_expand_<number>     adds tables, columns and indexes; code of the previous release works with the result
     <branch>_contract_<number>   drops columns or tightens constraints; a command applies it when no older service is

@@ -124,7 +124,7 @@ def _prepare_mysql(connection: DBAPIConnection, record: ConnectionPoolEntry) -> 
 
 
 def _commit_by_itself(connection: DBAPIConnection, _record: object) -> None:
-    if callable(connection.autocommit):              # autocommit is a method in MySQL's drivers
+    if callable(connection.autocommit):              # a method in MySQL's drivers, otherwise an attribute
         connection.autocommit(True)
     else:
         connection.autocommit = True

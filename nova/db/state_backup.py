@@ -169,7 +169,7 @@ def revision(conn: engine.Connection, branch: str) -> str:
     :raises DatabaseNotReady: the revision is not the newest one, and not the one before or after a conversion
     """
     found = schema.version_of(conn)
-    if found in (schema.PREDECESSORS[branch], schema.revisions(branch)[0]):     # before and after a conversion
+    if found in (schema.PREDECESSORS[branch], schema.revisions(branch)[0]):     # the two revisions of a conversion
         return found
     if found != schema.head(branch) or schema.version_of(conn, schema.CONTRACT) != schema.head(branch, schema.CONTRACT):
         raise exception.DatabaseNotReady(branch=branch, found=found or 'none', expected=schema.head(branch),

@@ -16,7 +16,7 @@ from nova.db.types import ColumnValues
 
 UNFINISHED = ('saving', 'importing')      # statuses of images whose data is being transferred
 SHOWN = 20            # characters of an image's id that the EC2 API shows: 17 digits and 3 hyphens
-NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # sort NULL as these
+NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULL sorts like these
 OPERATORS: dict[str, Callable[[sa.Column[Any], Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
     'between': lambda column, pair: column.between(*pair),
@@ -24,7 +24,7 @@ OPERATORS: dict[str, Callable[[sa.Column[Any], Any], sa.ColumnElement[bool]]] = 
 
 
 class Search(Protocol):
-    """Filters, order and page of an image list: nova.image.embedded.search.Search."""
+    """Filters, order and page of an image list; implementation: nova.image.embedded.search.Search."""
 
     equal: dict[str, list[Any]]
     compare: list[tuple[str, str, Any]]
@@ -270,7 +270,7 @@ def _sortable(name: str) -> sa.ColumnElement[Any]:
 
 
 def _after(order: list[tuple[sa.ColumnElement[Any], str]], marker: tuple[Any, ...]) -> sa.ColumnElement[bool]:
-    """Return the condition for rows after the marker in this order."""
+    """Return the condition for the rows that follow the marker in ``order``."""
     alternatives: list[sa.ColumnElement[bool]] = []
     equal: list[sa.ColumnElement[bool]] = []
     for (column, direction), value in zip(order, marker):

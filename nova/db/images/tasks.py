@@ -15,7 +15,7 @@ _UNFINISHED = _C.status.in_(('pending', 'processing'))
 
 
 def insert(conn: sa.Connection, values: ImageTasksRow, keep: int) -> None:
-    """Insert a task of an image and delete older ones.
+    """Insert a task of an image, and delete the image's oldest tasks if it has more than ``keep``.
 
     :param keep: number of tasks that an image keeps
     """

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from nova.db.types import ColumnValues, Table
 
     RowT = TypeVar('RowT')
-    Listed = KeySecretsRow | KeyContainersRow      # a row with an access control list
+    Listed = KeySecretsRow | KeyContainersRow      # a row that may have an access control list
 
-MAX_CONSUMERS = 1000                     # maximum for a secret or container, because a response lists all of them
+MAX_CONSUMERS = 1000                     # maximum consumers of a secret or container; a response lists all
 OPERATORS: dict[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le}
 # {resource: table with the counted rows}; in ``quotas`` the name of the resource has the prefix QUOTA
@@ -173,7 +173,7 @@ def delete_order(conn: sa.Connection, ident: str) -> None:
 
 
 def _delete(conn: sa.Connection, table: sa.Table, idents: Collection[str]) -> None:
-    # delete the secrets or containers first: inserting a dependent row requires their lock, so none is inserted later
+    # delete the secrets or containers first: a transaction must lock them before it inserts a dependent row
     conn.execute(sa.delete(table).where(table.c.id.in_(idents)))
     for other in (t.key_acl_users, t.key_consumers):
         conn.execute(sa.delete(other).where(other.c.target_id.in_(idents)))

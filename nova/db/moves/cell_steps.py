@@ -209,7 +209,7 @@ def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) 
 
 
 def retarget(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> None:
-    """Change the destination cell."""
+    """Change the destination cell of marked servers."""
     conn.execute(sa.update(cell_moves).where(cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)
                  .values(other_cell=other_cell))
 
@@ -271,7 +271,7 @@ def _without_id(row: dict[str, Any]) -> dict[Any, Any]:
 
 
 def _insert_actions(conn: sa.Connection, wanted: list[tuple[Snapshot, list[Any]]]) -> None:
-    """Insert [(Snapshot, some of its actions)] with their events."""
+    """Insert actions with their events; ``wanted`` is [(Snapshot, its actions to insert)]."""
     rows = [_without_id(action) for _, actions in wanted for action in actions]
     if not rows:
         return
@@ -343,7 +343,7 @@ def copy_changes(conn: sa.Connection, uuid: str, base: Plain, snapshot: Snapshot
 
 
 def _merged(base: object, theirs: object, mine: object, value: object) -> object:
-    """Return the value to write; dicts are merged by key."""
+    """Return the value to write: ``value``, or for dicts ``mine`` with the keys that only ``theirs`` has changed."""
     if not (isinstance(theirs, dict) and isinstance(mine, dict) and isinstance(base, dict)):
         return value
     changed = {key for key in base.keys() | theirs.keys()

@@ -1,7 +1,8 @@
 """Transfer of servers between cells, in the steps of db/moves/cell_steps.py.
 
 No two databases are locked at the same time. An interrupted attempt leaves rows in cell_moves, with which any process
-can finish the attempt or roll it back. The cell in the server's mapping shows which of these must be done.
+can finish the attempt or roll it back. It is finished if the server's mapping names the new cell, or if
+the new cell has the claim and the server still waits for a host.
 """
 from collections.abc import Mapping
 import logging
@@ -102,10 +103,10 @@ class Transfer:
         self.give_up([uuid for uuid in uuids if uuid not in waiting])       # deleted, or no longer waiting for a host
         base = {uuid: self._snapshots[uuid].plain() for uuid in waiting}
         for uuid in waiting.keys() & set(changed):
-            dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # before the copy is visible
+            dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # while the copy is hidden
             base[uuid] = waiting[uuid].plain()
         switched = self._api_db.run(cell_steps.switch, self.id, list(waiting), dest.uuid) if waiting else set()
-        self.give_up([uuid for uuid in waiting if uuid not in switched])      # another attempt moved them
+        self.give_up([uuid for uuid in waiting if uuid not in switched])      # another attempt has moved them
         dest.db.run(cell_steps.activate, list(switched))
         last = clear(self.source, dest, {uuid: base[uuid] for uuid in switched})
         return {uuid for uuid in switched if uuid not in last or last[uuid].waiting}
@@ -187,7 +188,7 @@ def _settled(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, uuid:
 
 
 def settle(api_db: Database, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -> bool:
-    """Finish an interrupted attempt to transfer a server, or roll it back; return False if there is none.
+    """Finish an interrupted attempt to transfer a server, or roll it back; return False if there was no attempt.
 
     :param cell: source or destination of the transfer
     """

@@ -7,8 +7,8 @@
     ended         all moved servers are back, or could not be moved
 
 A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, ``moving``, ``moved``, ``failed``,
-``skipped`` (not moved, no attempt) or ``deleted``. Every function takes a connection in a transaction. ``start``,
-``stop``, ``begin_move`` and ``end_phase`` lock the maintenance's row, which serializes start, stop and the conductors.
+``skipped`` (not moved, no further attempt) or ``deleted``. Every function takes a connection in a transaction.
+``start``, ``stop``, ``begin_move`` and ``end_phase`` lock the maintenance's row, to exclude concurrent changes.
 """
 import collections
 from datetime import datetime
@@ -110,7 +110,7 @@ def forget(conn: sa.Connection, host: str) -> None:
 
 
 def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
-    """Prepare a new drain: servers whose return has not begun, or failed, count as moved; finished rows are removed."""
+    """Prepare a new drain: servers with a waiting or failed return count as moved; finished rows are removed."""
     mine, now = servers.c.maintenance_id == maintenance_id, utils.utcnow()
     conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
         (WAITING, FAILED))).values(direction=AWAY, state=MOVED, reason=None, updated_at=now))

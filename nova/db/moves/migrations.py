@@ -272,7 +272,7 @@ def _zone_of(conn: sa.Connection, host: str | None) -> str | None:
 
 
 def needs(conn: sa.Connection, uuid: str) -> tuple[int, int] | None:
-    """Return the largest (vCPUs, MiB of memory) of a server and its moves, or None if the server does not exist."""
+    """Return the maximum vCPUs and MiB of memory of a server and its moves, or None if the server does not exist."""
     return needs_many(conn, [uuid]).get(uuid)
 
 

@@ -27,7 +27,7 @@ def users(conn: sa.Connection, ident: str) -> set[str]:
 
 def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> AddressScopesRow | None:
     """Return a scope that the caller sees, locked until the transaction ends, or None."""
-    row = networks.lock(conn, t.address_scopes, ident)            # locked before its shares are checked
+    row = networks.lock(conn, t.address_scopes, ident)            # the lock prevents changes of its shares
     return None if networks.seen(conn, t.address_scopes, visible(context), ident) is None else row
 
 

@@ -1,8 +1,9 @@
 """Guarantees of bandwidth and packet rates: amounts that hosts can guarantee, and amounts that their ports need.
 
-The rows of ports are the claims. A port uses the guarantees of its policy, or of its network's policy, on its host, and
-during a migration also on the destination. ``claim`` locks the host's row and compares the sum of these guarantees with
-the host's reported amounts. The caller writes the port's host in the same transaction, before it claims.
+The rows of ports are the claims. A port uses the guarantees of its policy, or of its network's policy. The port uses
+them on its host and, during a migration, also on the destination. ``claim`` locks the host's row and compares
+the sum of these guarantees with the host's reported amounts. The caller writes the port's host in the same
+transaction, before it claims.
 """
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple

@@ -133,7 +133,7 @@ class Listing:
         sort: dict[str, str] = {}
         for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
             if (key in self.constants or key in self.special) and direction in ('asc', 'desc'):
-                continue                             # nothing to sort by: a constant, or not a column
+                continue                             # ignored: a constant, or an attribute without a column
             column = self.columns.get(key)
             if column is None or column.nullable or direction not in ('asc', 'desc'):
                 raise exception.BadRequest(

@@ -45,7 +45,7 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
 
 
 def _free(conn: sa.Connection, vif: dict[str, Any], number_of: Callable[[str], int]) -> list[dict[str, Any]] | None:
-    """Return address rows (without port_id) for a VIF, or None if the MAC, a subnet or an address prevents its port."""
+    """Return address rows (without port_id) for a VIF; None if its MAC or address is in use, or a subnet is missing."""
     network = vif['network']
     if ports.count(conn, mac_address=vif['address']):
         return None

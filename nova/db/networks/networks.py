@@ -138,7 +138,7 @@ def _subnets_usable_by(project_id: nova_context.Projects | str) -> sa.ColumnElem
 
 
 def own(table: sa.Table) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
-    """Return function(context) -> condition on rows of the caller's project, or on all rows for administrators."""
+    """Return a function that returns the condition on rows of a caller's project, or on all rows for administrators."""
     return lambda context: of_project(table, context.sees)
 
 
@@ -150,7 +150,7 @@ def of_project(table: sa.Table, project_id: nova_context.Projects | str) -> sa.C
 
 def own_or_shared(table: sa.Table,
                   *for_all: sa.ColumnElement[bool]) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
-    """Return function(context) -> condition on the rows of ``own`` and on rows shared with the caller's project.
+    """Return a function that returns the condition on rows of ``own`` and rows shared with the caller's project.
 
     :param for_all: conditions on rows that all projects see
     """
@@ -295,7 +295,7 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
     bare = [ident for ident, (_network, subnets) in found.items() if not subnets]
     if locks and bare:
         conn.execute(_KEPT, {'idents': bare}).all()
-        found = _networks_of(conn, both, parameters)         # read again after locking
+        found = _networks_of(conn, both, parameters)         # the rows may have changed before the lock
     for network, _subnets in found.values() if named else ():
         if not network['shared'] and network['project_id'] != project_id:
             network['shared'] = is_shared_with(conn, network['id'], str(project_id))

@@ -1,7 +1,7 @@
 """Revision of the tables from which hosts configure bridges, routers and filters.
 
 A transaction that changes one of these tables increments a counter in its last statement. A counter is the sum of a few
-rows, so that transactions rarely wait for the same row, and only until a commit. A reader reads the sums before the
+rows, so that transactions rarely wait for each other, and then only until a commit. A reader reads the sums before the
 tables, and therefore sees all changes that the sums include. An auto-increment id would not guarantee this, because
 transactions may commit in another order than they begin. Security group rules have a separate counter, because they
 change most often and are a small part of a host's data.
@@ -19,7 +19,7 @@ from nova.runtime import commits
 
 SHARDS = 16
 REST, FILTERS = KINDS = ('rest', 'filters')          # counters, in the order of a revision
-# tables that network/host/load.py reads, except ``hosts``: hosts.py counts only reports with a changed host
+# tables that network/host/load.py reads, except ``hosts``: hosts.py counts changed hosts, but not every report
 PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addresses, t.port_security_groups,
                      t.security_group_rules, t.qos_rules, t.routers, t.floating_ips, t.port_forwardings,
                      t.dns_domains, t.dns_entries, t.qos_markings, t.qos_minimums, t.subnet_pools,
@@ -48,7 +48,7 @@ def current(conn: sa.Connection) -> list[int]:
 
 
 def after(conn: sa.Connection) -> list[int]:
-    """Return the revision after the commit of this write transaction, or a lower one if others commit before it."""
+    """Return the revision after the commit of this write transaction, or a lower one if others commit earlier."""
     counted = _counted(conn.info[commits.BEFORE].get(_count, ()))
     return [number + (kind == counted) for kind, number in zip(KINDS, current(conn))]
 

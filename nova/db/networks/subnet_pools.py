@@ -26,7 +26,7 @@ def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
 
 def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> SubnetPoolsRow | None:
     """Return a pool that the caller sees, locked until the transaction ends, or None."""
-    row = networks.lock(conn, t.subnet_pools, ident)             # locked before its shares are checked
+    row = networks.lock(conn, t.subnet_pools, ident)             # the lock prevents changes of its shares
     return None if networks.seen(conn, t.subnet_pools, visible(context), ident) is None else row
 
 

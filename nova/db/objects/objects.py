@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.objects import tables as t
 
-# Upper bound of keys with a prefix: prefix + LAST. Keys have at most 1024 bytes (objectstore.store.MAX_KEY).
+# Upper bound of keys with a prefix: prefix + LAST. LAST is as long as the longest key (objectstore.store.MAX_KEY).
 LAST = chr(0x10ffff) * 256
 _LISTED = [t.objects.c[name] for name in ('key', 'size', 'etag', 'modified_at')]
 

@@ -153,7 +153,7 @@ def _usage(conn: sa.Connection, node: sa.RowMapping | None = None) -> dict[tuple
         statement = statement.where(t.instances.c.host == node['host'], t.instances.c.node == node['node'])
         moves = moves.where(t.migrations.c.claimed_host == node['host'], t.migrations.c.claimed_node == node['node'])
     usage: dict[tuple[str, str], dict[str, int]] = {}
-    # one statement: between two, a move could swap its claim with the server's, so that a claim would be missed
+    # one statement: between two statements, a move could swap claims with its server, and a claim would be missed
     for row in statements.dicts(conn.execute(sa.union_all(statement, moves))):
         sums = usage.setdefault((row['host'], row['node']),
                                 {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})

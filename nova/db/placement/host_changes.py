@@ -32,7 +32,7 @@ _c = compute_nodes.c
 def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
     """Select (node, change_number, usage_change_number, *usage) of the nodes changed since a number.
 
-    A node may have two rows: one with its usage if that has changed, one with NULL as usage if other columns have.
+    A node may have two rows: with its usage if that has changed, and with NULL as usage if other columns have changed.
     """
     numbers = _c.id, _c.change_number, _c.usage_change_number
     return sa.union_all(
@@ -101,7 +101,7 @@ def usage(conn: sa.Connection, ids: Ids) -> collections.abc.Iterator[dict[str, i
 
 
 def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Sequence[tuple[int, int, int]]:
-    """Return (node, change_number, usage_change_number) of all nodes, or of nodes with a number ``since`` or higher."""
+    """Return (node, change_number, usage_change_number) of all nodes, or of nodes changed since number ``since``."""
     statement = _NUMBERS if since is None else _NUMBERS_SINCE
     return conn.execute(statement, {} if since is None else {'since': since}).all()
 

@@ -143,7 +143,7 @@ def _guests(conn: sa.Connection,
         servers = servers.where(t.instances.c.host == on_host, t.instances.c.node == on_node)
         moves = moves.where(t.migrations.c.claimed_host == on_host, t.migrations.c.claimed_node == on_node)
     found: dict[tuple[str, str], list[numa.GuestTopology]] = {}
-    # one statement: between two, a move could swap its claim with the server's, so that a claim would be missed
+    # one statement: between two statements, a move could swap claims with its server, and a claim would be missed
     for host, name, text in conn.execute(sa.union_all(servers, moves)):
         found.setdefault((host, name), []).append(numa.load_guest(text))
     return found

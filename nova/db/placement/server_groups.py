@@ -269,7 +269,7 @@ def places(conn: sa.Connection, group_id: str, but: str | None = None) -> set[tu
     coming = sa.select(t.instances.c.uuid, t.migrations.c.claimed_host).where(
         t.instances.c.server_group_id == group_id, t.migrations.c.instance_uuid == t.instances.c.uuid,
         t.migrations.c.claimed_host.is_not(None))
-    # one statement: between two, a move could swap its claim with the server's, so that a host would be missed
+    # one statement: between two statements, a move could swap claims with its server, and a host would be missed
     return {(uuid, host) for uuid, host in conn.execute(sa.union_all(here, coming)) if uuid != but}
 
 

@@ -67,7 +67,7 @@ def check(conn: sa.Connection, wanted: dict[str, str]) -> None:
 
 
 def _refuse_busy(conn: sa.Connection, changing: dict[str, str]) -> None:
-    # columns for servers on the host and servers that move to it
+    # the hosts of servers, and the hosts on which moves hold a claim
     for column in (t.instances.c.host, t.migrations.c.claimed_host):
         busy = sa.select(column).where(column.in_(list(changing))).limit(1)
         found = conn.execute(busy).scalar()

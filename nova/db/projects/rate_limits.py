@@ -30,7 +30,7 @@ def take(conn: sa.Connection, owner: str, steps: dict[str, tuple[int, int]], now
 
 
 def begin(conn: sa.Connection, owner: str, names: dict[str, tuple[int, int]], now: int) -> None:
-    """Insert the missing rows of an owner; the limits are unused."""
+    """Insert the missing rows of an owner, as unused limits."""
     for name in sorted(names):
         engine.insert_ignore(conn, rate_limits, {'owner': owner, 'name': name, 'full_at': now})
 

@@ -28,7 +28,7 @@ def configured(conf: ConfigOpts) -> dict[str, int]:
     images, most = conf.quota, conf.volume
     return {**{name: images[name] for name in IMAGES}, 'volumes': most.volumes, 'snapshots': most.volumes,
             'gigabytes': most.gigabytes, 'per_volume_gigabytes': most.per_volume_gigabytes, 'backups': most.volumes,
-            'backup_gigabytes': most.gigabytes, 'groups': 0}       # volume groups do not exist
+            'backup_gigabytes': most.gigabytes, 'groups': 0}       # volume groups are not supported
 
 
 def defaults(conn: Connection, conf: ConfigOpts) -> dict[str, int]:

@@ -25,7 +25,7 @@ from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 from nova.runtime import metrics
 
 DEADLINE_S = 600        # time without progress after which a reconciler handles a task
-EVENT_FACTS = 'event_facts'          # key in an action's arguments: {name: value} that only its notifications need
+EVENT_FACTS = 'event_facts'          # key in an action's arguments: {name: value} only for notifications
 START_TIMEOUT_S = 120         # time without an owner after which the action's message is treated as lost
 
 
@@ -72,7 +72,7 @@ def _update_of(of_request: bool, background: bool) -> sa.Update:
 
 def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLINE_S,
          request_id: str | None = None) -> bool:
-    """Set an open action's owner and the deadline for its recovery by another service; return False if there is none.
+    """Set an open action's owner and the deadline for its recovery by another service; return False if none is open.
 
     :param request_id: request id of a background action, or None for the main action of the server
     """
@@ -300,9 +300,7 @@ def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.da
 
 
 def unsent(conn: sa.Connection, request_id: str) -> None:
-    """Make a request's action due for the reconciler because its message was not sent, unless a service has taken
-    it.
-    """
+    """Make a request's action due for the reconciler if no service has taken it, because its message was not sent."""
     now = utils.utcnow()
     conn.execute(sa.update(instance_actions).where(
         instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,

@@ -100,7 +100,7 @@ def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[Ins
 
 
 def merged(conn: sa.Connection, uuid: str, values: ColumnValues) -> ColumnValues:
-    """Return ``values`` with their ``system_metadata`` merged into the row's; the value None removes a key.
+    """Return ``values`` with the row's other items added to ``system_metadata``; the value None removes an item.
 
     The row is locked, because other processes add keys.
     """

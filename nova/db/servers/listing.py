@@ -106,7 +106,7 @@ def _tag(columns: types.Columns, tag: str) -> sa.ColumnElement[bool]:
 
 
 def _within(name: str) -> Callable[..., Any]:
-    """Return function(columns, moment) -> condition that a time is in the second that begins at ``moment``."""
+    """Return a function that returns the condition that a time is in the second after ``moment``."""
     return lambda columns, moment: sa.and_(columns[name] >= moment,
                                            columns[name] < moment + datetime.timedelta(seconds=1))
 

@@ -33,7 +33,7 @@ def _between(begin: datetime, end: datetime, *conditions: _Condition,
         return sa.select(*[c[name] for name in columns]).where(
             c.launched_at < end, sa.or_(c.terminated_at.is_(None), c.terminated_at >= begin), *more,
             *[condition(c) for condition in conditions])
-    # deleted_at is never before terminated_at, so this condition, which has an index, excludes no wanted row
+    # deleted_at is never before terminated_at, so this indexed condition excludes no wanted row
     return sa.union_all(of(instances), of(instances_history, instances_history.c.deleted_at >= begin))
 
 

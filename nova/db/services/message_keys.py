@@ -15,7 +15,7 @@ from nova.db.networks import hosts as network_hosts
 from nova.db.tables.api import join_tokens
 from nova.db.tables.api import message_keys as table
 
-DEPLOYMENT, DEPLOYMENT_ID = '', 'deployment'         # column host of the deployment's keys; id of its first key
+DEPLOYMENT, DEPLOYMENT_ID = '', 'deployment'         # ``host`` of all keys of the deployment; ``id`` of the first
 PENDING, APPROVED, RENEWING, RETIRED, REVOKED = 'pending', 'approved', 'renewing', 'retired', 'revoked'
 GOOD = (APPROVED, RENEWING)
 OVERLAP = datetime.timedelta(hours=1)        # time within which messages signed with the previous key are accepted

@@ -98,7 +98,7 @@ def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[Se
 
 
 def delete(conn: sa.Connection, service_id: str) -> ServicesRow:
-    """Delete a service and its compute nodes. The next report of the daemon would insert the service again.
+    """Delete a service and its compute nodes. If the daemon still runs, its next report inserts the service again.
 
     :raises ServiceNotFound: it does not exist
     """

@@ -129,7 +129,7 @@ idempotency_keys = table(
     sa.Column('attempted_at', types.DateTime, nullable=False),   # start of the last attempt
     sa.Column('answer', types.LongText),                     # NULL while the request is processed
     sa.Index('ix_idempotency_keys_created', 'created_at'),
-    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # counts rows without reading the responses
+    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # to count rows without reading responses
 )
 
 # one row for each project; quota checks lock it, to serialize parallel requests
@@ -149,7 +149,7 @@ metadata_keys = table(
 # keys that sign messages (rpc/signatures.py): public keys of hosts, and both halves of the deployment's key
 message_keys = table(
     'message_keys',
-    sa.Column('id', sa.String(40), primary_key=True),        # fingerprint, or 'deployment' for its first key
+    sa.Column('id', sa.String(40), primary_key=True),        # fingerprint; 'deployment': the deployment's first key
     sa.Column('host', sa.String(255), nullable=False, index=True),           # '' for keys of the deployment
     sa.Column('public', sa.String(64), nullable=False),      # base64
     sa.Column('private', sa.String(64)),

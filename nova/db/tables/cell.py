@@ -240,7 +240,7 @@ guest_reports: types.Table[rows.GuestReportsRow] = cell_table(
     sa.Column('server', types.Json, nullable=False),         # fields of objects.Instance in the host's record
     sa.Column('volumes', types.Json, nullable=False),        # {volume id: {'attachment_id', 'device_name'}}
     sa.Column('reported_at', types.DateTime, nullable=False),
-    # whether the difference is resolved, except that the host must plug the guest's interfaces and volumes
+    # whether the database is corrected; then the row remains until the host has plugged the interfaces and volumes
     sa.Column('resolved', sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )
@@ -269,7 +269,7 @@ share_mappings: types.Table[rows.ShareMappingsRow] = cell_table(
     sa.UniqueConstraint('instance_uuid', 'share_id', name='uniq_share_mappings_instance_share'),
 )
 
-# keys of encrypted disks, which conductor/servers/disk_keys.py encrypts; a key is deleted with its server
+# keys of encrypted disks, written by conductor/servers/disk_keys.py; a key is deleted with its server
 disk_keys: types.Table[rows.DiskKeysRow] = cell_table(
     'disk_keys',
     sa.Column('id', types.Number, primary_key=True),
@@ -279,7 +279,7 @@ disk_keys: types.Table[rows.DiskKeysRow] = cell_table(
     sa.Column('encrypted_key', sa.String(255), nullable=False),
 )
 
-# keys of encrypted volumes of servers, encrypted like disk_keys
+# keys of encrypted volumes of servers; the keys are encrypted like disk_keys
 volume_keys: types.Table[rows.VolumeKeysRow] = cell_table(
     'volume_keys',
     sa.Column('id', types.Number, primary_key=True),

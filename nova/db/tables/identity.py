@@ -167,7 +167,7 @@ identity_credentials: types.Table[rows.IdentityCredentialsRow] = table(
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('user_id', sa.String(64), nullable=False, index=True),
     sa.Column('type', sa.String(16), nullable=False),
-    sa.Column('encrypted_blob', sa.String(1024), nullable=False),       # by KeyRing.encrypt_secret, bound to the id
+    sa.Column('encrypted_blob', sa.String(1024), nullable=False),       # KeyRing.encrypt_secret encrypts it for this id
     sa.Column('project_id', sa.String(64)),
     sa.Column('created_at', types.DateTime, nullable=False),
 )

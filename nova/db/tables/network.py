@@ -104,7 +104,7 @@ hosts: types.Table[rows.NetworkHostsRow] = table(
 dns_domains: types.Table[rows.DnsDomainsRow] = table(
     'dns_domains',
     sa.Column('id', _id, primary_key=True),
-    # 189 characters: at most 253 together with a dot and an entry's name of 63
+    # 189 characters: a full name has at most 253, with an entry's name of 63 and a dot
     sa.Column('name', sa.String(189), nullable=False),
     # only networks of this project resolve the domain; '' for the networks of all projects
     sa.Column('project_id', _text, nullable=False, default=''),
@@ -289,7 +289,7 @@ routers: types.Table[rows.RoutersRow] = table(
     sa.Column('external_network_id', _id, index=True),               # the gateway is a port in this network
     sa.Column('enable_snat', sa.Boolean, nullable=False, default=True),
     sa.Column('routes', types.Json, nullable=False),                 # [{'destination', 'nexthop'}]
-    sa.Column('host', _text, nullable=False, default=''),            # host of its namespace
+    sa.Column('host', _text, nullable=False, default=''),            # host with the router's namespace
     sa.Column('zone_hints', types.Json),                             # availability zones requested at creation
     sa.Column('flavor_id', _id, index=True),
     sa.Column('qos_policy_id', _id, index=True),                     # QoS policy of the gateway

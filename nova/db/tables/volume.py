@@ -72,7 +72,7 @@ volume_default_types = table(
     sa.Column('type_id', sa.String(36), nullable=False, index=True),
 )
 
-# Keys of encrypted volumes, which runtime/secret_encryption.py encrypts. Copies of a volume share its key. The key is
+# Keys of encrypted volumes, encrypted by runtime/secret_encryption.py. Copies of a volume share its key. The key is
 # deleted with the last volume, snapshot or backup that uses it.
 volume_encryption_keys: types.Table[VolumeEncryptionKeysRow] = table(
     'volume_encryption_keys',

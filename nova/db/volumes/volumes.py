@@ -143,7 +143,7 @@ def unfinished(conn: sa.Connection, table: sa.Table, equal: ColumnValues) -> lis
 
 
 def being_copied(conn: sa.Connection, volume_id: str) -> bool:
-    """Tell whether a snapshot or a copy of a volume is being created, which forbids writes."""
+    """Tell whether a snapshot or a copy of a volume is being created; meanwhile writes to the volume are forbidden."""
     return bool(unfinished(conn, t.volume_snapshots, {'volume_id': volume_id})
                 or unfinished(conn, t.volumes, {'source_volume_id': volume_id})
                 or unfinished(conn, t.volume_backups, {'volume_id': volume_id, 'snapshot_id': None}))
