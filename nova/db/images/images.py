@@ -207,7 +207,7 @@ def staged(conn: sa.Connection, owner: str) -> int:
 
 
 def lock_upload(conn: sa.Connection, image_id: str, data_id: str) -> bool:
-    """Lock the row of an upload; return False if it has ended or its image is deleted."""
+    """Lock the row of an upload; return False if the upload has ended or the image is deleted."""
     return conn.execute(sa.select(t.images.c.id).where(
         t.images.c.id == image_id, t.images.c.status.in_(UNFINISHED), t.images.c.data_id == data_id)
         .with_for_update()).first() is not None

@@ -8,8 +8,8 @@ from nova import states
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import migrations
 
-# task states with high disk or network load. Servers that wait for their compute service are included, because they
-# have a host that will soon have the load
+# task states with high disk or network load. States in which servers wait for their compute service are included,
+# because their host will soon have the load
 BUSY = (states.SCHEDULING, states.NETWORKING, states.BLOCK_DEVICE_MAPPING, states.SPAWNING, states.RESIZE_PREP,
         states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH, states.IMAGE_SNAPSHOT_PENDING,
         states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD, states.IMAGE_UPLOADING, states.IMAGE_BACKUP,

@@ -167,7 +167,7 @@ def host_is_down(conn: sa.Connection, host: str, down_time: int) -> bool:
 
 
 def unheard(conn: sa.Connection, now: datetime.datetime) -> datetime.timedelta | None:
-    """Return the time since the newest heartbeat in the cell, or None if there is none."""
+    """Return the time since the newest heartbeat in the cell, or None without heartbeats."""
     newest = conn.execute(sa.select(sa.func.max(services.c.last_seen_at))).scalar()
     return None if newest is None else max(now - newest, datetime.timedelta())
 

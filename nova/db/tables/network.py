@@ -311,7 +311,7 @@ flavors: types.Table[rows.NetworkFlavorsRow] = table(
 service_profiles: types.Table[rows.NetworkServiceProfilesRow] = table(
     'network_service_profiles',
     sa.Column('id', _id, primary_key=True),
-    sa.Column('driver', _text, nullable=False, default=''),          # '' or the name of the only provider
+    sa.Column('driver', _text, nullable=False, default=''),          # '' or nova-network, the only provider
     sa.Column('metainfo', types.LongText, nullable=False),
     sa.Column('enabled', sa.Boolean, nullable=False, default=True),
     *_described(),
