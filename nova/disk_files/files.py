@@ -82,7 +82,7 @@ def let_read(file: str | int, uid: int, rights: int = READ) -> None:
     mask, widened = entries.pop((MASK, ANYBODY), 7), rights
     for key in entries:
         if key[0] not in (OWNER, OTHERS):
-            entries[key] &= mask                     # the new mask is wider: no other entry may gain rights from it
+            entries[key] &= mask                     # the new mask may allow more, so apply the old mask to the entry
             widened |= entries[key]
     entries[USER, uid], entries[MASK, ANYBODY] = rights, widened
     os.setxattr(file, ACL, struct.pack('<I', ACL_VERSION) + b''.join(

@@ -17,12 +17,12 @@ from nova.disk_files import sandbox
 from nova.json_types import JsonObject
 
 GIB = 1024 ** 3
-DRIVERS = {'vhd': 'vpc'}                 # disk formats with another name in QEMU
+DRIVERS = {'vhd': 'vpc'}                 # {disk format: its name in QEMU, if different}
 FOREIGN = ('vmdk', 'vdi', 'vhdx', 'vhd')             # input formats, converted once to qcow2 or raw; never written
 MEMORY = 2 * GIB                         # address space, bytes
 INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
-TABLES = 64 * 1024 ** 2                  # maximum bytes of an empty qcow2 file; its tables grow by 1/64 of the data
+TABLES = 64 * 1024 ** 2                  # bytes for the metadata of a qcow2 file, in addition to 1/64 of its data
 QCOW2_MAGIC = b'QFI\xfb'
 # QEMU fails with this error if the measured CPU time of a key derivation is 0. A kernel with tick-based CPU accounting
 # can report 0, so the command is repeated.

@@ -70,7 +70,7 @@ def shared_bytes(path: str) -> int:
             REQUEST.pack_into(buffer, 0, start, size - start, 0, 0, MAX_EXTENTS, 0)
             fcntl.ioctl(file.fileno(), FIEMAP, buffer)
             found = REQUEST.unpack_from(buffer)[3]
-            flags = LAST                 # without any extent, the rest is a hole
+            flags = LAST                 # if no extent is found, the rest of the file is a hole
             for number in range(found):
                 logical, _physical, length, flags = EXTENT.unpack_from(buffer, REQUEST.size + number * EXTENT.size)
                 shared += length if flags & SHARED else 0

@@ -29,13 +29,13 @@ SECRET = '/secret'                       # path of the secret in the sandbox
 TOOLS = {'bwrap': 'bubblewrap', 'prlimit': 'util-linux', 'setpriv': 'util-linux'}       # program: Debian package
 MAX_OUTPUT_BYTES = 4 << 20               # maximum bytes read from a program's output
 MAX_FILES = 64                           # maximum number of open files
-LARGEST_FILE = 1 << 62                   # prlimit is limited to 64 bits
+LARGEST_FILE = 1 << 62                   # maximum size limit of a file, because numbers of prlimit have 64 bits
 
 # Ways to create the namespaces, preferred first. 'user': the user of the sandbox creates them in a user namespace, so
 # that no program in it is ever root. This requires unprivileged user namespaces, and that the user may pass through the
 # directories of the files. 'root': root creates them, then drops its privileges.
 WAYS = ('user', 'root')
-UNTRIED = 'untried'                      # not tested yet: the file system is full, and the test needs a file
+UNTRIED = 'untried'                      # no test yet: the test needs a file, but the file system is full
 
 # System calls of qemu-img, the C library and setpriv. The list excludes calls that reach other processes, the network,
 # mounts, keys, namespaces or rarely used parts of the kernel.
@@ -60,7 +60,7 @@ SYSTEM_CALLS = (
     # needed by bubblewrap to wait, and by setpriv to drop privileges
     'capget', 'capset', 'execve', 'getegid', 'geteuid', 'getgid', 'getgroups', 'getpid', 'getppid', 'getresgid',
     'getresuid', 'getuid', 'prctl', 'setgroups', 'setresgid', 'setresuid', 'wait4')
-CLONE_THREAD = 0x00010000                # clone(2): a thread, not a process
+CLONE_THREAD = 0x00010000                # flag of clone(2): create a thread, not a process
 SANDBOX = ('--unshare-ipc', '--unshare-pid', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try',
            '--die-with-parent', '--new-session', '--clearenv', '--setenv', 'PATH', '/usr/bin:/bin',
            '--setenv', 'LC_ALL', 'C', '--ro-bind', '/usr', '/usr', '--dir', '/dev',
@@ -76,7 +76,7 @@ class Limits:
     memory: int                          # bytes of address space
     cpu_s: int
     time_s: float                        # elapsed time
-    file_bytes: int                      # size of the largest file it may write
+    file_bytes: int                      # size of the largest file that the program may write
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'file_bytes', min(max(self.file_bytes, MAX_OUTPUT_BYTES), LARGEST_FILE))
@@ -121,7 +121,7 @@ class Sandbox:
             return self._run(self._way, command, limits, reads, writes, secret)
 
     def reaches(self, path: str) -> bool:
-        """Return whether the sandbox's user may pass through the directories of a file, as group member or other."""
+        """Return whether the sandbox's user may pass through the directories of a file."""
         if self.user is None or self._way == 'root':
             return True
         return all(_may_pass(os.stat(directory), self.user) for directory in ('/', *_above(path)))
@@ -176,7 +176,7 @@ class Sandbox:
         with contextlib.ExitStack() as stack:
             descriptors: tuple[int, ...] = ()
             kept = None
-            if secret is not None:       # in a memory file: other processes can see arguments
+            if secret is not None:       # use a memory file, because other processes can see arguments
                 kept = stack.enter_context(_holding(secret))
                 descriptors = (kept,)
             if way is not None:
@@ -229,7 +229,7 @@ class Sandbox:
                 return
             if status.st_gid != self.user.pw_gid:
                 os.fchown(descriptor, -1, self.user.pw_gid)
-            if not status.st_mode & 0o040:           # created with a umask of 077
+            if not status.st_mode & 0o040:           # the file was created with a umask of 077
                 os.fchmod(descriptor, stat.S_IMODE(status.st_mode) | 0o040)
 
     @contextlib.contextmanager
@@ -286,7 +286,7 @@ def _filter() -> bytes:
 
 
 def _above(path: str) -> list[str]:
-    """Return a path's parent directories, outermost first. bwrap itself would create them with access only for root."""
+    """Return a path's parent directories, outermost first, for --dir: otherwise only root could access them."""
     found: list[str] = []
     while (path := os.path.dirname(path)) != '/':
         found.insert(0, path)

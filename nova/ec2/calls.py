@@ -66,7 +66,7 @@ class Body:
 
     def __init__(self, pieces: Iterator[bytes], size: int) -> None:
         self._pieces, self._size, self._held = pieces, size, b''
-        self.error: Exception | None = None         # exception of the iterator
+        self.error: Exception | None = None         # exception that the iterator has raised
 
     def __len__(self) -> int:
         return self._size
@@ -171,7 +171,7 @@ class Caller:
         return document
 
     def _look_up(self, service: str, path: str) -> None:
-        """In a dry run, GET the resource in the URL path of a write, to raise the service's error if there is none.
+        """In a dry run, GET the resource in the URL path of a write: a missing resource raises the service's error.
 
         :raises ServiceRefused: the resource is not visible to the caller
         """

@@ -29,7 +29,7 @@ class Ids:
         self._db = api_db
         # {prefix: {uuid: number, or None if the number has not been read}}; the entries never become stale
         self._known: dict[str, dict[str, int | None]] = {}
-        self._later: dict[str, set[str]] = {}              # {prefix: UUIDs for which the number forms the ID}
+        self._later: dict[str, set[str]] = {}              # {prefix: UUIDs with IDs that consist of the number}
         self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, except for CHOSEN
         # cache of images.listing: {UUID of an image: (architecture, type of the operating system)}
         self.systems: dict[str, tuple[str | None, str | None]] = {}
@@ -57,7 +57,7 @@ class Ids:
 
         The row of an ID is inserted later: when a request names the ID, or another process lists the resource.
 
-        :param prefix: ``db.uuids`` must be able to resolve its IDs without a row
+        :param prefix: prefix of IDs that ``db.uuids`` can resolve without a row
         """
         self._remember(prefix, dict.fromkeys(uuids))
 

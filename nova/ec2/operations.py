@@ -19,7 +19,7 @@ from nova.runtime import queues
 
 
 PAGE = 1000                       # items in a page of a paginated list
-MAX_SINGLE_READS = 8              # up to this number, resources are read one by one; for more, a list is read
+MAX_SINGLE_READS = 8              # maximum resources that are read one by one; for more, the whole list is read
 # {prefix: (service, list)} of resources with IDs that guests or images may show before the API has stored them. For
 # instances see nova.db.ec2.ids
 SHOWN_BEFORE = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'snap': ('volume', 'snapshots'),

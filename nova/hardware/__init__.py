@@ -1,4 +1,4 @@
-"""Pure functions that compute the resources of hosts, and which of them guests need and use.
+"""Pure functions that compute the resources of hosts, the resources that guests request, and those that guests use.
 
 ``guest_request`` and ``cpu_topology`` compute what a flavor and an image request. ``host`` computes a host's resources
 for guests. ``fit`` and ``pinning`` place a guest on host cells and CPUs. ``usage`` adds a guest to the host's used

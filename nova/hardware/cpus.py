@@ -6,7 +6,7 @@ https://docs.openstack.org/nova/latest/configuration/extra-specs.html.
 import re
 from collections.abc import Iterable
 
-LIMIT = 1 << 13                # CPU numbers must be lower, so that a parsed range cannot need much memory
+LIMIT = 1 << 13                # CPU numbers must be below this limit, so that a parsed range needs little memory
 _PART = re.compile(r'(\^?)\s*([0-9]{1,6})(?:\s*-\s*([0-9]{1,6}))?\Z')
 _SIZE = re.compile(r'([0-9]{1,12}) ?(?:([kmgt])(?:i?b)?)?\Z', re.IGNORECASE)
 _UNITS = {'': 1, 'k': 1, 'm': 1 << 10, 'g': 1 << 20, 't': 1 << 30}      # KiB

@@ -1,6 +1,6 @@
 """Disk attributes of block_device_mapping_v2, for every kind of disk.
 
-A local disk is on the host; a volume is in a block storage.
+A local disk is on the host; a volume is in a block storage service.
 """
 from collections.abc import Mapping
 import re

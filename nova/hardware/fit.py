@@ -134,8 +134,8 @@ def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommi
 def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
     """Yield candidate lists of host cells for a guest. The first candidates are each cell with its nearest cells.
 
-    Without devices, the last candidate is the list of all cells. The caller has checked that the guest fits on all
-    cells. With devices, other sets of cells follow.
+    Without devices, the last candidate is the list of all cells. The caller has checked that the guest fits on
+    this list. With devices, other sets of cells follow.
     """
     seen = set()
     for first in order:
@@ -212,7 +212,7 @@ def _pinned_part(cell: numa.HostCell, part: numa.GuestCell, policy: str | None, 
 
 
 def place_pages(cell: numa.HostCell, part: numa.GuestCell, limits: Overcommit) -> int | str | None:
-    """Return the page size in KiB for a guest cell on a host cell, None if none is requested, or why none fits."""
+    """Return a guest cell's page size in KiB on a host cell (None if not requested), or why the cell does not fit."""
     need_kb = part.memory * 1024
     if part.pagesize is None:
         enough = part.memory <= cell.memory and part.memory <= free_memory(cell, limits)

@@ -7,7 +7,7 @@ https://docs.openstack.org/os-traits/latest/reference/traits.html.
 from collections.abc import Mapping
 import dataclasses
 
-# component that implements a row
+# component that implements an option
 GUEST = 'the driver, in the guest'
 PLACE = 'the scheduler'
 CREATE = 'the compute API'
@@ -15,7 +15,7 @@ COMPUTE = 'the compute service'
 FACT = 'no service: it only describes the image'
 REFUSED = 'no service: the API refuses it'
 
-# trait of hosts that implement all those options for drivers (by=GUEST) that have no standard trait
+# trait of hosts with a driver that implements every option (by=GUEST) without a standard trait
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
 # trait of hosts that verify image signatures
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'

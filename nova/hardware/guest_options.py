@@ -136,7 +136,7 @@ def settings_of(server: Instance) -> dict[str, str]:
 
 
 def traits(specs: Specs, properties: Specs) -> frozenset[str]:
-    """Return the host traits that the options of a flavor and an image require implicitly, without trait:NAME keys."""
+    """Return the host traits that the options of a flavor and an image require; trait:NAME keys are not included."""
     found = set()
     for _whose, row, _key, value in _given(specs, properties):
         if row.traits:

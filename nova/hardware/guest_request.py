@@ -141,7 +141,7 @@ def _page_size(requested: Requested) -> int | str | None:
 
 
 def pci_policy(flavor: Flavor, properties: Mapping[str, str] | None) -> str | None:
-    """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES); None: each alias has its policy."""
+    """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES); None: each alias's policy applies."""
     return Requested(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
 
 

@@ -113,7 +113,7 @@ def partition(host: numa.HostTopology, shared: frozenset[int] | None = None, ded
 
     :param shared: CPUs for guests without pinning (``cpu_shared_set``), or None
     :param dedicated: CPUs for pinning (``cpu_dedicated_set``), or None. If both sets are None, all CPUs serve both
-        purposes. If only one is None, the host has no CPUs for its purpose.
+        purposes. If only one set is None, the host has no CPUs for the purpose of this set.
     :param reserved: see reserved_pages()
     :raises ValueError: the sets have a CPU in common
     """

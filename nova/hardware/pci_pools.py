@@ -135,7 +135,7 @@ def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen
 
 def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str | None = None,
             claimed_by_move: bool | None = None) -> list[pci.Device]:
-    """Return the devices after a guest has released some of them. Devices that the host no longer has are dropped.
+    """Return the devices after a guest has released some; released devices that the host no longer has are dropped.
 
     :param request_id: release only devices of this request; None: of all requests
     :param claimed_by_move: True: release only devices for a move; False: only other devices; None: all devices

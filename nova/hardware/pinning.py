@@ -66,7 +66,7 @@ def _cores(cell: numa.HostCell) -> list[tuple[int, ...]]:
 def _pack(cores: Iterable[tuple[int, ...]], need: int, whole: bool = False) -> list[tuple[int, ...]] | None:
     """Select ``need`` CPUs and split as few cores as possible; return the selected CPUs by core, or None if too few.
 
-    :param whole: no part is a single CPU, except the last of an odd number
+    :param whole: no part is a single CPU, except the last part of an odd number of CPUs
     """
     taken, cores = [], list(cores)
     while need:

@@ -25,7 +25,7 @@ CACHED_PATTERNS = 1024
 @functools.lru_cache(CACHED_PATTERNS)
 def _compiled(pattern: str) -> Any:
     """Compile a pattern; re2 matches in linear time."""
-    import re2           # imported only here: few tokens have access rules
+    import re2           # imported here, because few tokens have access rules
 
     text, end = '', 0
     for part in _PARTS.finditer(pattern):

@@ -128,7 +128,7 @@ class _Middleware:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
             caller = self.context_of(environ)
-            if 'service' not in caller.roles:                # a service acts for many projects
+            if 'service' not in caller.roles:                # not for services, which act for many projects
                 priorities.join(environ, caller.project_id or caller.user_id)
         except exception.Unauthorized as error:
             caller = None
@@ -262,7 +262,7 @@ class EmbeddedAuth(_Middleware):
 
 
 class KeystoneContext(_Middleware):
-    """Reads the caller from keystonemiddleware's auth_token, which must precede it and have delay_auth_decision set."""
+    """Reads the caller from keystonemiddleware's auth_token, which must run before, with delay_auth_decision = true."""
 
     def context_of(self, environ: WSGIEnvironment) -> context.RequestContext:
         if environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
@@ -369,7 +369,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
             return known if known is not None and known[ENDS] >= utils.utcnow() else None
 
         def _note(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-            """Application behind auth_token, which caches the headers that auth_token has set."""
+            """Cache the headers that auth_token has set; auth_token calls this application."""
             token, data = environ.get('HTTP_X_AUTH_TOKEN'), environ.get('keystone.token_info')
             if (self._cache is not None and token and KEEP not in environ and data is not None and 'token' in data
                     and environ.get('HTTP_X_IDENTITY_STATUS') == 'Confirmed' and not data['token'].get('bind')
@@ -387,7 +387,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
         def _roles_now(self, token: str) -> list[str]:
             """Return the current roles of a token, bypassing caches.
 
-            :raises Unauthorized: it is no longer valid
+            :raises Unauthorized: the token is no longer valid
             :raises Unavailable: Keystone does not respond
             """
             try:

@@ -103,7 +103,7 @@ class HashPool:
         found = jobs.popleft()
         self._waiting -= 1
         if jobs:
-            self._queues[address] = jobs                     # the address goes to the end of the round
+            self._queues[address] = jobs                     # the address goes to the end of the queue of addresses
         return found
 
     def _work(self) -> None:

@@ -83,7 +83,7 @@ def is_recent(signed: SignedRequest, now: datetime.datetime) -> bool:
     """
     params, headers = signed['params'], _headers(signed)
     lasts = ''
-    if _is_v4(params, headers):                # version 4 signs only X-Amz-Date
+    if _is_v4(params, headers):                # version 4 signs the time only in X-Amz-Date
         made = _time(headers.get('X-Amz-Date', params.get('X-Amz-Date')))
         lasts = params.get('X-Amz-Expires', '')
     else:                                      # version 2 signs only parameters

@@ -276,7 +276,7 @@ class KeyRing:
             if len(keys) > 1:
                 renewed = _renewer(keys)
                 if reseal is not None:
-                    reseal(renewed)                      # first: no secret may need a deleted key
+                    reseal(renewed)                      # before the keys are deleted: stored secrets may need them
                 self._write(keys[:1], replace=True)
                 if reseal is not None:
                     reseal(renewed)  # again: meanwhile, other processes may have encrypted secrets with the old key

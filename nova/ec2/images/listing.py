@@ -26,11 +26,10 @@ def architecture_of(image: dict[str, Any]) -> str | None:
 
 
 def systems(req: operations.Request, uuids: Collection[str]) -> dict[str, tuple[str | None, str | None]]:
-    """Return {UUID: (architecture, type of the operating system)} of images that are visible to the caller.
+    """Return {UUID: (architecture, type of the operating system)} of images.
 
-    Both are None for images that the image service does not show, and in a cloud without an image service. The values
-    of shown images seldom change, so they are cached for all callers. An image that this caller may not see is not
-    cached, because another caller may see it.
+    Values that the image service shows to the caller are cached for all callers, because they seldom change. Otherwise
+    both values are None, and are not cached, because another caller may see the image.
     """
     known = req.ids.systems
     missing = [uuid for uuid in uuids if uuid not in known]

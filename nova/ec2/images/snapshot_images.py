@@ -83,7 +83,7 @@ def _mappings(image: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown(image: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the devices of an image. Snapshots are not added to the table of IDs: the owner can name any snapshot."""
+    """Return the devices of an image. Its owner can name any snapshots, so they get no rows in the table of IDs."""
     aliases = types.of_text(image.get(TYPES))
     try:
         mappings = _mappings(image)

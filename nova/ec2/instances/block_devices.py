@@ -29,7 +29,7 @@ def source_of(req: operations.Request, given: operations.Given) -> tuple[Source,
     """
     mappings = given.get('BlockDeviceMappings') or ()
     if not given.get('ImageId'):
-        if mappings or not given.get(protocol.CATEGORY):        # without ImageId: the default image of the category
+        if mappings or not given.get(protocol.CATEGORY):        # ImageId may be omitted: a category has a default image
             raise errors.missing('ImageId')
         return {}, {}
     source: Source = {'imageRef': req.uuid('ami', given['ImageId'])}

@@ -178,7 +178,7 @@ def _of_subnet(req: operations.Request, given: operations.Given) -> dict[str, st
 
 def _made(req: operations.Request, requested: operations.Given, given: operations.Given, body: dict[str, Any],
           finish: Callable[[list[str]], None]) -> tuple[str, list[Server] | None]:
-    """Create servers; return (UUID of one server or reservation ID of several, new servers or None for an old token).
+    """Create servers; return (UUID of one server or reservation ID of several, new servers or None for a used token).
 
     The token is also passed to the compute API, which finds the servers of an interrupted request. ``client_tokens``
     refuses a token that was used with other parameters. The compute API checks the visibility of the image.
@@ -197,7 +197,7 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
             answer = req.call('compute', 'POST', '/servers', body, headers=headers)
         except errors.ServiceRefused as refused:
             if refused.status in (400, 404):
-                _image(req, given)       # if the image is invalid, raises an error that says so
+                _image(req, given)       # raises an error about the image if the caller cannot see it
             raise
         shown = answer['servers'] if 'servers' in answer else [answer['server']] if 'server' in answer else []
         servers.extend(server for server in shown if 'status' in server)
@@ -227,7 +227,7 @@ def _network(req: operations.Request, given: operations.Structure) -> dict[str, 
             raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
                                   f'{given["NetworkInterfaceId"]} is in use.')
         if not req.caller.dry and network_interfaces.INDEX in tags.attributes(req, 'eni', port['id']):
-            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # index at the former instance
+            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # set at its former instance
         return {'port': port['id']}
     network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)

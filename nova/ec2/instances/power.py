@@ -50,7 +50,7 @@ def act(req: operations.Request, server: Server, action: str, body: calls.Docume
 
 
 def confirm_resize(req: operations.Request, server: Server) -> None:
-    """Confirm a resize and poll for its end, because the Prefer header only waits for actions with a task state."""
+    """Confirm a resize and poll for its end, because the Prefer header waits only for actions with a task state."""
     act(req, server, 'confirmResize')
     waits.wait(req, server['id'], lambda found: bool(found['OS-EXT-STS:vm_state'] != 'resized'))
 
@@ -102,9 +102,9 @@ def terminate_instances(req: operations.Request, given: operations.Given) -> Jso
     def terminate(server: Server) -> str:
         public = public_addresses.assigned_to(req, server['id']) if public_addresses.ITEM in server['metadata'] else []
         req.call('compute', 'DELETE', f'/servers/{server["id"]}')
-        public_addresses.release(req, public)        # only now: after a refused DELETE, the server keeps them
+        public_addresses.release(req, public)  # after the DELETE: if it is refused, the server keeps the addresses
         for volume in server.get('os-extended-volumes:volumes_attached') or ():
-            if volume.get('delete_on_termination'):  # the compute service cannot delete a volume with snapshots
+            if volume.get('delete_on_termination'):  # hide volumes with snapshots: they cannot be deleted
                 with contextlib.suppress(errors.ServiceRefused):         # the volume may be deleted already
                     deletion.hide(req, volume['id'])
         return 'shutting-down'

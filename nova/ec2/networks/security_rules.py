@@ -114,7 +114,7 @@ def _describe(direction: str) -> operations.Handler:
         if given.get('IpPermissions') or not wanted:
             for rule in _wanted(req, given, direction):
                 wanted[_present(present, rule)['id']] = rule.get('description') or ''
-        _put(req, {rule_id: {'description': text} for rule_id, text in wanted.items()})  # all rules exist: change them
+        _put(req, {rule_id: {'description': text} for rule_id, text in wanted.items()})  # after all rules were found
         return {'Return': True}
     return handler
 

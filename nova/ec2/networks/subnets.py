@@ -134,7 +134,7 @@ def delete_subnet(req: operations.Request, given: operations.Given) -> JsonDocum
     known = vpcs.Vpcs(req)
     vpc = known.of_subnets.get(row['id'])
     if vpc is None:
-        known.find_made(req.vpc)  # always raises Ec2Error: the subnet is of the default VPC
+        known.find_made(req.vpc)  # always raises Ec2Error, because the subnet belongs to the default VPC
     ports = req.call('network', 'GET', '/ports', query={'network_id': row['network_id']})['ports']
     if any(port['device_owner'] != DHCP and port['device_id'] != vpc for port in ports):
         raise vpcs.used('subnet', given['SubnetId'])

@@ -35,7 +35,7 @@ def delete(req: operations.Request, volume: str) -> None:
 
     :param volume: UUID
     """
-    if hide(req, volume) and _snapshots(req, volume):         # the last snapshot may be deleted meanwhile
+    if hide(req, volume) and _snapshots(req, volume):         # the last snapshot may have been deleted meanwhile
         return
     req.call('volume', 'DELETE', f'/volumes/{volume}')
 

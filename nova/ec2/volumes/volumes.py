@@ -14,7 +14,7 @@ from nova.json_types import JsonDocument
 
 MAX_CLOCK_SKEW = datetime.timedelta(minutes=5)     # between the clocks of the EC2 API and the Block Storage API
 TOO_LARGE = 413                # HTTP status of the Block Storage API for an exceeded quota
-TOKEN = tags.HIDDEN + 'client-token'          # key in a volume's metadata
+TOKEN = tags.HIDDEN + 'client-token'          # key of the client token in a volume's metadata
 # A volume that is being attached is 'available': it becomes 'in-use' when waiting clients may use it.
 STATES = {'available': 'available', 'reserved': 'available', 'attaching': 'available', 'in-use': 'in-use',
           'detaching': 'in-use', 'creating': 'creating', 'downloading': 'creating', 'deleting': 'deleting'}
@@ -93,7 +93,7 @@ def _created(req: operations.Request, body: dict[str, Any]) -> dict[str, Any]:
     except errors.ServiceRefused as refused:
         if refused.status != TOO_LARGE:
             raise
-    deletion.sweep(req)                          # retry without hidden volumes, which count against the quota
+    deletion.sweep(req)                          # delete hidden volumes, which count against the quota, and retry
     return req.call('volume', 'POST', '/volumes', {'volume': body})['volume']
 
 

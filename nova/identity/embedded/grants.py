@@ -187,7 +187,7 @@ class Grants:
             return _named(conn, result, projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
-        """Return the wanted targets, each also with the kind of its inherited assignments (BELOW), or None for all."""
+        """Return the wanted targets, and second targets for their inherited assignments (BELOW); None: all targets."""
         on = self._direct(conn, wanted)
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 
@@ -243,7 +243,7 @@ def _named(conn: engine.Connection, found: Sequence[queries.Assignment], project
 def _sources(on: Collection[Target], projects: Projects) -> set[Target]:
     """Return these targets, and the parents and domains whose inherited assignments apply to them.
 
-    ``effective_roles.targets_of`` returns all of them for a single target.
+    For a single target, ``effective_roles.targets_of`` returns the same targets.
     """
     parents: dict[str, str | None] = {project['id']: project['parent_id'] for project in projects}
     domain_ids: dict[str, str] = {project['id']: project['domain_id'] for project in projects}

@@ -39,8 +39,8 @@ class Proof(NamedTuple):
     claims: tokens.Claims | None = None
 
 
-TRUST = 'OS-TRUST:trust'      # name of a trust in the scope of a login request
-_ONCE = frozenset(('totp',))         # verified last, because each code is valid only once
+TRUST = 'OS-TRUST:trust'      # key of a trust in the scope of a login request
+_ONCE = frozenset(('totp',))         # methods that are verified last, because each code is valid only once
 
 
 class Logins:
@@ -197,9 +197,9 @@ class Logins:
 
 
 def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> IdentityTrustsRow:
-    """Return the trust with this id, with which its trustee logs in.
+    """Return the trust with which its trustee logs in.
 
-    :raises Unauthorized: no such trust with this trustee, or an expired one
+    :raises Unauthorized: the trustee has no trust with this id, or the trust has expired
     """
     trust = queries.get(conn, queries.TRUST, id=trust_id, trustee_user_id=trustee_id)
     if trust is None or trusts.is_expired(trust):

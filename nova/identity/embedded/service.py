@@ -37,8 +37,8 @@ class IdentityService(directory.Directory):
     :param api_db: db.engine.Database with the identity tables
     :param keys_dir: directory of the token keys, created if missing
     :param catalog: callable(project_id) -> service catalog, see ``catalog.for_base``
-    :param clock: of one-time codes: seconds since the epoch
-    :param elapsed: of the delays after failed logins: monotonic seconds
+    :param clock: clock for one-time codes, in seconds since the epoch
+    :param elapsed: monotonic clock for the delays after failed logins, in seconds
     :param image_limits: see resources.RegisteredLimits
     """
 

@@ -110,7 +110,7 @@ def load(conn: engine.Connection, claims: tokens.Claims, user: IdentityUsersRow 
     """Load the current TokenData of these claims.
 
     :param user: the user's row, if already read
-    :raises Unauthorized: revoked, or user, project, domains or roles were removed, disabled or changed
+    :raises Unauthorized: the token was revoked, or user, project, domains or roles were removed, disabled or changed
     """
     user = user or queries.get(conn, queries.USER, id=claims.user_id)
     if (user is None or not user['enabled'] or queries.revoked(conn, claims.audit_ids[0])

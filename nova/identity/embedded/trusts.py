@@ -44,7 +44,7 @@ class Trusts:
         if expires_at is not None and expires_at <= utils.utcnow():
             raise exception.BadRequest('expires_at must be in the future.')
         self._directory.get(queries.USER, trustee_id)
-        # an unknown project looks like one on which the trustor has no role
+        # treat an unknown project as a project on which the trustor has no role
         held = self._directory.effective_roles(data.user_id, 'project', project_id) if self._directory.find(
             queries.PROJECT, id=project_id) else []
         if data.credential is not None:          # an application credential may have fewer roles than its owner

@@ -73,10 +73,10 @@ class IdentityApi(application.Api[operations.Request]):
         if not row.public:
             # A change has a lasting effect, so the token of a write is validated without the cache.
             req.ask_as(self._service.validate(req.header('X-Auth-Token'), trusted=row.method == 'GET'))
-            if (row.method, row.path) != ('GET', '/v3/auth/tokens'):       # any service may validate tokens
+            if (row.method, row.path) != ('GET', '/v3/auth/tokens'):       # access rules do not limit token validation
                 access_rules.check(req.caller.credential, ('identity',), req.environ)
             context.set_caller(req.caller.user_id, req.caller.project_id)
-            if 'service' not in req.caller.roles:            # a service acts for many projects
+            if 'service' not in req.caller.roles:            # not for services, which act for many projects
                 priorities.join(req.environ, req.caller.project_id or req.caller.user_id)
             log.asked_by(req.caller)
             if row.policy is not None:

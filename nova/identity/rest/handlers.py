@@ -56,7 +56,7 @@ def show_token(req: Request) -> Response:
     token, data = _subject(req, rule, _truth(req.query.get('allow_expired', '')))
     limited = data.credential is not None and 'access_rules' in data.credential
     if limited and not req.header('OpenStack-Identity-Access-Rules', None):
-        raise exception.NotFound('Could not find token.')    # the calling service ignores access rules
+        raise exception.NotFound('Could not find token.')    # the calling service does not enforce access rules
     return Response(resources.token(data, _catalog(req, data)), 200, [('X-Subject-Token', token)])
 
 

@@ -23,7 +23,7 @@ if typing.TYPE_CHECKING:
 Stored = queries.Row | dict[str, Json | datetime.datetime]  # a row of the directory, or a dictionary made from rows
 RowT = typing.TypeVar('RowT', bound=collections.abc.Mapping[str, object])
 
-HASHES = (401, 403, 429)     # errors of public operations that compute a slow hash
+HASHES = (401, 403, 429)     # error codes of public operations that compute a slow hash
 
 # {variable of a path: names by which policy rules refer to it}
 _ATTRIBUTES = {'domain_id': ('target.domain.id',), 'project_id': ('target.project.id',), 'user_id': (

@@ -135,7 +135,7 @@ RELATED = OpenKind('project', 'projects', None, (*PROJECT.fields, *(
           f'Projects {where} this project: a list, or nested IDs.', optional=True)
     for name, where in (('parents', 'above'), ('subtree', 'below')))))
 
-# Refuse unsupported options; null removes an option. No login satisfies a rule with an unknown method.
+# Refuse unsupported options; null removes an option. Accept rules with unknown methods: no login satisfies them.
 _METHOD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 64}
 _RULES = s.array(s.array(_METHOD, 1, 8, uniqueItems=True), 0, 16, uniqueItems=True)
 _OPTIONS: Schema = {**obj(

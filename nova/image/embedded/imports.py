@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 
 DIRECT, DOWNLOAD = 'glance-direct', 'web-download'
 METHODS = (DIRECT, DOWNLOAD)
-MAX_RUNNING = 4                  # concurrent downloads; a download mostly waits for the network
+MAX_RUNNING = 4                  # maximum concurrent downloads; a download mostly waits for the network
 MAX_WAITING = 64                 # maximum downloads that wait for a thread; further ones are refused
 MAX_TASKS = 8                    # maximum stored tasks of an image; older tasks are deleted
 BUSY_S = 30                      # seconds after which a refused client may retry

@@ -180,7 +180,7 @@ class Store:
                 change: Callable[[StoredImage], Change]) -> StoredImage:
         image = self.changeable(conn, ctx, image_id, 'modify_image')
         values, wanted, tags = change(image)
-        properties = cast('dict[str, str]', wanted)              # _check_values checks that new ones are texts
+        properties = cast('dict[str, str]', wanted)              # _check_values checks that new values are texts
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
         _check_values(values, added, tags, 'update', total=len(properties))
         before = {'name': image['name'], 'properties': image['properties'], 'tags': image['tags']}
