@@ -48,10 +48,10 @@ def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
                   limits: fit.Overcommit = fit.Overcommit()) -> numa.HostCell | None:
     """Return the cell for a guest without topology, or None if the guest runs on all shared CPUs.
 
-    The guest runs within this cell, but the stored topology has no claim for it. The cell with the lowest CPU usage is
+    The guest runs in this cell; the stored topology has no claim of the guest. The cell with the lowest CPU usage is
     chosen, then the smallest, to keep large cells for guests that request them.
     :param floating: {cell id: (vCPUs, MiB)} of the guests in each cell
-    :param limits: overcommitment of memory; CPUs are only compared
+    :param limits: overcommit ratio of memory; the vCPUs must not outnumber the shared CPUs of the cell
     """
     taken = {cell.id: (floating or {}).get(cell.id, (0, 0)) for cell in host.cells}
     room = {cell.id: min(cell.memory, fit.free_memory(cell, limits) - taken[cell.id][1]) for cell in host.cells}

@@ -61,7 +61,7 @@ IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_R
                      'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
                      'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
 KEEP = 'HTTP_X_SERVICE_TOKEN'
-COMPUTE = ('compute',)   # catalog types of the API in api-paste.ini
+COMPUTE = ('compute',)   # catalog types of the API that api-paste.ini configures
 # key in the environ: function() -> caller with its current roles, see _Middleware.known_now
 AGAIN = 'nova.caller_again'
 TOKEN_AGAIN = 'nova.token_again'       # key in the environ, set by AuthToken: function() -> current roles of the token

@@ -11,7 +11,7 @@ from nova.ec2.networks import routing
 from nova.json_types import JsonDocument
 
 SERVERS = 'domain-name-servers'
-CLOUD = 'AmazonProvidedDNS'                        # selects the resolver of the cloud
+CLOUD = 'AmazonProvidedDNS'                        # value that selects the resolver of the cloud
 DEFAULT = 'default'                                # pseudo ID that removes the DHCP options of a VPC
 MAX_SERVERS = 4
 

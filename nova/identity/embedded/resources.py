@@ -269,7 +269,7 @@ class Endpoints(OfService[IdentityEndpointsRow]):
 class RegisteredLimits(OfService[IdentityRegisteredLimitsRow]):
     """Registered limits. The configuration defines those of the embedded image service, with resource names as ids.
 
-    :param image_limits: function() -> {resource: limit} of the embedded image service; None: images are elsewhere
+    :param image_limits: function() -> {resource: limit} of the embedded image service; None: no such service
     """
 
     noun = queries.REGISTERED_LIMIT

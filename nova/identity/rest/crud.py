@@ -401,7 +401,7 @@ class RegisteredLimits(Crud):
 
 
 class Limits(RegisteredLimits):
-    """Limits. Unless the rule SHOW lets the caller see every limit, lists have only those of the token's scope."""
+    """Limits. Unless the rule SHOW lets the caller see every limit, lists have only the limits of the token's scope."""
 
     SHOW = 'identity:get_limit'
 
