@@ -33,7 +33,7 @@ class Grant:
     host      host that executes the task
     read      ids of images that the task may read
     write     ids of images that the task may upload, update, delete and read
-    rotate    whether the task may list and delete backups of the server that have the owner of the ``write`` images
+    rotate    whether the task may list and delete the server's backups that have the same owner as the ``write`` images
     expires   seconds since the epoch
     """
 

@@ -24,7 +24,7 @@ STEPS = 64                       # maximum number of reads of one parser
 # disks must not be compressed, because guests cannot boot from compressed disks; kernels and ramdisks may be
 COMPRESSED = frozenset({'gzip', 'xz', 'zstd', 'bzip2', 'lz4'})
 BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
-CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes without references to files
+CONTENTS = BOOT_PARTS | COMPRESSED       # formats that cannot refer to other files
 PLAIN = BOOT_PARTS | {'luks'}
 
 ARCHIVE = 'archive'              # root file system of a container: disk_format raw, optionally compressed

@@ -30,7 +30,7 @@ STORE = 'embedded'               # id of the only store
 MAX_PROPERTIES = 128
 MAX_TAGS = 128
 MAX_VALUE = 65535
-# names that clients cannot give to properties
+# property names that clients cannot use
 RESERVED = frozenset({'data_id', 'deleted', 'deleted_at', 'location'})
 # values of a new image
 NEW: JsonObject = {'name': None, 'visibility': 'shared', 'protected': False, 'os_hidden': False, 'disk_format': None,

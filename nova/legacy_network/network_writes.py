@@ -1,6 +1,6 @@
 """Create and delete operations of os-networks and os-tenant-networks, for the embedded network service.
 
-A network of an administrator is shared unless the request names a project. The type of a network is VLAN if the
+A network that os-networks creates is shared unless the request names a project. The type of this network is VLAN if the
 request has a VLAN ID, otherwise the default type of project networks.
 """
 import ipaddress

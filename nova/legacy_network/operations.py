@@ -6,7 +6,7 @@ from nova.web.params import Object
 
 
 class Operation(NamedTuple):
-    """Implementation of one operation; nova/api/documents/removed.py has its rule and codes.
+    """Implementation of one operation; nova/api/documents/removed.py has its policy rule and status codes.
 
     handler  function(req, **parameters of the path) -> document or None
     body     schema of ``req.body``; None: no body

@@ -1,6 +1,6 @@
 """Operations of nova-network that other network services lack; requires [api] nova_network_resources.
 
-nova/api/documents/removed.py has the routes, policy rules and codes.
+nova/api/documents/removed.py has the routes, policy rules and status codes.
 """
 
 from nova import exception

@@ -1,6 +1,6 @@
 """Network operations for the compute API: checks before a server is created, and data that servers show.
 
-It accesses the API database directly, without RPC calls to the embedded network service.
+This module accesses the API database directly, without RPC calls to the embedded network service.
 """
 from collections.abc import Callable, Collection
 from typing import Any, Literal
@@ -65,8 +65,8 @@ class API:
         :param requested: as in RequestSpec: None, 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
         :param guarantees: whether ports may request guaranteed bandwidth or packet rates
         :param groups: names of security groups, for new ports
-        :raises NetworkRequestInvalid: the project cannot use a network, port or address, or there are groups
-            other than the default group for a network that has no port security
+        :raises NetworkRequestInvalid: the project cannot use a network, port or address, or ``groups`` has
+            groups other than the default group, and a network has no port security
         :raises PortInUse, NetworkAmbiguous, PolicyDenied:
         """
         if requested == 'none' or requested == []:

@@ -23,7 +23,7 @@ def _own_request(call: admission.Call) -> None:
 
 
 def _plumbs(call: admission.Call) -> None:
-    """Require that the server is on the calling host, and ``host`` is the caller or source of a move to the caller."""
+    """Require that the server is on the calling host, and ``host`` is this host or the source of a move to it."""
     server = on_caller(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host
@@ -58,10 +58,10 @@ RIGHTS = {
     'prepare_for_instance': (host_is_caller, _is_about_to_come),
     'unprepare_for_instance': (host_is_caller,),       # the SQL selects only ports that are about to move to the caller
     'network_info': (on_caller,),
-    'unbind_ports': (host_is_caller,),                   # the SQL selects only ports on the caller
+    'unbind_ports': (host_is_caller,),                   # the SQL selects only ports on the calling host
     'report_host': (host_is_caller,),
-    'host_state': (host_is_caller,),                   # returns only rows of the caller
-    'report_leases': (host_is_caller,),                # updates only addresses of ports on the caller
+    'host_state': (host_is_caller,),                   # returns only rows of the calling host
+    'report_leases': (host_is_caller,),                # updates only addresses of ports on the calling host
     'refresh_ports': (admission.allow,),   # harmless: services only read the database again
 }
 

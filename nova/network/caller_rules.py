@@ -1,7 +1,7 @@
 """Policy checks of the Networking API for users of the compute API.
 
-The compute API calls the embedded network service in its process. Checks of port rules add the role service to the
-user's roles, because the compute API is a service. A policy file may restrict users further.
+The compute API calls functions of the embedded network service in the API's process. Checks of port rules add the role
+service to the user's roles, because the compute API is a service. A policy file may restrict users further.
 doc/source/admin/policy.rst has the rules of each operation. With Neutron, Neutron checks the user's token.
 """
 from collections.abc import Mapping, Sequence

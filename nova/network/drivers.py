@@ -48,7 +48,7 @@ def refilter(driver: NetworkDriver, state: EncodedState) -> list[str]:
     """Apply a state in which only rules and members of groups changed, without a check of the whole host.
 
     A driver may implement ``refilter(rules, members)``. The method returns False if the driver has not applied a state
-    before. In this case, or without the method, ``refresh`` is called.
+    before. If the method is missing or returns False, ``refresh`` is called.
     """
     fast = getattr(driver, 'refilter', None)
     if fast is not None and fast(state.encoded['rules'], state.encoded['members']):

@@ -79,7 +79,7 @@ class FloatingIps:
         self._run(drop)
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
-        """Associate the caller's floating address with a server's address (``fixed``; None: any of its addresses)."""
+        """Associate the caller's floating address with a server's address ``fixed``; None: any IPv4 address."""
         def change(conn: Connection) -> None:
             row = self._of_address(conn, address)
             held = networks.addresses_of(conn, [port['id'] for port in ports.of_device(conn, instance_uuid)])

@@ -7,8 +7,8 @@ heartbeat for DOWN_S, the router moves to another host.
 A host that an administrator disabled gets no routers, and its routers move to live hosts if there are any. A router
 that an administrator removed from a host has no host until an administrator assigns it to a host.
 
-The fake driver forwards no packets. A host with this driver gets routers only if the cloud has no other host, as with
-simulated guests.
+The fake driver forwards no packets. A host with this driver gets routers only if the cloud has no other host, for
+example in a cloud with simulated guests.
 """
 import time
 

@@ -47,11 +47,11 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-AUDIT_AGE_S = 120       # seconds from allocation to audit of a port; earlier, its server may not be committed
+AUDIT_AGE_S = 120       # seconds from allocation to audit of a port; before, its server may not be stored yet
 
 
 class NetworkManager:
-    """Allocates ports, and applies the network state to one host. Attachments and AgentEndpoint have the other methods.
+    """Allocates ports and applies one host's network state. Attachments and AgentEndpoint have the other RPC methods.
 
     methods  RPC methods of interface.py
 
@@ -149,7 +149,7 @@ class NetworkManager:
         """Load the state of this host."""
         key = self._relay_key()
         with self.api_db.reader() as conn:
-            self._loaded = revisions.current(conn)  # read before the state, which may then be newer
+            self._loaded = revisions.current(conn)  # read first: if the state is newer, the next report loads it again
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key, self.gateways.distributed,
                                   move_key=self._relay_key.migration_key)

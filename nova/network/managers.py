@@ -42,7 +42,7 @@ class FlatDHCPManager(FlatManager):
 
 
 class VlanManager(FlatDHCPManager):
-    """Like FlatDHCPManager, and project networks are VLANs of [network] vlan_ranges, each with a bridge.
+    """Like FlatDHCPManager, but project networks are VLANs of [network] vlan_ranges, each with a bridge.
 
     :raises InvalidOption: VLAN ranges are missing, or project networks are flat
     """

@@ -4,7 +4,7 @@ A socket listens at 169.254.169.254 in the namespace of each network and router.
 without database access, serves all sockets. It reads a request, removes headers that a guest must not set, and adds the
 network or router, the guest's address and a signature. Then it sends the request to the metadata service.
 
-This file is also the program of that process. It is run by its path, so it cannot import modules of nova.
+This file is also the program of that process. The process runs the file by its path, so the file cannot import nova.
 """
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ class CheckedNetworks(NamedTuple):
 
 
 def normalized(requests: list[PortRequest] | str | None) -> list[PortRequest] | None:
-    """Return the port requests of a RequestSpec with all keys, or None for 'auto' and None."""
+    """Return the port requests of a RequestSpec, each with all keys; None if the requests are None or a text."""
     return None if requests is None or isinstance(requests, str) else complete(requests)
 
 
 def complete(requests: list[PortRequest]) -> list[PortRequest]:
-    """Return requests with all keys."""
+    """Return the requests with missing keys added as None."""
     return [{'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **request} for request in requests]
 
 

@@ -11,8 +11,8 @@ second, and once more after the announcement. Without these entries, the filters
 replies to the guest's connections. Each datagram is signed with a key that the network service gives both hosts for
 this migration. The security groups of the guest also apply to these connections.
 
-This process runs this file by its path, so the file imports no module of nova. It exchanges JSON messages with its
-parent over a socket:
+This process runs this file by its path, so the file imports no module of nova. The process exchanges JSON messages
+with its parent over a socket:
 
 * ``{'device', 'moving': [[MAC, address of the destination host]]}`` replaces the expected MACs of a tunnel device.
 * ``[device, MAC, address]`` is sent to the parent before the process changes the FDB entries of the MAC.

@@ -124,7 +124,7 @@ class _Caller(JsonObject):
 class Notifier:
     """Renders and sends notifications.
 
-    :param senders: by form: 'versioned', 'unversioned'
+    :param senders: {form: sender}; the forms are 'versioned' and 'unversioned'
     :param binary: publishing service
     :ivar counts: number of events by result: 'sent' (passed to oslo.messaging, which logs failed deliveries), 'dropped'
         (the queue was full) and 'failed' (not rendered or not passed on)
@@ -193,7 +193,7 @@ class Notifier:
         return messages
 
     def publish_audit(self, row: Row) -> None:
-        """Queue a record of the audit log as a CADF event. If both forms are sent, only unversioned topics get it.
+        """Queue an audit record as a CADF event. If both forms are sent, only the unversioned topics get the event.
 
         :param row: of the table audit_records
         """
@@ -232,7 +232,7 @@ class Notifier:
         metrics.NOTIFICATIONS.labels(result).inc()
 
     def _put(self, render: Callable[..., list[Message]], *args: Any) -> None:
-        """Queue a function that returns messages to send, with its arguments."""
+        """Queue a function and its arguments; the function returns the messages to send."""
         try:
             self._waiting.put_nowait((render, args))
             self._begin()

@@ -51,7 +51,7 @@ def sealed(name: str, seal: str, host: str, binary: str) -> JsonObject:
 def _action(row: Row) -> str:
     if row['action'] in _AUTHENTICATE:
         return 'authenticate'
-    # for a server action, use the name of the action, with which the route ends
+    # the route of a server action ends with the name of the action
     return f'update/{row["route"].rpartition(":")[2]}' if '/action:' in row['route'] else _ACTIONS.get(
         row['method'], 'unknown')
 

@@ -225,7 +225,7 @@ def delete_tag(req: ImageRequest, image_id: str, tag: str) -> None:
 
 
 def list_tasks(req: ImageRequest, image_id: str) -> JsonObject:
-    """Return the imports of an image; [] if the caller may not change the image, because the messages show URLs."""
+    """Return the imports of an image; [] if the caller may not change the image, because import messages show URLs."""
     image = show_image(req, image_id)
     found = req.store.imports.tasks(image['id']) if service.may_change(req.context, image) else []
     return {'tasks': [tasks.document(task) for task in found]}

@@ -175,7 +175,7 @@ def _query(values: Mapping[str, str]) -> str:
 
 
 def _values(body: dict[str, Any]) -> metadefs.NamespaceValues:
-    """Return the fields of a namespace in a checked body."""
+    """Return the fields of a namespace that a checked body contains."""
     return cast(metadefs.NamespaceValues, {name: body[name] for name in _FIELDS if name in body})
 
 
@@ -256,7 +256,7 @@ def create_metadef_tag(req: ImageRequest, namespace: str, name: str) -> Response
 
 
 def create_metadef_tags(req: ImageRequest, namespace: str) -> Response:
-    """Replace the tags of a namespace, or add to them with the header ``X-OpenStack-Append: True``."""
+    """Replace the tags of a namespace; with the header ``X-OpenStack-Append: True``, add tags instead."""
     append = req.header('X-OpenStack-Append').lower() == 'true'
     rows = req.metadefs.add(req.context, namespace, _TAG.name, [{'name': each['name']} for each in req.body['tags']],
                             'add_metadef_tags', replace=not append)

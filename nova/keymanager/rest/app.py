@@ -80,7 +80,7 @@ class KeyManagerApi(application.Api[KeyManagerRequest]):
             return openapi.DESCRIBER.response(req, handlers.ROUTES, MICROVERSIONS.parse(wanted), MICROVERSIONS.vary)
         if (req.method == 'PUT' and len(segments) == 3 and segments[:2] == ['v1', 'secrets']
                 and req.header('Content-Encoding').lower() == 'base64'):
-            # the header describes the payload, not the transfer
+            # Content-Encoding describes the payload here, not the transfer
             req.is_base64 = True
             del req.environ['HTTP_CONTENT_ENCODING']
         return self.mapper.find(segments, req.method)

@@ -32,7 +32,7 @@ def list_containers(request: KeyManagerRequest) -> JsonObject:
 
 
 class ShownContainer(KeyContainersRow):
-    """A container with its secrets, (name, id), and its consumers."""
+    """A container with its secrets as (name, id) pairs, and its consumers."""
 
     secrets: list[tuple[str, str]]
     consumers: list[KeyConsumersRow]

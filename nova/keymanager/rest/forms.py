@@ -140,7 +140,7 @@ def comparisons(name: str, column: str, text: str) -> list[records.Comparison]:
 
 
 def order(shown: resource.Resource, text: str) -> list[tuple[str, bool]]:
-    """Parse ``sort=name:desc,created`` into (column, descending); empty: by creation.
+    """Parse ``sort=name:desc,created`` into [(column, descending)]; an empty text sorts by creation time.
 
     :raises BadRequest: a key or direction is not valid
     """

@@ -24,7 +24,7 @@ _TIMES = ('created_at', 'updated_at', 'expires_at')
 def page(request: KeyManagerRequest, shown: Resource, prepare: Prepare | None = None) -> JsonObject:
     """Return a page of the rows of the caller's project.
 
-    With ``acl_only``, return the rows of any project that name the caller in their access control list.
+    With ``acl_only``, return rows of all projects, but only rows with the caller in their access control list.
 
     :param prepare: adds to the rows what their view reads
     """

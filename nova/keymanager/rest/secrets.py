@@ -56,7 +56,7 @@ def with_consumers(conn: Connection, rows: list[KeySecretsRow]) -> list[ShownSec
 
 
 def show_secret(request: KeyManagerRequest, ident: str) -> ShownSecret | Response:
-    """Return a secret, or its payload if the Accept header asks for a type other than JSON, as early clients do."""
+    """Return a secret, or its payload if the Accept header (of early clients) asks for a type other than JSON."""
     row = request.secret(ident, 'secret:get')
     accept = request.header('Accept')
     if payloads.asks_for_payload(accept):

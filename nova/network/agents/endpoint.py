@@ -80,7 +80,7 @@ class AgentEndpoint:
         key = keys()
         rest, members = _known(applied_state or {})
         with self._api_db.reader() as conn:
-            revision = revisions.current(conn)  # read before the state, which may then be newer
+            revision = revisions.current(conn)  # read first: if the state is newer, the next report loads it again
             found: host_state.StateAnswer = {'revision': revision}
             if rest == revision:
                 return found

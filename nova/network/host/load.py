@@ -88,7 +88,7 @@ def _trunks(conn: Connection, rows: list[db_rows.PortsRow],
 
     def subport(each: db_trunks.Details, parent_mtu: int) -> host_state.Subport:
         bridge, mtu = place(each.port_id)
-        # use the smaller MTU: that of the parent's network may have been reduced since the trunk was created
+        # use the smaller MTU: the MTU of the parent's network may have been reduced since the trunk was created
         return host_state.Subport(each.port_id, each.segmentation_id, bridge, min(mtu, parent_mtu))
     return [host_state.Trunk(ident, *place(ident), [
         subport(each, place(ident)[1]) for each in subports[trunk['id']] if each.port_id in ports])

@@ -36,7 +36,7 @@ def load(conn: Connection, host: str, guest_projects: dict[str, set[str]] | None
     """Load the routers of a host, in eight SELECTs, or in one if there are no routers.
 
     :param guest_projects: {network id: projects of the guests' ports in it}. Distributed routers of these networks have
-        an instance on this host; the instances take two more SELECTs. None: no router is distributed
+        an instance on this host; loading the instances takes two more SELECTs. None: no router is distributed
     """
     rows = db.of_host(conn, host)
     ports = _ports(conn, rows)

@@ -43,7 +43,7 @@ def sets(state: host_state.HostState) -> list[tuple[str, str, list[str]]]:
 
 
 def chains(state: host_state.HostState) -> list[tuple[str, list[str]]]:
-    """Return [(name, statements)] of the chains for frames to a local router's interfaces; ``rules`` jumps there."""
+    """Return [(name, statements)] of chains for frames to a local router's interfaces; ``rules`` adds the jumps."""
     return [(_chain(interface), _to_gateway_host(router, interface)) for router in state.routers
             if router.role in host_state.DVR_LOCAL_ROLES for interface in _distributed_interfaces(router)]
 

@@ -59,10 +59,10 @@ class LinuxDriver:
         self._loaded: str | None = None
         self._state: host_state.HostState | None = None                   # state of the last successful refresh
         self._orphans: list[str] = []
-        self._loaded_offload: tuple[str, dict[str, int]] | None = None    # (loaded script, {device: index at the time})
+        self._loaded_offload: tuple[str, dict[str, int]] | None = None  # (loaded script, {device: index when loaded})
         self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
-        self._known: set[str] = set()       # namespaces set up before; setting one up again counts as a repair
+        self._known: set[str] = set()       # existing namespaces; creating a namespace in this set again is a repair
         self._routers: dict[str, router.RouterPlumbing] = {}
         self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
@@ -199,7 +199,7 @@ class LinuxDriver:
         self.relay.serve(space, 'network', state.id, made)
 
     def _trunk(self, trunk: host_state.Trunk) -> None:
-        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))    # lets a later run find the trunk
+        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))  # later runs find the trunk by this directory
         trunks.ensure(self.run, trunk)
 
     def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
@@ -240,7 +240,7 @@ class LinuxDriver:
             shutil.rmtree(self.trunks / name, ignore_errors=True)
         for name in bridge.managed(self.overlays):
             if name not in bridges:
-                self._applied.clear()                    # routers may have had devices on this bridge: set up all again
+                self._applied.clear()  # routers may have had devices on this bridge: set up all routers again
                 dhcp.Dnsmasq(self.run, 'nd' + name[2:], self.overlays / name).remove()
                 overlay.remove(self.run, name)
         for name in namespaces.managed(self._namespace_name('n', '')):

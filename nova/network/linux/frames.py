@@ -13,7 +13,7 @@ from nova.network import switchover
 from nova.network.host import state as host_state
 
 
-# maximum DHCP requests of a guest, because dnsmasq starts a process for each new or released lease
+# maximum rate of DHCP requests of a guest, because dnsmasq starts a process for each new or released lease
 DHCP_LIMIT = '5/second burst 20 packets'
 
 

@@ -27,7 +27,7 @@ from nova.objects import guarantees as names
 
 LOG = logging.getLogger(__name__)
 
-HANDLE = '7676:'                          # handle of the qdisc, by which a later process finds it
+HANDLE = '7676:'                          # handle by which a later process finds the qdisc
 WHOLE, OTHERS = 'fffe', 'ffff'
 MAX_PORTS = 0xfff0
 OWN = ('tap', 'nr', 'nd')                 # prefixes of the names of this cloud's devices on an operator's bridge
@@ -99,7 +99,7 @@ class Guarantees:
                 if each.get('handle') == HANDLE and each.get('root')]
 
     def _place(self, name: str) -> str | None:
-        """Return the bridge of a physical network, or None; '' stands for the device with the tunnel address."""
+        """Return the bridge of a physical network, or '' for the tunnels, or None for an unknown network."""
         return '' if name == names.TUNNELLED else self._bridges.get(name)
 
     def _load(self, device: str, wanted: Tree) -> None:

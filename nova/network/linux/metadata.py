@@ -85,7 +85,7 @@ class MetadataRelay:
         self._served[kind, ident] = address, port
 
     def retain(self, names: set[tuple[str, str]]) -> None:
-        """Stop serving networks and routers, except those in ``names``: (kind, id)."""
+        """Stop serving networks and routers that are not in ``names``, a set of (kind, id)."""
         for kind, ident in self._served.keys() - names:
             self.process.send({'drop': [kind, ident]})
             del self._served[kind, ident]

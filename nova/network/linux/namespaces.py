@@ -103,7 +103,7 @@ class Namespace:
         self.run('ip', 'link', 'del', 'dev', device, check=False)
 
     def addresses(self, device: str, wanted: list[str]) -> bool:
-        """Set the addresses (with prefix length) of a device; keep link-local ones. Return whether any was added."""
+        """Set a device's addresses (with prefix length); keep IPv6 link-local ones. Return whether any is new."""
         present = self.run.link(device, command='address') or {}
         known = [f'{each["local"]}/{each["prefixlen"]}' for each in present.get('addr_info', ())
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]

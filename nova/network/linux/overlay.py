@@ -92,7 +92,7 @@ def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable
         (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.migrating])}
     entries = [entry for entry in json.loads(text or '[]') if entry.get('dst')]
     known = {(entry['mac'], entry['dst']) for entry in entries}
-    # a MAC must have one entry: remove the old one first
+    # a MAC must have only one entry: remove the old entry first
     for mac, host in sorted(known - wanted):
         run('bridge', 'fdb', 'del', mac, 'dev', name, 'dst', host, 'self')
     lines = [f'fdb {"append" if mac == EVERYBODY else "replace"} {mac} dev {name} dst {host} self permanent'

@@ -26,7 +26,7 @@ class ControlledProcess:
                  arguments: tuple[str, ...] = ()) -> None:
         self._run, self._name, self._command, self._arguments = run, name, command, arguments
         self._process: subprocess.Popen[bytes] | None = None
-        self.control: socket.socket | None = None               # None if the process is not started, or stopped
+        self.control: socket.socket | None = None               # None before start() and after stop()
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -40,7 +40,7 @@ class ControlledProcess:
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Start the process; stop a running one first."""
+        """Start the process; first stop the process of an earlier call."""
         self.stop()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:

@@ -172,7 +172,7 @@ def _bridge_body(state: host_state.HostState, served: list[host_state.Network], 
         body += _addresses(name, kind, elements)
     for name, rules in anycast.chains(state):
         body += _chain(name, rules)
-    if rules := anycast.rules(state):                        # runs after the check of the senders
+    if rules := anycast.rules(state):                        # this chain runs after the check of the senders
         body += _chain('gateways', rules, ('filter', 'prerouting', -200))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
     if state.overlays or state.trunks:  # drop frames to the host from devices of overlays and trunks

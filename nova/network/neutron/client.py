@@ -101,7 +101,7 @@ class Neutron:
                missing: exception.NovaException, revision: int | None = None) -> Row:
         """Update and return a resource.
 
-        :param revision: refuse if another request changed it since this revision
+        :param revision: refuse the update if the resource now has another revision
         :raises NetworkConflict:
         """
         headers = {} if revision is None else {'If-Match': f'revision_number={revision}'}

@@ -1,6 +1,6 @@
 """Network service of a deployment with Neutron: ports of servers and their bindings to hosts.
 
-It implements the same RPC interface as nova.network.manager. Each instance serves all hosts, because hosts have no
+NeutronManager has the same RPC methods as nova.network.manager. Each instance serves all hosts, because hosts have no
 Neutron account. nova/network/authority.py authorizes the hosts.
 """
 import logging
@@ -168,7 +168,7 @@ class NeutronManager:
         if of_server and project:
             try:
                 self.claims.release_server(ctx, instance_uuid, project, of_server)
-            except exception.NovaException as error:         # do not fail: guest and ports are deleted
+            except exception.NovaException as error:         # do not fail: the ports are already released
                 LOG.warning('Cannot release claims of detached ports of server %s on %s: %s', instance_uuid,
                             of_server, error)
 
@@ -200,7 +200,7 @@ class NeutronManager:
         if port.get('binding:host_id') == host and not instance.obj_attr_is_set('pci_devices'):
             return self.bindings.move(ctx, port, host)
         profile = {**vifs.profile(port), **devices.profile(port, instance.devices(), host)}
-        if profile != vifs.profile(port) and port.get('binding:host_id') == host:      # only the device changes
+        if profile != vifs.profile(port) and port.get('binding:host_id') == host:    # the host stays; change the device
             port = self.neutron.update(ctx, documents.PORTS, port['id'], {'binding:profile': profile},
                                        exception.PortNotFound(port_id=port['id']))
         return self.bindings.move(ctx, {**port, 'binding:profile': profile}, host)

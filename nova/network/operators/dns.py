@@ -159,7 +159,7 @@ def put_entry(conf: ConfigOpts, api_db: Database, context: RequestContext, domai
 
 
 def entries(conn: Connection, context: RequestContext, domain: str, **values: str) -> tuple[DnsDomainsRow, list[Any]]:
-    """Return (domain, its visible entries with these values). Administrators see entries of all projects.
+    """Return (domain, its visible entries with the given column values). Administrators see entries of all projects.
 
     :raises NotFound: no such domain
     """

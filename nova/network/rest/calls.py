@@ -98,7 +98,7 @@ def _has_parent(conn: Connection, context: RequestContext, resource: Resource[An
 
 
 def _of_group(conn: Connection, values: JsonObject) -> dict[str, str | None]:
-    """Return {attribute in policy rules: owner of a new rule's security group}, or {} for other resources."""
+    """Return {'security_group:project_id': owner of a new rule's security group}, or {} for other resources."""
     group = db.get(conn, t.security_groups, str(values['security_group_id'])[:MAX_ID]) if (
         'security_group_id' in values) else None
     return {'security_group:project_id': group['project_id']} if group is not None else {}

@@ -143,7 +143,7 @@ def delete_rule(conn: Connection, deps: Deps, context: RequestContext, row: Secu
 
 
 def with_protocol(column: engine.Column) -> Callable[[list[str]], engine.Condition]:
-    """Return the filter of lists: function(protocols, by name or number) -> condition on rules."""
+    """Return a function that converts the protocols of a list request (names or numbers) to a condition on rules."""
     def condition(values: list[str]) -> engine.Condition:
         wanted = {alias for value in values
                   for alias in (group_rules.protocol_aliases(value) if value else group_rules.ANY)}

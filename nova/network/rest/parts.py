@@ -43,7 +43,7 @@ class Parts(Rows, Generic[R, P, V]):
     update   function(conn, context, row, part, values) -> changed part
     delete   function(conn, row, part)
     missing  function(row, id) -> the error for a missing part
-    ignored  attributes of requests that have no effect
+    ignored  attributes that requests may contain but that have no effect
     """
 
     read: Callable[[Connection, R], Sequence[P]]

@@ -121,7 +121,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow) -> None:
     row = PORTS.locked(conn, row['id'])
-    if row['device_owner'] == db.INTERFACE and not r.is_owner(context, row):   # the caller owns only the network
+    if row['device_owner'] == db.INTERFACE and not r.is_owner(context, row):  # caller owns the network, not the port
         return db.remove_from_router(conn, row)
     if row['device_owner'].startswith('network:'):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")

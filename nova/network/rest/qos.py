@@ -2,7 +2,7 @@
 
 Packet rate limits are refused.
 
-Administrators create policies. Projects assign policies, their own or shared, to ports and networks.
+Administrators create policies. Projects assign their own policies and shared policies to ports and networks.
 """
 from __future__ import annotations
 

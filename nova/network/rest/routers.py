@@ -213,7 +213,7 @@ def add_interface(conn: Connection, deps: Deps, context: RequestContext, row: Ro
     network = networks.NETWORKS.get(conn, subnet['network_id'])
     if network['network_type'] == db_networks.FLAT:
         raise exception.BadRequest(f"Network {network['id']} is flat and routed by the hosts. It cannot have a router.")
-    if not r.is_owner(context, network):         # the network's guests would receive advertisements of this router
+    if not r.is_owner(context, network):         # other projects' guests would get this router's advertisements
         raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
                                    'project making the request')
     others = db.subnets_on(conn, row['id'])

@@ -78,7 +78,7 @@ class Field(resource.Field):
 
     default   value for create requests without the field
     guarded   whether requests with the field need the rule create_RESOURCE:NAME or update_RESOURCE:NAME
-    parts     keys with a separate rule create_RESOURCE:NAME:KEY, in the value or in its items
+    parts     keys of the value, or of its items, with a separate rule create_RESOURCE:NAME:KEY
     checked   further keys with a rule; functions of the resource check these rules
     load      function(conn, context, rows) that adds the column that ``get`` reads
     lists     function(conn, ids of rows) -> {id: the list that ``get`` reads}; empty lists may be missing
@@ -138,7 +138,7 @@ class Rows(resource.Resource):
     def restricted(self, given: Mapping[str, Json], values: Mapping[str, Any], write: str) -> Iterator[str]:
         """Yield the names of the attributes, and of their keys, that the caller needs a rule to set.
 
-        A creation with the default value needs no rule. An update does: it could undo an administrator's setting.
+        A creation with the default value needs no rule, but an update does: it could undo an administrator's setting.
 
         :param given: attributes of the request
         :param values: parsed values of these attributes

@@ -1,8 +1,8 @@
 """Trunks: a port whose device carries further ports, the subports, in VLANs.
 
 The guest's device sends and receives the frames of a subport with the subport's VLAN id. A trunk can be created or
-deleted only while its parent port has no device, because the host connects a parent port in another way than an
-ordinary port.
+deleted only while its parent port has no device, because the host connects a parent port differently
+from other ports.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nova.network.rest.values import TrunkSubPorts
     from nova.network.rest.values import TrunkValues
 
-INHERIT = 'inherit'             # the subport has the VLAN id of its network
+INHERIT = 'inherit'             # value of segmentation_type: the subport gets the VLAN id of its network
 MAX_SUBPORTS = 200              # maximum subports of a trunk: each subport needs two network devices on the host
 
 
