@@ -188,7 +188,7 @@ class NetworkManager:
             self._refresh()
 
     def _releasable_by(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
-        """Return the ports that a host may release: all if it has the server, otherwise the ports on this host.
+        """Return the ports that a host may release: all if the server is on the host, otherwise the ports on the host.
 
         The server's host is read only if a port is on another host.
         """

@@ -170,7 +170,7 @@ class RelayedRequest:
 
 
 class RelayedNetwork:
-    """The guests of one network or router, with separate limits."""
+    """Serves the guests of one network or router, and limits their connections and requests."""
 
     def __init__(self, relay: Relay, kind: str, ident: str) -> None:
         self._relay, self._kind, self._ident = relay, kind, ident

@@ -80,7 +80,7 @@ def _distributed_interfaces(router: host_state.Router) -> list[host_state.Router
 def _drop_neighbour_queries(interface: host_state.RouterInterface, where: str) -> list[str]:
     """Drop ARP requests and neighbour solicitations for the interface's addresses.
 
-    Guests send these queries; the kernel sends them when the interface gets an address.
+    Guests send such queries, and the kernel sends them when the interface gets an address.
     """
     own = [address.partition('/')[0] for address in interface.addresses]
     found = []

@@ -10,7 +10,7 @@ class Kind(str, Generic[Row]):
 
 # Group of a port's resource request. ``resources``: {class: amount}.
 RequestGroup = TypedDict('RequestGroup', {'id': str, 'required': list[str], 'resources': dict[str, int]})
-# Resource request of a port; without ``request_groups`` it is a single group
+# Resource request of a port; without ``request_groups``, the request consists of one group
 ResourceRequest = TypedDict('ResourceRequest', {
     'request_groups': list[RequestGroup] | None, 'required': list[str], 'resources': dict[str, int],
     'same_subtree': list[str]}, total=False)

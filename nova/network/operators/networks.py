@@ -77,7 +77,7 @@ def show_fixed(api_db: Database, address: str) -> FixedAddress:
 
 
 def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
-    """Return allocated floating addresses and up to MAX_FREE_ADDRESSES free ones in os-floating-ips-bulk's format.
+    """Return allocated and up to MAX_FREE_ADDRESSES free floating addresses in os-floating-ips-bulk's format.
 
     :param host: only addresses of servers on this host, and no free addresses
     """

@@ -50,7 +50,7 @@ _TAGS_ANSWER = Document({'tags': schemas.TEXTS})
 
 
 class WrappedBody:
-    """A body with one key, the resource's name, with the attributes as its value.
+    """A body with one key, the resource's name; the value is an object with the attributes.
 
     :param name: name of the resource
     :param attributes: schema of the attributes

@@ -259,7 +259,7 @@ def _check_length(pool: SubnetPoolsRow, length: int) -> None:
 
 
 def _size(pieces: list[ranges.Cidr]) -> int:
-    """Return the size of ranges in units of default_quota; a range smaller than a unit counts as one."""
+    """Return the size of ranges in units of default_quota; a range smaller than a unit counts as one unit."""
     return sum(1 << max(0, COUNTED_AS[each.version] - each.prefixlen) for each in pieces)
 
 
