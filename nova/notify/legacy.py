@@ -1,4 +1,4 @@
-"""Payloads of the older, unversioned form: flat dictionaries, known as "system usage data"."""
+"""Payloads of the older, unversioned notifications: flat dictionaries, known as "system usage data"."""
 import datetime
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from nova.notify import payloads
 
 
 def _moment(value: datetime.datetime | None) -> str:
-    """Return ``2026-11-21 16:00:00+00:00``, the format that consumers of these events expect; '' for None."""
+    """Return a time as consumers of these events expect it: ``2026-11-21 16:00:00+00:00``; '' for None."""
     return '' if value is None else value.isoformat(sep=' ', timespec='seconds') + '+00:00'
 
 

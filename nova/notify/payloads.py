@@ -1,4 +1,4 @@
-"""Versioned payloads: tables of fields, and one builder.
+"""Versioned payloads of notifications: a table of fields for each, and one function that builds all payloads.
 
 A payload has the form in which oslo.versionedobjects serializes an object: name, version, namespace and data. A new
 field needs a new minor version. Removing a field or changing its meaning needs a new major version. Payloads contain no
@@ -32,7 +32,7 @@ class Payload:
     """One payload.
 
     version  major and minor, as text
-    fields   {name: function of a Subject}
+    fields   {name: function(subject) -> value}
     """
 
     version: str

@@ -20,7 +20,7 @@ ConnectionData = TypedDict('ConnectionData', {
     'target_portal': str, 'target_iqn': str, 'target_lun': int, 'auth_method': str | None, 'auth_password': str,
 }, total=False)
 
-# Connection of a host to a volume. ``device``: result of os-brick.
+# Connection of a host to a volume. ``device``: result of os-brick's connect_volume().
 Connection = TypedDict('Connection', {
     'driver_volume_type': str | None, 'data': ConnectionData, 'host': NotRequired[str],
     'multiattach': NotRequired[bool], 'device': NotRequired[JsonObject]})

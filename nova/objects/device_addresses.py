@@ -5,7 +5,7 @@ The system metadata of a server with tagged devices contains the record under th
     {key of a device: [bus, address]}
 
 The key of a network interface is the MAC address, the key of a volume is its id, and the key of another disk is the
-device name. The metadata documents use the same bus names. Addresses consist of:
+device name. The bus names are those of the metadata documents. Addresses consist of:
 
 * ``pci``: an address such as ``0000:00:03.0``
 * ``usb``: bus and port

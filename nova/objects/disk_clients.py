@@ -21,7 +21,7 @@ TWO_WRITERS = 'two-writers'  # name of the risk that an operator can accept if a
 # pattern of a Ceph client: address, port 0, random number; address ranges and daemons do not match
 ADDRESS = re.compile(r'(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]{2,45}\]):0/\d{1,20}\Z')
 IMAGE = re.compile(r'[^\s/@]{1,255}(/[^\s/@]{1,255}){1,2}\Z')          # pool/image or pool/namespace/image
-MAX_IMAGES, MAX_ADDRESSES = 64, 64  # limits of a record: a guest has at most 26 disks on a bus, one client for each
+MAX_IMAGES, MAX_ADDRESSES = 64, 64  # limits of a record: a guest has at most 26 disks on a bus, with one client each
 
 Images = dict[str, list[str] | None]
 

@@ -67,7 +67,7 @@ class HostFunction(TypedDict):
 
 @final
 class DeletedPort(TypedDict):
-    """Device of a deleted port that a guest still has."""
+    """Device that a guest still has although its port was deleted."""
 
     id: str
     address: None

@@ -253,7 +253,7 @@ def _host_cell(cell: HostCell) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def _siblings(groups: tuple[tuple[int, ...], ...]) -> tuple[frozenset[int], ...]:
-    """Return the groups as one cached object, which all hosts with equal hardware share."""
+    """Return the sets of sibling CPUs of a host, cached: hosts with equal hardware share one object."""
     return tuple(sorted(map(frozenset, groups), key=min))
 
 

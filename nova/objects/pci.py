@@ -7,7 +7,7 @@ from nova import utils
 from nova.objects.flavor import Flavor
 
 AVAILABLE, CLAIMED, UNAVAILABLE, REMOVED = 'available', 'claimed', 'unavailable', 'removed'
-ASSIGNED = (CLAIMED, REMOVED)            # assigned to a guest
+ASSIGNED = (CLAIMED, REMOVED)            # statuses of devices that are assigned to a guest
 PCI, PHYSICAL, VIRTUAL, MEDIATED = 'type-PCI', 'type-PF', 'type-VF', 'type-MD'
 TYPES = (PCI, PHYSICAL, VIRTUAL, MEDIATED)
 

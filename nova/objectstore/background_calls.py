@@ -40,7 +40,7 @@ class BackgroundCalls:
             self._batch, self._size = [], 0
 
     def then(self, function: Callable[[Unpack[_Args]], object], *arguments: *_Args) -> None:
-        """Call a function after all previous pieces."""
+        """Call a function after the calls for all previous pieces."""
         self._batch.append((function, arguments))
 
     def end(self) -> None:

@@ -106,7 +106,7 @@ class Contents:
 
 
 def _batches(pieces: Iterable[framing.Piece]) -> Iterator[list[framing.Piece]]:
-    """Group pieces into batches, because each write may yield to other threads."""
+    """Group pieces into batches to reduce the number of writes, because each write may yield to other threads."""
     batch: list[framing.Piece] = []
     size = 0
     for piece in pieces:

@@ -17,7 +17,7 @@ class FrameReader:
         self._data, self._view, self._at = b'', memoryview(b''), 0
 
     def line(self) -> bytes:
-        """Return the next line without its line break; at most MAX_LINE bytes, or the bytes up to the body's end."""
+        """Return the next line without its line break; it also ends after MAX_LINE bytes, or at the body's end."""
         line = b''
         while len(line) < MAX_LINE:
             end = self._data.find(b'\n', self._at, self._at + MAX_LINE - len(line)) + 1

@@ -9,7 +9,7 @@ from nova.objectstore.request import Request
 from nova.web import formats
 
 STORED_HEADERS = ('cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires')
-MAX_META = 2048                   # bytes of an object's metadata
+MAX_META = 2048                   # maximum bytes of an object's metadata, and of one header
 
 
 def kept(req: Request) -> dict[str, str]:

@@ -19,7 +19,7 @@ from nova.web import bodies
 PIECE = 512 * 1024                        # bytes of one read; the HTTP server reads uploads in pieces of this size
 MAX_MD5_BYTES = 64 << 20                                # objects up to this size always have an MD5 as ETag
 UNSIGNED = 'UNSIGNED-PAYLOAD'
-# {x-amz-content-sha256 of aws-chunked bodies: (chunks are signed, trailers have checksums)}
+# {value of x-amz-content-sha256 for aws-chunked bodies: (whether chunks are signed, whether trailers have checksums)}
 FRAMED = {'STREAMING-UNSIGNED-PAYLOAD-TRAILER': (False, True), 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD': (True, False),
           'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER': (True, True)}
 MIN_CHUNK = 8192             # minimum bytes of each chunk but the last, as in S3; smaller chunks need too much CPU time

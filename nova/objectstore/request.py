@@ -24,7 +24,7 @@ class Request:
     project   project of the caller
     bucket, key   '' if the path has none
     params    parameters of the query
-    chain     verifier of the signatures of the chunks, if the chunks are signed
+    chain     verifier of chunk signatures, if the chunks are signed
     record    audit record of a write
     """
 

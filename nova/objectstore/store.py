@@ -239,7 +239,7 @@ class Store:
         :raises S3Error: the quota is exceeded; also the errors of ``find``
 
         Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project. The exception
-        allows concurrent uploads to one key, of which finally only one is stored.
+        allows concurrent uploads to one key: only one of these uploads is finally stored.
         """
         with self._lock:
             with self._db.reader() as conn:

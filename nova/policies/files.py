@@ -106,7 +106,7 @@ def rules(conf: cfg.ConfigOpts | None, added: dict[str, str] | None = None,
     else:
         found = {name: Rule(text, _check(text), DEFAULT) for name, text in service.defaults.items()} | written
         _add_referred(found, service.absent)
-    if written or added:  # a test checks the references of the defaults
+    if written or added:  # a test checks the references between the defaults
         _check_references(found)
     return found
 

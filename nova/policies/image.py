@@ -101,7 +101,7 @@ RULES = (
          (('DELETE', f'{_NAMESPACE}/resource_types/{{name}}'),)),
 )
 
-# Documented rules of missing operations (image caches, copies between stores, locations); policy files may name them.
+# Documented rules of operations that this service does not have (e.g. image caches); policy files may contain them.
 ABSENT = names({
     '': 'metadef_default',
     ('rule:context_is_admin or (role:member and (project_id:%(project_id)s or project_id:%(member_id)s or '

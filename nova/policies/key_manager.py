@@ -1,6 +1,6 @@
-"""Rules of the embedded key manager; names and defaults are those of the Key Manager API.
+"""Rules of the embedded key manager; names are those of the Key Manager API.
 
-The defaults are those of Barbican with enforce_new_defaults = True, with the roles reader, member and admin.
+The defaults are those of Barbican with enforce_new_defaults = True; they use the roles reader, member and admin.
 """
 from nova.policies.service import Rule
 from nova.policies.service import Service
@@ -97,8 +97,8 @@ RULES = (
          (('DELETE', f'{_QUOTAS}/{{project_id}}'),)),
 )
 
-# Rules that this service does not evaluate. A file may refer to those for older roles of Barbican. The others are for
-# operations that are missing here: on secret stores, transport keys or a single consumer, and updates of orders.
+# Rules that this service does not evaluate. Policy files may refer to the rules for older roles of Barbican. The other
+# rules are for operations that do not exist: on secret stores, transport keys or one consumer, and updates of orders.
 ABSENT = {
     'audit': 'role:audit', 'observer': 'role:observer', 'creator': 'role:creator',
     'service_admin': 'role:key-manager:service-admin',

@@ -32,7 +32,7 @@ _SAME = '''
     keypairs:create keypairs:delete migrations:index server_diagnostics simple_tenant_usage:show
     simple_tenant_usage:list
 '''
-# legacy names of extensions that differ only in hyphens from the current name; each covers all rules of the extension
+# legacy names that cover all rules of an extension, and differ from its current name only in hyphens
 _EACH = '''
     aggregates attach_interfaces baremetal_nodes deferred_delete floating_ips hosts hypervisors
     instance_usage_audit_log multinic server_groups server_password services

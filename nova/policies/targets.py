@@ -7,7 +7,7 @@ OF_PROJECT = ('project_id', 'owner', 'member_id', 'target.project.id', 'network:
               'target.order.project_id')
 OF_USER = ('user_id', 'target.user.id', 'target.token.user_id', 'target.credential.user_id', 'target.secret.creator_id',
            'target.container.creator_id')
-# names of the attribute that shows whether the owning project may read a secret or container
+# attributes that show whether the owning project may read a secret or container
 NOT_PRIVATE = ('target.secret.read_project_access', 'target.container.read_project_access')
 OF_DOMAIN = ('target.domain_id', 'target.domain.id', 'target.user.domain_id', 'target.group.domain_id',
              'target.project.domain_id')

@@ -62,7 +62,7 @@ OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 KEEPALIVE_TIMEOUT_S = 15         # a server without a keepalive for this time during a call is considered dead
 
 # The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. Yet its listener wakes up after 1 ms
-# for deferred acknowledgements. These wake-ups took more time than the messages, so the first delay is longer here.
+# for deferred acknowledgements. These wake-ups took more time than the messages, so here the first is after 0.5 s.
 messaging_hooks.acknowledge_after(0.5)
 
 _RABBIT_DEFAULTS = {
@@ -82,7 +82,7 @@ def register_options(conf: ConfigOpts) -> None:
         conf.register_opts(options, group=group)
     for name, value in _RABBIT_DEFAULTS.items():
         found = conf.get_location(name, 'oslo_messaging_rabbit')
-        # set_default would also replace the recorded location: an overridden option would no longer count as such
+        # set_default also replaces the recorded location: get_location would no longer report the override
         if found is None or found.location is not cfg.Locations.set_override:
             conf.set_default(name, value, group='oslo_messaging_rabbit')
     conf.set_default('control_exchange', EXCHANGE)
@@ -163,8 +163,8 @@ class Bus:
     def _backport(self, context: RequestContext | None, primitive: JsonObject) -> JsonObject:
         """Return the older version of an object that is too new for this code; a conductor converts the object.
 
-        The object is sent as JSON text, because the conductor's serializer would deserialize an object. A conductor
-        that is also too old would then ask another conductor; with the text, it raises an error.
+        The object is sent as JSON text, which the conductor's serializer does not deserialize. Otherwise a conductor
+        that is also too old for the object would ask another conductor; with the text, it raises an error.
         """
         answer = self.client(rpc_interface.BACKPORT).object_backport(
             context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
@@ -344,9 +344,9 @@ class Server:
         subscriptions.follow(server.listener, self._again.set)
 
     def declared_again(self) -> contextlib.AbstractContextManager[bool]:
-        """Return a context manager (``utils.taken``) that yields whether queues were declared again.
+        """Return a context manager (``utils.taken``) that yields whether queues were redeclared since the last use.
 
-        In this case messages may have been lost.
+        After a redeclaration, messages may have been lost.
         """
         return utils.taken(self._again)
 
@@ -444,7 +444,7 @@ _DATABASE_DOWN = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.erro
 # The database is busy: a deadlock, or no free connection in the pool.
 _DATABASE_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
 # Pauses in seconds between the attempts of a cast. During a pause, the worker handles no other message. If the
-# database is down, other messages would fail too, so the pauses are longer.
+# database is down, other messages would fail too, so the pauses are longer than for a busy database.
 CAST_PAUSES_S = {_DATABASE_DOWN: (0.5, 1, 2, 4, 8, 16), _DATABASE_BUSY: (0.5, 1)}
 
 

@@ -1,7 +1,7 @@
 """Thread pools of an RPC server: one for each method with a limit (``at_once``), and one for all other methods.
 
-Waiting messages of the project with the lowest recent cost start first (nova/runtime/fairness.py). Messages without a
-project, such as messages between services, start in the order of arrival.
+Waiting messages of the project that recently used the least thread time start first (nova/runtime/fairness.py).
+Messages without a project, such as messages between services, start in the order of arrival.
 """
 from collections.abc import Callable
 import concurrent.futures

@@ -138,7 +138,7 @@ def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: 
 class Serializer(oslo_messaging.Serializer):
     """Serializer for oslo.messaging: of arguments, results, and contexts with their request ids.
 
-    Requests contain objects in the versions that ``pin`` returns; replies, in versions that the caller supports.
+    Objects in requests have the versions that ``pin`` returns; replies contain versions that the caller supports.
 
     :param pin: function() -> versions.Pin of the receivers; None: a server, which sends replies only
     :param backport: see ``from_primitive``

@@ -172,7 +172,7 @@ class Reserve:
             raise exception.InsufficientStorage()
 
     def _claimed(self, device: int, own: Claim | None, *, locked: bool = False) -> int:
-        """Return the claimed but unwritten bytes of all writers on a file system except ``own``.
+        """Return the bytes on a file system that writers have claimed but not written, without the claim ``own``.
 
         :param locked: the caller holds the lock and removes unlocked claims, which are of ended processes. Without the
             lock, an unlocked claim may be a new one

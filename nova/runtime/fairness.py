@@ -17,7 +17,7 @@ _Result = TypeVar('_Result')
 MAX_TIMES_FREE = 3   # maximum ratio of a project's threads to free threads: one project can get 3/4 of all threads
 HALF_LIFE_S = 10     # half-life of a project's cost, in seconds
 MAX_COSTS = 1000     # maximum number of stored costs; beyond it, small costs are dropped
-SMALL_COST_S = 0.01  # maximum thread time of a small cost
+SMALL_COST_S = 0.01  # a cost up to this thread time is small
 
 
 class Shares:
@@ -109,7 +109,7 @@ class FairQueue(Generic[Work]):
                 works = self._waiting.pop(following)
                 found.append(works.popleft())
                 if works:
-                    self._waiting[following] = works     # append the project: others of equal cost come first
+                    self._waiting[following] = works     # append: other projects of equal cost come first
                 self._shares.start(following)
             return found
 

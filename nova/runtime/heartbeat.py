@@ -104,7 +104,7 @@ class Sender:
         self.answer: ServiceState = {}
         # called when the service's row was deleted and created again
         self.on_new_row: Callable[[], None] | None = None
-        # called after a gap between heartbeats, in which the service may have counted as down
+        # called after a gap between heartbeats: the service may have counted as down
         self.on_return: Callable[[], None] | None = None
         # called after the service's queues were redeclared: messages may have been lost
         self.on_lost: Callable[[], None] | None = None

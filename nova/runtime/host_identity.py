@@ -1,4 +1,4 @@
-"""Ownership of a service's name: only a host with the identity, a file in the state directory, can use the name.
+"""Ownership of a service's name: only a host with the service's identity file in its state directory can use the name.
 
 The file is locked while the service runs, so that two processes of one machine cannot use the name.
 """

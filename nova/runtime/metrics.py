@@ -385,7 +385,7 @@ def describe_process(binary: str, thread_model: str) -> None:
 
 
 def values() -> list[Family]:
-    """Return all metrics, but no buckets of histograms and no infinite values: JSON cannot represent them."""
+    """Return all metrics without buckets of histograms, and without infinite values, which JSON cannot represent."""
     return [{'name': family.name, 'kind': family.type, 'text': family.documentation,
              'samples': [{'name': sample.name, 'labels': sample.labels, 'value': sample.value}
                          for sample in family.samples

@@ -230,7 +230,7 @@ def limit(capabilities: typing.Collection[int]) -> None:
     """
     for number in range(64):
         if number not in capabilities and _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
-            break  # the last capability, or no permission to drop: then only ``_keep`` limits this process
+            break  # beyond the last capability; or dropping is not permitted, and only ``_keep`` has an effect
     _keep(capabilities)
     _gain_nothing()
 

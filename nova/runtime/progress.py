@@ -39,7 +39,7 @@ def of_bytes(report: Report, whole: int | None) -> Moved:
 
 @contextlib.contextmanager
 def watched(path: str, sources: Iterable[str], report: Report) -> Iterator[None]:
-    """During the block, report the progress of a tool by the growth of the file that it makes from ``sources``.
+    """During the block, report the progress of a tool that makes a file from ``sources``, by the growth of the file.
 
     An error of ``report`` does not stop the tool; the error is raised at the end of the block.
     """

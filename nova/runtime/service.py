@@ -348,7 +348,7 @@ class Process:
     def alive(self) -> health.States:
         """Return the health for /healthz; see nova.runtime.health."""
         since = time.monotonic() - self._last_turn
-        # during start and stop, which have deadlines, the loop does not turn
+        # during start and stop, which have deadlines, the main loop does not run
         turns = self._state != 'serving' or since < LOOP_STUCK_S
         return {'main loop': (turns, {'seconds_since_turn': round(since, 1)}), **health.alive(self.parts)}
 

@@ -9,7 +9,7 @@ from nova import exception
 # QEMU runs as another user and must reach the disks of guests; the files have stricter modes.
 MODE = 0o711
 INCOMPLETE = 'restore-incomplete'        # exists during a restore, so an interrupted restore is detected
-RESTORED = 'restored'                    # exists until a start after the restore has compared servers and guests
+RESTORED = 'restored'                    # exists after a restore, until a start has compared servers and guests
 
 
 def take(path: pathlib.Path) -> TextIO:

@@ -11,7 +11,7 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 CONTEXT = '_context_'
 NUMBER, CALL, REPLIES, MONITORED = '_unique_id', '_msg_id', '_reply_q', '_timeout'
 VERSION, INNER = 'oslo.version', 'oslo.message'
-MAX_NUMBERS = 1000            # acknowledged messages whose numbers are kept, because senders may repeat them
+MAX_NUMBERS = 1000            # maximum acknowledged messages with kept numbers, to detect repeated messages
 
 
 def pack(message: JsonObject, context: JsonObject | None = None, **more: Json) -> bytes:

@@ -110,7 +110,7 @@ def returned(payload: bytes) -> tuple[int, str]:
 
 
 def size_of_content(header: bytes) -> int:
-    """Return the bytes of the body that follows a HEADER."""
+    """Return the number of bytes in the body that follows a HEADER."""
     size: int = _CONTENT.unpack_from(header)[2]
     return size
 

@@ -431,7 +431,7 @@ def _queue_declaration(queue: rabbit_settings.Queue, passive: bool = False, nowa
 
 def _ensure(link: rabbit_link.Link, declaration: Callable[..., base.Frame],
             wanted: rabbit_settings.Exchange | rabbit_settings.Queue, name: str) -> None:
-    """Declare a queue or exchange. An existing one with other properties is used unchanged.
+    """Declare a queue or exchange. An existing queue or exchange with other properties is used unchanged.
 
     :raises Refused: the broker does not allow it
     """

@@ -170,7 +170,7 @@ class Topology:
         return Queue(topic, topic, self.topics(exchange), self._durable, self._auto_delete, self._kept)
 
     def notification_queue(self, exchange: str, topic: str) -> Queue:
-        """Return the queue with the properties with which oslo.messaging's RabbitMQ driver declares it."""
+        """Return the queue with the properties that oslo.messaging's RabbitMQ driver declares."""
         return Queue(topic, topic, self.topics(exchange), self._routes_durable, self._auto_delete, self._notified)
 
     def fanout_queue(self, topic: str) -> Queue:

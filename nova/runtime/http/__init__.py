@@ -2,7 +2,7 @@
 
     limits       all limits and timeouts, with their reasons
     addresses    grouping of addresses by client
-    arrival      fast scan of an incomplete request, which only decides when a thread works on it
+    arrival      fast scan of an incomplete request, to decide when a thread handles the request
     framing      strict parsing of HTTP/1.1, based on cheroot's request
     channel      non-blocking I/O of one connection, with a minimum rate
     tls_channel  TLS between a channel and its socket
@@ -13,6 +13,6 @@
     green        one green thread for each connection
     server       the public interface
 
-A request gets a thread when it has arrived completely; a large upload gets a thread earlier. Threads wait for clients
-to read responses only during large downloads. Large uploads and downloads have separate workers. See ADR 0004.
+A request gets a thread when it has arrived completely; a large upload gets a thread earlier. Only in large
+downloads, a thread waits for the client to read data. Large uploads and downloads have separate workers. See ADR 0004.
 """

@@ -186,7 +186,7 @@ class Dispatcher(Generic[Job]):
             if project_id is None or not (self._waiting[name] or self._parked[name].keys() - {project_id}):
                 return
             woken = self._park(self._plan.priorities[name], job, project_id)
-            self._start_waiting(self._plan.priorities[name])      # first: otherwise this project might get the slot
+            self._start_waiting(self._plan.priorities[name])  # before _wake(): it could give this project the slot
             self._start_others(self._plan.priorities[name])
         woken.wait()
 

@@ -44,7 +44,7 @@ MAX_ANSWER_BYTES = 4 << 20                       # maximum bytes of the response
 
 @dataclasses.dataclass(frozen=True)
 class WorkerSockets:
-    """Inherited sockets of a worker. As a service.Part, stops the worker when the first process ends.
+    """Inherited sockets of a worker. This service.Part stops the worker when the first process ends.
 
     number       number of the worker, from 1
     http         listening socket for the API
