@@ -161,8 +161,8 @@ def local(conf: ConfigOpts, rules: policy.Policy, identity_service: IdentityServ
 def finish_of(conf: ConfigOpts) -> tuple[audit.Finish, Database | None]:
     """Return (function that stores the audit records of writes, database that the function uses or None).
 
-    Records go to the audit log if [api_database] names its database. Otherwise they go to the service's log, since the
-    store needs no database.
+    Records go to the audit log if [api_database] names its database. The store does not require this database; without
+    it, records go to the service's log.
 
     :raises DatabaseNotReady: the database does not have the schema of this code
     """

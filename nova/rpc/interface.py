@@ -29,7 +29,7 @@ class Newer:
     """An argument that was added to an existing method; the parameter of the manager has a default.
 
     since     interface version that added the argument
-    optional  for older receivers, True: omit the argument; False: raise Unsupported unless the argument is None
+    optional  True: omit the argument for older receivers; False: raise Unsupported unless the argument is None
     """
 
     name: str
@@ -48,7 +48,7 @@ class Method:
     timeout    seconds that a caller waits
     at_once    maximum concurrent calls in one service; 0: no limit. Further calls wait and do not block other methods
     newer      Newer rows of arguments that were added after the method
-    optional   for receivers without the method, True: return None without sending; False: raise Unsupported
+    optional   True: return None without sending if receivers lack the method; False: raise Unsupported
     fanout     True: a cast without a server name goes to all services of the topic
     versions   whether the result has the key 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
     """

@@ -37,7 +37,7 @@ from nova import utils
 
 AUTHORITY_DAYS = 3650
 AUTHORITY_RENEWAL_DAYS = 400   # exceeds the validity of all certificates, so that no certificate outlives its authority
-DAYS = 90                     # limits the use of a stolen key
+DAYS = 90                     # validity of a certificate; limits the use of a stolen key
 RENEWAL_DAYS = 30                # remaining days at renewal: time to notice that a renewal failed
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH      # purpose of a certificate
 BACKDATED = datetime.timedelta(hours=1)         # start of validity before now: a client's clock may be slow
