@@ -25,7 +25,7 @@ from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
-COPIES = 'before-conversion'             # below the state path: the original files at their relative paths
+COPIES = 'before-conversion'             # in the state path: the original files, at their absolute paths below it
 
 
 def _unchanged(content: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""TLS of a listener: selection of the certificate by the configuration, and renewal while it serves."""
+"""TLS of a listener: selection of the certificate by the configuration, and its renewal while the listener serves."""
 from collections.abc import Callable
 import ipaddress
 import logging

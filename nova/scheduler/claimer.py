@@ -43,7 +43,7 @@ class Attempt(typing.Protocol):
         """Make all claims final; return {uuid: selections}, with [] for servers that no longer wait for a host."""
 
     def give_up(self) -> None:
-        """Release the claims that only ``finish`` would make final."""
+        """Release the claims that are not final yet, because ``finish`` was not called."""
 
 
 class Claimer(typing.Protocol):

@@ -59,7 +59,7 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for each demand with all servers in the source cell and all chosen hosts in one other cell.
+        """Claim hosts for demands that have all servers in the source cell and all chosen hosts in one other cell.
 
         The source cell is the cell with the most servers of the batch. The caller places other demands separately.
         """

@@ -13,7 +13,7 @@ from nova.scheduler import host_view
 from nova.scheduler.filters import base
 from nova.scheduler.placement_request import Request
 
-# a fault holds 255 characters and begins with 'No valid host was found. '
+# maximum characters of the sentence: a fault has at most 255 and begins with 'No valid host was found. '
 SENTENCE = 230
 NAMED = 50  # maximum number of hosts that an explanation names for one filter
 NEAREST = 5  # maximum number of nearest hosts (see NearMiss) that an explanation names

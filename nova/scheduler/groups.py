@@ -20,7 +20,7 @@ from nova.scheduler import host_view
 from nova.scheduler.placement_request import Group
 from nova.scheduler.placement_request import Request
 
-# policies under which a member's host restricts the hosts of other members; the transaction of a claim checks them
+# policies under which a member's host restricts the hosts of other members; a claim's transaction checks these policies
 MUTUAL = frozenset((server_groups.AFFINITY, server_groups.ANTI_AFFINITY, server_groups.PROXIMITY))
 AFFINE = frozenset((server_groups.AFFINITY, server_groups.PROXIMITY))
 
@@ -60,7 +60,7 @@ def refreshed(cells: db_cells.Cells, group: Group) -> Group:
 
 
 def split(group: Group, hosts: host_view.Hosts) -> bool:
-    """Tell whether members in several cells together violate affinity.
+    """Tell whether members in several cells violate the group's policy affinity or network-proximity.
 
     :param hosts: a view of the hosts
     """

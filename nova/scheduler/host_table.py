@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 FRESH_S = 0.005  # the table sends no query for this number of seconds after a read
 OVERLAP_US = 20_000  # microseconds by which each read overlaps the previous read
-WINDOW_US = 5_000_000  # larger overlap of a read every WINDOW_S: commits may become visible late, and clocks differ
+WINDOW_US = 5_000_000  # larger overlap, used every WINDOW_S, because commits may become visible late and clocks differ
 WINDOW_S = 2
 FULL_READ_S = 60  # seconds between two comparisons of all change numbers, which detect removed nodes
 MIN_FULL_READ_S = 1  # minimum interval of these comparisons if callers request them
@@ -48,7 +48,7 @@ Changes = tuple[Rows, set[int]]  # (new or changed rows, removed nodes)
 class CellNodes:
     """The compute nodes of one cell with their services, synchronized with the cell's database.
 
-    rows    {number of a node: its row}. A change replaces the row by a new dict, except a change of ``last_seen_at``.
+    rows    {number of a node: its row}. A change replaces the row by a new dict, but ``last_seen_at`` changes in place.
     :param quiet_s: seconds without any heartbeat in the cell after which all heartbeats count as overdue
     """
 
@@ -248,7 +248,7 @@ class HostTable:
     def hosts(self, *, full: bool = False, fresh_s: float = FRESH_S) -> host_view.Hosts:
         """Return a view in which the data of the default cell is at most a few milliseconds old.
 
-        Other cells are read less often, because they may be slow. After a claim, the next call reads the cell.
+        Other cells are read less often, because they may be slow. After a claim in such a cell, the next call reads it.
         :param full: read all cells, because no host was found or a claim failed on stale data
         :param fresh_s: age in seconds after which the table is read again
         """

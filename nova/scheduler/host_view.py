@@ -23,7 +23,7 @@ T = typing.TypeVar('T')
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 # columns that often change in few rows at a time, like the usage of RESOURCES; host_table.HostTable computes io_ops
 COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
-# columns that a view updates without discarding its cache
+# columns that can change without making the cache of a view invalid
 USAGE = frozenset(('change_number', 'usage_change_number', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
                    *(name + '_used' for name in RESOURCES)))
 MAX_CACHED = 512  # maximum number of cached masks and tables of a view
@@ -193,7 +193,7 @@ class Hosts:
     def distinct(self, name: str) -> tuple[list[typing.Any], np.ndarray]:
         """Return (distinct values of a column, index into these values for each host).
 
-        Equal documents of the type db.types.Shared are one object and are compared by identity.
+        Documents of the type db.types.Shared are compared by identity, because equal documents are one object.
         """
         def make() -> tuple[list[typing.Any], np.ndarray]:
             numbers: dict[str | int, int] = {}
@@ -247,7 +247,7 @@ class Hosts:
 
     @property
     def aggregate_sets(self) -> list[dict[str, frozenset[str]]]:
-        """Merged metadata of the aggregates of a host, [{key: frozenset of the values}], without duplicates."""
+        """Distinct values of a host's merged aggregate metadata: [{key: frozenset of the values}]."""
         return self._merged()[0]
 
     @property

@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 # states of a migration that waits for a destination
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
-Place = dict[str, str | None]                # {column that names the server's host in the updated row: its value}
+Place = dict[str, str | None]                # {'host', 'node' or 'availability_zone': its value}
 Selections = list[objects.Selection]
 # function (conn, claim, view), which writes the destination in the transaction of the claim and returns the place, or
 # None if the server no longer waits for a host

@@ -18,7 +18,7 @@ from nova.scheduler.filters import base
 
 MAX_CANDIDATES = 16  # number of hosts that a claim tries, best first; if all fail, the scheduler decides again
 BLOCK = 64  # number of hosts in a block of ``_highest``
-MAX_AFFINITY_PLACES = 100  # maximum number of places (hosts or localities) tried for an empty group with affinity
+MAX_AFFINITY_PLACES = 100  # maximum number of hosts or network localities tried for an affinity group without members
 
 _64 = 2 ** 64 - 1
 _ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # multipliers of the hash functions
@@ -128,7 +128,7 @@ def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, ins
 
 
 def _highest(values: np.ndarray, enough_hosts: int) -> tuple[typing.Any, np.ndarray] | None:
-    """Return (threshold, positions of values >= threshold), at least ``enough_hosts``; None if all values are needed.
+    """Return (threshold, the ``enough_hosts`` or more positions of values >= threshold); None if all values are needed.
 
     To avoid sorting all values, the threshold is the ``enough_hosts``-th largest of the maxima of blocks.
     """
@@ -142,7 +142,7 @@ def _highest(values: np.ndarray, enough_hosts: int) -> tuple[typing.Any, np.ndar
 
 
 def _seeded_random(hosts: host_view.Hosts, positions: np.ndarray, seed: int, tie_break: TieBreak) -> np.ndarray:
-    """Return numbers that break ties: pseudo-random 64 bits with ``shuffle``, otherwise in descending order."""
+    """Return numbers that break ties: pseudo-random with ``shuffle``, otherwise smaller for later positions."""
     if not tie_break.shuffle:
         return np.uint64(len(hosts)) - positions.astype(np.uint64)
     mixed = hosts.cached('keys', lambda: _node_hashes(hosts))
@@ -165,7 +165,7 @@ def _node_hashes(hosts: host_view.Hosts) -> np.ndarray:
 class NoCandidates:
     """Result for a request if no host is left for one of its servers.
 
-    hosts    view in which the earlier servers of the request use resources
+    hosts    view of the hosts after the placement of the request's earlier servers
     steps    a Step for each filter that removed hosts
     placed   number of the ``requested`` servers for which hosts were found
     """
@@ -207,7 +207,7 @@ def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Se
     if not isinstance(found, NoCandidates) or len(instance_uuids) == 1 or request.group is None or (
             request.group.members or not request.group.policies & groups.AFFINE):
         return found
-    # the place that is best for the first server has no room for all servers; try other places
+    # the best host or locality for the first server has no room for all servers: try other hosts or localities
     left, _ = survivors(mutable_view(hosts, request), request, filters)
     ranking = rank(request.view(hosts), left, weighers, instance_uuids[0], tie_break)
     for narrower in itertools.islice(groups.places(request, hosts, ranking), MAX_AFFINITY_PLACES):

@@ -27,7 +27,7 @@ def all_builtin(using: collections.abc.Iterable[base.Filter],
 
 
 def simple(request: Request, instance_uuids: collections.abc.Sequence[str]) -> bool:
-    """Tell whether a request is for one server without group, hints, special resources, facts and limiting filters."""
+    """Tell whether a request is for one server, without group, hints, special resources, facts or limiting filters."""
     return (len(instance_uuids) == 1 and not request.facts and not request.special and not request.limiting
             and request.group is None and request.spec is not None and not request.spec.hints)
 

@@ -112,7 +112,8 @@ class ManilaShares(api.Shares):
 def _who(share_id: str, address: str, protocol: str | None) -> tuple[str, str]:
     """Return (type, name) of a host's access rule: its address, or a Ceph user for this host and share.
 
-    A separate Ceph user limits its key to one share and to the lifetime of the rule. Ceph user names have no periods.
+    A separate Ceph user limits its key to one share and to the lifetime of the rule. The user's name has a hash of
+    the address, because Ceph user names have no periods.
     """
     if protocol != share_exports.CEPHFS:
         return IP, address

@@ -518,7 +518,7 @@ class Interfaces(typing.Protocol):
 class PortDevices(typing.Protocol):
     """``attach_interface`` and ``detach_interface`` for ports that are host devices (SR-IOV).
 
-    ``attach_interface`` plugs all missing devices of the instance, ``detach_interface`` unplugs only this port's.
+    ``attach_interface`` plugs all missing devices of the instance, ``detach_interface`` unplugs only the port's device.
     """
 
 
@@ -703,8 +703,8 @@ class AssistedSnapshots(typing.Protocol):
                                report: progress.Report = progress.ignore) -> VolumeFile:
         """Merge ``delete_info['file_to_merge']`` into its backing file ``delete_info['merge_target_file']``.
 
-        If there is no merge target, merge the backing files above ``file_to_merge`` into the active file; if that is
-        None, merge all backing files.
+        If there is no merge target, merge the backing files above ``file_to_merge`` into the active file. If both
+        are None, merge all backing files.
 
         :raises VirtError: the files do not exist or the merge failed; the volume's content is unchanged
         """

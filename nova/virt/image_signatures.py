@@ -4,7 +4,7 @@ A signed image has four properties: signature (base64), hash method, key type an
 https://docs.openstack.org/glance/latest/user/signature.html. Trusted certificates are ``<id>.pem`` files in a
 directory of the operator, or certificates that the Key Manager service returns to the server's creator. Users who can
 store certificates in Key Manager can sign any image, so these signatures prove only integrity. If a user lists
-``trusted_image_certificates``, one of them must be the signer's certificate or its issuer.
+``trusted_image_certificates``, one of these certificates must be or have issued the signer's.
 """
 import base64
 from collections.abc import Callable

@@ -6,9 +6,9 @@ A filter has these methods and attributes:
   sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
   A filter with only one reason may set ``why`` instead.
 * ``checks_capacity``: the filter also checks a forced host, because a claim on a full host fails.
-* ``selects_hosts``: the filter selects the hosts that the request names.
+* ``selects_hosts``: the filter also checks a forced host, because it selects the hosts that the request names.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
-* ``lacks`` and ``shortfall`` tell how far a removed host is from passing; scheduler/explain.py reports both.
+* ``lacks`` tells why a host was removed, ``shortfall`` how far it is from passing; scheduler/explain.py uses both.
 * ``facts`` and ``external_facts`` read data that is not in the table, once for each request for which ``needs_facts``
   is true. If ``reads_existing`` is set, both are also called for servers that are already built.
 * ``limits(hosts, position)``, if defined, returns limits for a claim on that host (db.claims.claim).

@@ -90,7 +90,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 
 
 class AggregateImagePropertiesIsolation(base.CachedFilter):
-    """Hosts without contradicting aggregate metadata: a key named like an image property must have the same value."""
+    """Hosts without contradicting aggregate metadata: keys named like image properties must have the same values."""
 
     why = 'is|are reserved for images with other properties'
 

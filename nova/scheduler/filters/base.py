@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
     from nova.db.networks import guarantees
     from nova.network.neutron import reachable_hosts
 
-# data that a filter needs but the host table lacks; a frozenset comes from the databases
+# data that a filter needs but the host table lacks: a frozenset from ``facts``, other types from ``external_facts``
 Facts: typing.TypeAlias = (
     'frozenset[typing.Any] | dict[str, str] | reachable_hosts.ReachableHosts | guarantees.Needs | None')
 
@@ -92,7 +92,7 @@ class Filter:
 
 
 class CachedFilter(Filter):
-    """A filter with a mask that does not depend on the usage of hosts, and is cached by ``key``."""
+    """Base class of filters with a mask that does not depend on the usage of hosts. The mask is cached by ``key``."""
 
     def key(self, request: Request) -> collections.abc.Hashable:
         """Return the values of the request on which the mask depends; None or an empty value if all hosts pass."""

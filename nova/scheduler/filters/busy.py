@@ -25,7 +25,7 @@ class NumInstancesFilter(base.Filter):
         return hosts.running_vms < self.max_servers(hosts)
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
-        """Return the maximum number of servers on a host: a number or an array."""
+        """Return the maximum number of servers on a host: one number, or an array with a number for each host."""
         return self.conf.filter_scheduler.max_instances_per_host
 
     def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]:
@@ -43,7 +43,7 @@ class IoOpsFilter(base.Filter):
         return self._busy(hosts, request) < self.max_servers(hosts)
 
     def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
-        """Return the maximum number of busy servers on a host: a number or an array."""
+        """Return the maximum number of busy servers on a host: one number, or an array with a number for each host."""
         return self.conf.filter_scheduler.max_io_ops_per_host
 
     def needs_facts(self, spec: objects.RequestSpec) -> bool:

@@ -26,8 +26,8 @@ _TRAIT = re.compile(r'trait(?:[1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?:(.*)', re.DOTAL
 class ComputeCapabilitiesFilter(base.Filter):
     """Hosts that satisfy the flavor's extra specs with the scope ``capabilities`` or without a scope.
 
-    Example: ``capabilities:cpu_info:features = <all-in> aes avx``, with a path of host attributes, and an
-    operator in the value.
+    Example: ``capabilities:cpu_info:features = <all-in> aes avx``. The key contains the path to a host attribute, and
+    the value begins with an operator.
     """
 
     run_on_rebuild = False
@@ -133,7 +133,7 @@ def _version_fits(number: int | None, requirement: str) -> bool:
 
 
 class TraitsFilter(base.CachedFilter):
-    """Hosts with the traits that the flavor or the image requires (``trait:NAME=required``) and no forbidden ones.
+    """Hosts with the traits that the flavor or the image requires (``trait:NAME=required``), without forbidden traits.
 
     The filter also checks traits in numbered groups, and traits that other extra specs and properties need
     (nova/hardware/guest_options.py). No option can disable the filter, because traits may be a security requirement.

@@ -57,7 +57,7 @@ class ServerGroupAffinityFilter(PolicyFilter):
 
 
 class ServerGroupAntiAffinityFilter(PolicyFilter):
-    """Policy anti-affinity: hosts with fewer members than max_server_per_host, the rule of the group (default 1)."""
+    """Policy anti-affinity: hosts with fewer members than the group's rule max_server_per_host (default 1)."""
 
     policy = server_groups.ANTI_AFFINITY
 
@@ -71,7 +71,7 @@ class ServerGroupAntiAffinityFilter(PolicyFilter):
 
 
 class ServerGroupProximityFilter(PolicyFilter):
-    """Policy network-proximity: hosts in a network locality of all members, or in any locality for an empty group.
+    """Policy network-proximity: hosts in a network locality that all members share, or in any for an empty group.
     """
 
     policy = server_groups.PROXIMITY
@@ -108,7 +108,7 @@ def _common(hosts: host_view.Hosts, sets: list[frozenset[str]], index: np.ndarra
 class ServerGroupCapabilitiesFilter(PolicyFilter):
     """Policy host-capabilities: hosts that satisfy the metadata of the group.
 
-    Keys are ``capabilities:`` and the name of a host attribute or capability; values have the syntax of extra specs.
+    A key is ``capabilities:`` before the name of a host attribute or capability; values are written as in extra specs.
     """
 
     policy = server_groups.CAPABILITIES

@@ -74,7 +74,7 @@ class SimpleCIDRAffinityFilter(base.CachedFilter):
             return np.zeros(len(hosts), dtype=bool)
         versions, high, low = hosts.cached('addresses', lambda: _addresses(hosts))
         first, mask = int(network.network_address), int(network.netmask)
-        if network.version == 4:                  # compare the upper 96 bits, too: they are 0 in all IPv4 addresses
+        if network.version == 4:                  # also compare the upper 96 bits, which are 0 in all IPv4 addresses
             mask |= ((1 << 96) - 1) << 32
         return np.asarray((versions == network.version)
                           & (high & np.uint64(mask >> 64 & _WORD) == np.uint64(first >> 64))

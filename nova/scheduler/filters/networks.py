@@ -1,4 +1,4 @@
-"""Hosts suitable for a server's ports: resources and segments of Neutron, guarantees of the embedded network service.
+"""Filters by a server's ports: resources and segments of Neutron, or guarantees of the embedded network service.
 """
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def states_of(hosts: host_view.Hosts, positions: np.ndarray, servers: Servers | 
 
 def properties(conf: cfg.ConfigOpts, request: Request) -> Properties:
     spec = request.spec
-    assert spec is not None                      # plugins see only requests that place servers, which have a spec
+    assert spec is not None          # only requests that place servers reach plugins; these requests have a spec
     flavor = dict(spec.flavor or {})
     flavor.update(flavorid=flavor.get('flavor_id'), swap=flavor.get('swap') or 0,
                   extra_specs=dict(flavor.get('extra_specs') or {}))

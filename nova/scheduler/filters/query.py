@@ -1,4 +1,4 @@
-"""JsonFilter: a condition on host attributes in the hint ``query``.
+"""JsonFilter: the hint ``query`` contains a condition on host attributes.
 
 ``["and", [">=", "$free_ram_mb", 1024], [">=", "$free_disk_mb", 204800]]``: an operation is a list that begins with its
 name; ``$name`` is a host attribute (attributes.py), and ``$capabilities.live_migration`` is a value within an

@@ -14,7 +14,7 @@ from nova.objects import pci
 Stats = list[dict[str, typing.Any]] | None               # compute_nodes.pci_stats
 Requests = collections.abc.Sequence[pci.Request]
 
-KINDS_PER_HOST = 4                 # maximum number of cached distinct pci_stats for each host
+KINDS_PER_HOST = 4                 # maximum number of cached distinct pci_stats, as a multiple of the number of hosts
 
 
 class FreeDevices:
@@ -97,7 +97,7 @@ class _PoolKinds:
                 if number is None:
                     # the reference in _Pools prevents Python from reusing the id of this object
                     self.pools.append(_Pools(stats))
-                    # last, because other threads read the number without the lock
+                    # assign the number last, because other threads read it without the lock
                     number = self._numbers[id(stats)] = len(self.pools) - 1
         return number
 

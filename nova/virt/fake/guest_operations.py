@@ -12,7 +12,7 @@ MIB = 1024 * 1024
 # First TCP port of each console type; below the kernel's ephemeral ports and the ports of servers in tests
 CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 26900}
 PORTS = 1000                 # number of ports for each kind of console
-SCREEN = (64, 48)            # pixels
+SCREEN = (64, 48)            # width and height in pixels
 
 
 class GuestOperations:

@@ -94,7 +94,7 @@ class LiveMigration:
             other.machine.save()
 
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
-        """Complete the transfer of a guest in post-copy. Tests set its ``ahead``: the host on which the guest runs."""
+        """Complete the transfer of a guest in post-copy. Tests set the guest's ``ahead`` to the host with the guest."""
         with self.machine.operation('await_live_migration'):
             ahead = self.machine.guests.get(instance.uuid, {}).get('ahead')
         job = _Job(GIB, instance)

@@ -31,7 +31,7 @@ AVAILABLE, ACTIVE, RESCUED = 'available', nodes.ACTIVE, nodes.RESCUED
 # provision states (https://docs.openstack.org/ironic/latest/user/states.html) in which a node's server can be deleted
 DEPLOYED = {ACTIVE, RESCUED, 'deploy failed', 'error', 'rescue failed', 'unrescue failed', 'wait call-back',
             'deploy hold', 'rescue wait'}
-# CHANGING: transitions from or to DEPLOYED; CLEANED: preparation for the next server; NOT_ENROLLED: unavailable
+# CHANGING: transitions from or to DEPLOYED; CLEANED: cleaning after a server; NOT_ENROLLED: not ready for servers
 CHANGING = {'deploying', 'deleting', 'rebuild', 'deleted', 'rescuing', 'unrescuing'}
 CLEANED = {'cleaning', 'clean wait', 'clean hold'}
 NOT_ENROLLED = {'enroll', 'verifying', 'manageable', 'inspecting', 'inspect wait', 'inspect failed', 'adopting',
@@ -43,14 +43,14 @@ OLD_VERSION = 1                          # constant hypervisor_version, because 
 
 
 class NoUsage(monitors.Usage):
-    """No counters: bare metal servers have none, and the counters of this host do not describe its nodes."""
+    """Usage without counters: bare metal servers have none, and this host's counters do not describe the nodes."""
 
     def nodes(self) -> dict[str, Counters]:
         return {}
 
 
 class IronicDriver(driver.ComputeDriver):
-    """Implement the required methods of the driver interface (nova/virt/driver.py); register Rescue and Consoles."""
+    """Implement the required methods of nova/virt/driver.py, and register the features Rescue and Consoles."""
 
     real_guests = False                  # bare metal servers need no network devices of this host
 

@@ -317,7 +317,7 @@ def container_counters(connection: libvirt.virConnect) -> dict[str, Counters]:
 def _container_disk(domain: libvirt.virDomain) -> tuple[int | None, ...]:
     """Return (bytes read, bytes written, reads, writes) of a container from its control group, or Nones if unknown.
 
-    With control groups of version 1, some kernels count only if a limit is set. So zeros count as unknown.
+    With control groups of version 1, some kernels count only if a limit is set. So zeros are treated as unknown.
     """
     with suppressed(*_UNREADABLE):
         reads, read_bytes, writes, written_bytes, _errors = domain.blockStats('')

@@ -4,8 +4,8 @@ For each disk in Ceph, QEMU is a separate client with a random number in its add
 the watch that librbd sets when it opens an image. So the guest starts in the paused state, the driver reads the watches
 from Ceph and records the clients, and then the guest runs.
 
-An image that several guests may open (multiattach) has watches of several guests. The clients of a guest are then the
-clients on this host that its start has added. Starts of guests with such images are serialized on this host.
+An image that several guests may open (multiattach) has watches of several guests. For such an image, the clients of a
+guest are the clients on this host that the guest's start added. Starts of such guests are serialized on this host.
 """
 import collections.abc
 import contextlib

@@ -301,7 +301,7 @@ class LibvirtDriver(base.LibvirtBase):
 
 
 def _check_fence(conf: cfg.ConfigOpts, stored: storage.Storage, ceph: pools.Pool) -> None:
-    """Warn at startup if this host lacks the rights in Ceph to fence a failed host, as an evacuation must."""
+    """Warn at startup if this host lacks the rights in Ceph with which an evacuation fences a failed host."""
     images = {image for guest in stored.guests() for image in disk_clients.images_of(guest)}
     if images or conf.libvirt.rbd_user:
         for sentence in fencing.missing_rights(ceph, images):

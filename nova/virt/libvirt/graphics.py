@@ -1,12 +1,12 @@
 """Consoles of a guest: its screen over VNC and SPICE, and its serial ports.
 
-* ``assign`` returns ``Guest.consoles`` according to the host's configuration; called at each start of a guest
+* ``assign`` returns ``Guest.consoles`` according to the host's configuration, at each start of a guest
 * ``add`` generates the XML of the consoles
 * ``place`` reads the address of a console from the XML of a running guest
 
 A guest keeps its passwords for life, because saved or migrated memory contains them.
 
-https://libvirt.org/formatdomain.html#graphical-framebuffers and #consoles-serial-parallel-channel-devices.
+See https://libvirt.org/formatdomain.html#graphical-framebuffers and #consoles-serial-parallel-channel-devices.
 """
 from collections.abc import Callable, Collection, Iterable
 import ipaddress
@@ -108,7 +108,7 @@ def add(devices: etree.Element, record: Record, log: str, usb: bool) -> None:
                 element.set('defaultMode', 'secure')
             etree.SubElement(element, 'listen', type='address', address=found['listen'])
     if 'vnc' in record or 'spice' in record:
-        # a tablet has absolute coordinates, so the guest's pointer follows the viewer's; not all machine types have USB
+        # a tablet has absolute coordinates, so the guest's pointer follows the viewer's; without USB it is virtio
         etree.SubElement(devices, 'input', type='tablet', bus='usb' if usb else 'virtio')
 
 

@@ -13,9 +13,9 @@ from nova.virt.libvirt.xml import Guest
 
 POLL_INTERVAL_S = 0.2                    # seconds between two polls of a guest
 RELEASE_S = 60                           # timeout in seconds until the guest OS has released a device
-RELEASE_RETRY_S = 5                      # interval of requests to release a device: a booting guest ignores them
+RELEASE_RETRY_S = 5                      # interval of requests to release a device; a booting guest ignores requests
 RELEASE_POLL_S = 0.05                    # poll interval; a guest normally releases a device within 0.1 seconds
-SHUTDOWN_RETRY_S = 10                    # interval of shutdown requests: a booting guest ignores them
+SHUTDOWN_RETRY_S = 10                    # interval of shutdown requests; a booting guest ignores requests
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two cleanups of the image cache
 
 

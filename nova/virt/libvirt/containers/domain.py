@@ -8,7 +8,7 @@ from nova.virt.libvirt.domain.tree import add
 
 INIT = '/sbin/init'
 PERIOD = 100_000                         # microseconds: default period of the CPU quota
-SHARES = 1024                            # CPU weight (cpu.shares) for each vCPU; the kernel's default for a group
+SHARES = 1024                            # CPU weight (cpu.shares) for each vCPU: the default of a control group
 MAX_SHARES = 262_144                    # maximum CPU weight in the kernel
 
 

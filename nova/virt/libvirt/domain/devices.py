@@ -118,7 +118,7 @@ def is_virtio(device: etree.Element) -> bool:
     return device.get('type') == 'virtio-serial' or said is not None and said.get(name) in values
 
 
-QUEUE = 1024                             # maximum of queued requests of a guest, as in libvirt's documentation
+QUEUE = 1024                             # maximum number of queued requests of a guest, as in libvirt's documentation
 
 
 def filesystems(devices: etree.Element, given: Iterable[Mapping[str, Any]]) -> None:

@@ -31,7 +31,7 @@ def of(capabilities: Iterable[etree.Element], virt_type: str) -> frozenset[str]:
         if 'yes' in _values(root, './os/loader', 'secure'):
             found.add('COMPUTE_SECURITY_UEFI_SECURE_BOOT')
         found |= _tpm(root) | _encryption(root)
-    if virt_type == 'kvm':               # emulated processors (qemu) always have addresses of 40 bits
+    if virt_type == 'kvm':               # with qemu, processors always have 40-bit addresses, so there is no choice
         found |= {'COMPUTE_ADDRESS_SPACE_PASSTHROUGH', 'COMPUTE_ADDRESS_SPACE_EMULATED'}
     return frozenset(found)
 

@@ -20,7 +20,7 @@ class Interface:
 
     bridge   bridge in which libvirt creates the tap; '' if the binding type (vifs.py) needs no bridge
     port     values of the plugged vifs.Port; None if nothing is plugged
-    device   virtual function of the host, which the guest gets; None for a tap or a socket
+    device   virtual function of the host that the guest gets; None for a tap or a socket
     """
 
     mac: str

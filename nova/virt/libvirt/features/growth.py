@@ -1,6 +1,6 @@
 """Hot-plug of CPUs and memory: https://libvirt.org/formatdomain.html#memory-devices.
 
-The definition of a guest has maximum numbers of CPUs and memory, set at its start (xml.py, nova/hardware/growth.py).
+Each start of a guest defines its maximum CPUs and memory (xml.py, nova/hardware/growth.py).
 Each resize plugs one memory module. The next start defines the guest without modules and with more base memory. Memory
 is plugged before CPUs, because the guest can release unused memory if the resize fails.
 """

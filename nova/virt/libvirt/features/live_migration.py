@@ -64,7 +64,7 @@ class LiveMigration:
         self._clients, self._addresses = clients, addresses
         self._post_copy = post_copy.PostCopy(self._hypervisor, self._storage, host)
         self._jobs: dict[str, outgoing.Job] = {}     # {uuid of a guest: migration from this host}
-        self._unsettled: set[str] = set()       # guests with a migration of an earlier process, result unknown
+        self._unsettled: set[str] = set()       # guests with a migration of an earlier process and unknown result
 
     # ---- checks ----
 
@@ -102,7 +102,7 @@ class LiveMigration:
         seen = shared_storage.record_fingerprint(self._storage, instance.uuid)
         shared = seen is not None and seen == facts['seen']
         pooled = not shared and shared_storage.check_pool_disks(self._storage, guest, facts.get('pool_seen'))
-        local = any(not disk.readonly for disk in guest.disks)       # False: only volumes and read-only disks
+        local = any(not disk.readonly for disk in guest.disks)       # whether the guest has a writable local disk
         if local and facts['block_migration'] is not None and facts['block_migration'] == (shared or pooled):
             raise exception.MigrationPreCheckError(reason=(
                 'the hosts share the disks of the server: migrate it without block migration' if shared or pooled
@@ -142,7 +142,7 @@ class LiveMigration:
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self._connections.disconnect(guest.volumes)   # a rollback would disconnect only volumes in a stored record
+            self._connections.disconnect(guest.volumes)  # a rollback without a stored record disconnects no volume
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest,
@@ -443,7 +443,7 @@ class LiveMigration:
 
 
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
-    """Return True if at least one disk is not copied and the destination sees all writes to the disks not copied.
+    """Return whether some disks are not copied and the destination sees all writes to these disks.
 
     It sees writes to network disks, and to disks that bypass the source's page cache (mode none or directsync).
     """

@@ -1,4 +1,4 @@
-"""Rescue: run a guest from a disk of another image to repair its own disks.
+"""Rescue: run a guest from a disk of another image, to repair the guest's own disks.
 
     <instances>/<uuid>/disk.rescue           overlay on the rescue image
                        kernel.rescue, ramdisk.rescue

@@ -1,4 +1,4 @@
-"""Counters of guests, read with one call of libvirt for all of them."""
+"""Counters of guests: one call of libvirt reads the counters of all guests."""
 from collections.abc import Callable
 
 import libvirt
