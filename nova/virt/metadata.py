@@ -304,7 +304,7 @@ def _mtu(vif: Vif) -> int | None:
 
 
 def _configured(subnet: Subnet, metric: int | None) -> dict[str, Any]:
-    """Return the address configuration: SLAAC, DHCPv6 or DHCP if the network serves it, otherwise static.
+    """Return the address configuration: SLAAC, DHCPv6 or DHCP if the network serves one of them, otherwise static.
 
     :param metric: metric of the default route; None leaves it to the guest OS
     """

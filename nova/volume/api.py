@@ -269,7 +269,7 @@ class BlockStorage:
 
     def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: str,
                                progress: str | None) -> None:
-        """Report the progress of a snapshot by a compute host; backends that create all snapshots do nothing."""
+        """Report a compute host's progress on a snapshot; backends that create all snapshots do nothing."""
 
     def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
         """Finish a swap requested by the block storage; return the id of the remaining volume."""

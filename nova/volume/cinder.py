@@ -113,7 +113,7 @@ class CinderVolumes(api.BlockStorage):
         while types := self._call(ctx, 'GET', '/types', missing, params=params).json()['volume_types']:
             if any(name in (each['id'], each['name']) for each in types):
                 return
-            if types[-1]['id'] == params.get('marker'):            # the service ignored the marker
+            if types[-1]['id'] == params.get('marker'):  # the service ignored the marker and sent the page again
                 break
             params['marker'] = types[-1]['id']
         raise missing

@@ -448,6 +448,6 @@ def _size_from(source: rows.Stored, size: int | None, noun: str) -> int:
 
 def _page(conn: Connection, ctx: nova_context.RequestContext, table: Table, limit: int,
           offset: int) -> list[dict[str, Any]]:
-    """Return rows of the caller's project. Only administrators see volumes of administrative servers."""
+    """Return rows of the caller's project. Only administrators see volumes of servers that are hidden from users."""
     ctx.require_project()
     return db.page(conn, table, ctx.project_id or '', {}, administrative=bool(ctx.is_admin), limit=limit, offset=offset)

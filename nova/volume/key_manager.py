@@ -13,5 +13,5 @@ def find(conf: ConfigOpts) -> Barbican | None:
     """Return the client for [barbican], or None if it is not configured."""
     if not conf.barbican.auth_type and not conf.barbican.endpoint_override:
         return None
-    from nova.volume import barbican                         # its libraries are loaded only if necessary
+    from nova.volume import barbican                         # load Barbican's libraries only if necessary
     return barbican.Barbican(conf)

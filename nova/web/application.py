@@ -88,7 +88,7 @@ class Api(typing.Generic[R]):
         """
 
     def read(self, req: R, row: Route) -> bytes:
-        """Read the body; empty if no route of the path and method takes a body."""
+        """Read and return the body; b'' if no route of the path and method takes a body."""
         return bodies.read(req.environ, self.max_body) if row.body is not None or row.action is not None else b''
 
     def authorize(self, req: R, row: Route, parts: Parts) -> None:

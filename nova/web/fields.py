@@ -49,12 +49,12 @@ class Constant:
 
 
 def moment(name: str) -> Callable[[typing.Any, typing.Any], typing.Any]:
-    """Return a getter of a time column: whole seconds with a Z. None stays None."""
+    """Return a getter that formats a time column as whole seconds with a Z. None stays None."""
     return lambda row, view: utils.isotime(row[name])
 
 
 def exact_moment(name: str) -> Callable[[typing.Any, typing.Any], typing.Any]:
-    """Return a getter of a time column: microseconds without a zone. None stays None."""
+    """Return a getter that formats a time column as microseconds without a zone. None stays None."""
     return lambda row, view: utils.exact_time(row[name])
 
 

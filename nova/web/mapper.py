@@ -48,7 +48,7 @@ class Mapper:
         If several paths match, prefer a path that supports the method: a parameter may equal a fixed segment.
         """
         first, path = segments[0] if segments else '', '/' + '/'.join(segments)
-        if '\n' in path:       # $ also matches before a final line feed; use NUL in its place, which no path has
+        if '\n' in path:       # replace line feeds by NUL, which no path has: $ also matches before a final line feed
             path = path.replace('\n', '\0')
         methods = self._paths.get(path[1:])
         if methods is not None and method in methods and _PART not in segments:         # fixed segments take precedence

@@ -132,7 +132,7 @@ class Object:
         self.closed, self.nullable, self.limits = closed, nullable, limits
 
     def __add__(self, params: Iterable[Param]) -> Object:
-        """Return the object with more parameters."""
+        """Return a copy of the object with more parameters."""
         return Object(*self.params, *params, closed=self.closed, nullable=self.nullable, **self.limits)
 
     def at(self, version: int) -> list[Param]:

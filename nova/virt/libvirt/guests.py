@@ -149,7 +149,7 @@ class Guests(guest_power.GuestPower):
 
     @contextlib.contextmanager
     def _opening_disks(self, guest: xml.Guest) -> Iterator[None]:
-        """Record the Ceph clients of the guest that the block starts. If this fails, stop the guest."""
+        """Record the Ceph clients of the guest that the block starts. If this or the start fails, stop the guest."""
         try:
             with self._clients.starting(guest):
                 yield
@@ -188,7 +188,7 @@ class Guests(guest_power.GuestPower):
         :param keep_machine: preserve the UEFI variables and the TPM state
         """
         guest = self.storage.load(uuid)
-        # the TPM state belongs to the uuid, so the guest in a resize backup needs it, too
+        # the TPM state is stored by uuid, so the guest in a resize backup needs the state, too
         keep_state = keep_disks or keep_machine or self.storage.load_backup(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, calls.undefine, keep_state)

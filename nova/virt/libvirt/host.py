@@ -41,7 +41,7 @@ POWER_STATES = {
     libvirt.VIR_DOMAIN_RUNNING: states.RUNNING,
     libvirt.VIR_DOMAIN_BLOCKED: states.RUNNING,
     libvirt.VIR_DOMAIN_PAUSED: states.POWER_PAUSED,
-    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # the guest still shuts down; an event follows when it is off
+    libvirt.VIR_DOMAIN_SHUTDOWN: states.RUNNING,         # shutting down; libvirt sends an event when the guest is off
     libvirt.VIR_DOMAIN_SHUTOFF: states.SHUTDOWN,
     libvirt.VIR_DOMAIN_CRASHED: states.CRASHED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: states.POWER_SUSPENDED,
@@ -283,7 +283,7 @@ def address(conf: cfg.ConfigOpts) -> str:
 
 
 def refusal(uri: str) -> str:
-    """Return why libvirt denies access to this process's user, as a sentence; '' if allowed, or libvirt is down."""
+    """Return why libvirt denies access to this process's user, as a sentence; '' if it allows access or is down."""
     libvirt.registerErrorHandler(lambda *_: None, None)
     try:
         libvirt.open(uri).close()
@@ -377,7 +377,7 @@ def _guest_state(connection: libvirt.virConnect, uuid: str, owner: str) -> int |
 
 
 def _state_of_ours(domain: libvirt.virDomain, owner: str) -> int | None:
-    """Return the power state of a domain with this owner, or None for other domains."""
+    """Return the power state of a domain if its metadata names ``owner``, else None."""
     metadata = None
     with calls.suppressed(libvirt.VIR_ERR_NO_DOMAIN_METADATA):
         metadata = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml.OWNER_NAMESPACE)

@@ -5,12 +5,12 @@ Type               Before the guest starts                                   The
 =================  ========================================================  ==========================================
 ``bridge``         nothing: the bridge exists                                libvirt makes a tap in the bridge
 ``tap``            nothing: an agent finds the tap                           libvirt makes a tap
-``ovs``            os-vif: a tap, a port of the integration bridge           that tap
+``ovs``            os-vif: a tap that is a port of the integration bridge    that tap
 ``ovs``, hybrid    os-vif: a separate bridge, joined to the integration      libvirt makes a tap in that bridge
                    bridge by a veth pair
 ``vhostuser``      os-vif: a port of the integration bridge                  the socket of the binding
-``hw_veb``         nothing: the switch of the network card is set by         the device, or a macvtap of it
-                   libvirt, with the port's MAC and VLAN
+``hw_veb``         nothing: libvirt sets the port's MAC and VLAN in the      the device, or a macvtap of it
+                   switch of the network card
 =================  ========================================================  ==========================================
 
 os-vif's plugin runs in the privileged process of the compute service (nova.virt.libvirt.privileged.remote), so it
@@ -35,7 +35,7 @@ MAC = re.compile(r'[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z')
 MTU = range(68, 65536)
 DATAPATHS = ('', 'system', 'netdev')
 KINDS = ('ovs', 'hybrid', 'vhostuser')
-VIRTUAL = 'hw_veb'                # binding type of ports that are a device of the host
+VIRTUAL = 'hw_veb'                # binding type of ports that use a virtual function of the host
 
 
 @dataclasses.dataclass

@@ -44,7 +44,7 @@ DEFAULT_MACHINE = machine.DEFAULT
 MACHINES = {'aarch64': 'virt'}          # {architecture other than x86: machine type}
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4
-PCIE_PORTS = 24            # number of ports on q35: each device needs a port, also devices that are hot-plugged later
+PCIE_PORTS = 24            # number of PCIe ports on q35: each device needs one, also devices hot-plugged later
 
 CPU_MODES = {'kvm': 'host-model', 'qemu': 'maximum'}
 
@@ -252,11 +252,11 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
         ports.port(devices, interface, hardware.settings, guest.resources.vcpus)
     devices.extend(mediated.hostdev(guest.uuid, device) if device.dev_type == pci.MEDIATED else
                    placement.hostdev(device) for device in guest.hostdevs
-                   if not (device.request_id and device.dev_type == pci.VIRTUAL))       # VFs of ports are interfaces
+                   if not (device.request_id and device.dev_type == pci.VIRTUAL))       # a port's VF is an <interface>
     small.filesystems(devices, guest.shares)
     graphics.add(devices, guest.consoles, guest.console_log, hardware.has_usb)
     if hardware.agent:
-        if small.virtio_attributes(hardware.settings):     # without these attributes, libvirt adds the controller
+        if small.virtio_attributes(hardware.settings):     # libvirt adds a controller without attributes
             _add(devices, 'controller', type='virtio-serial', index=0)
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')

@@ -231,7 +231,7 @@ class Exporter:
     # ---- helpers; the caller holds the host's lock
 
     def _close_exports(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
-        """Close exports. Kill a daemon that fails to close them; it is restarted without these exports.
+        """Close exports. If the daemon fails to close them, kill the daemon; it is restarted without these exports.
 
         The exports must be closed, because another server may use the volume next.
         """

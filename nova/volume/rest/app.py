@@ -87,7 +87,7 @@ class VolumeApi(application.Api[VolumeRequest]):
             raise exception.Unsupported(f'The embedded block storage has no {feature}. Use Cinder for that.')
         named = segments.pop(0) if not self.mapper.knows(segments[0]) else req.context.project_id
         if named != req.context.project_id:
-            # ignoring the URL would list the rows of the token's project, not of the one that the administrator named
+            # ignoring the URL would list rows of the token's project instead of the project in the URL
             if req.context.is_admin and segments and self.mapper.knows(segments[0]):
                 raise exception.BadRequest('The project in the URL differs from the token. Administrators select '
                                            'projects in the query of lists (all_tenants, project_id).')

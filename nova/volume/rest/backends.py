@@ -34,7 +34,7 @@ def pools(request: VolumeRequest) -> JsonObject:
     """List the pool of this service: the file system of its volumes."""
     pool: JsonObject = {'name': f'{HOST}#{POOL}'}
     if flag('detail', request.query.get('detail')):
-        directory = request.store.files.directory            # created with the first volume
+        directory = request.store.files.directory            # missing before the first volume
         space = shutil.disk_usage(directory if os.path.isdir(directory) else os.path.dirname(directory))
         pool['capabilities'] = {
             **{name: types.BACKEND[name] for name in _SHOWN},

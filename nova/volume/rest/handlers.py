@@ -79,7 +79,7 @@ def owned_table(row: Route) -> Table | None:
 
 
 def check_shown(request: VolumeRequest, row: Route, parts: dict[str, str]) -> None:
-    """Hide volumes of administrative servers, and resources of these volumes, from users.
+    """Hide volumes of servers that only administrators see, and resources of these volumes, from users.
 
     :raises VolumeNotFound, VolumeSnapshotNotFound, VolumeAttachmentNotFound: the request names a hidden resource
     """

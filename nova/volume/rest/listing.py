@@ -114,7 +114,7 @@ def page_from_oldest(request: VolumeRequest) -> JsonObject:
 def page(request: VolumeRequest, direction: str = 'desc') -> JsonObject:
     """Return a page of the project's rows, or of all projects if an administrator asks for them.
 
-    Only administrators and services see resources of administrative servers.
+    Only administrators and services see resources of servers that are hidden from users.
 
     :param direction: default direction of sorting by creation time
     """

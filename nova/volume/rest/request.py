@@ -40,7 +40,7 @@ class VolumeRequest(BaseRequest):
 
     @property
     def trusted(self) -> bool:
-        """Whether the caller sees the volumes of administrative servers."""
+        """Whether the caller sees the volumes of servers that are hidden from users, such as VPN instances."""
         return self.allows(SEE_ADMINISTRATIVE)
 
     def allows(self, rule: str, row: Mapping[str, typing.Any] | None = None) -> bool:

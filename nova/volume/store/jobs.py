@@ -32,7 +32,7 @@ from nova.volume.store import rows
 LOG = logging.getLogger(__name__)
 
 GIB = 2 ** 30
-WORKERS = 5  # concurrent jobs, at most four of a project; further jobs would only wait for the disk
+WORKERS = 5  # concurrent jobs, at most four for one project; further jobs would only wait for the disk
 MAX_WAIT_S = 0.25                        # seconds that a request waits for its job, so that most clients need not poll
 CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
 RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # status of a volume
@@ -132,7 +132,7 @@ class VolumeJobs:
         work = _Work(ident, concurrency.with_context(job))
         with self._lock:
             if ident in self._busy:
-                self._requeued[ident] = work            # the running job may not see the latest changes
+                self._requeued[ident] = work            # the running job may miss the latest changes
                 return
             self._busy.add(ident)
         try:
@@ -151,7 +151,7 @@ class VolumeJobs:
         while following is not None:                 # a requeued job runs on the same thread
             try:
                 following.job()
-            except BaseException:                    # after any error, ``_busy`` must lose the id
+            except BaseException:                    # the id must leave ``_busy``, or its later jobs never run
                 LOG.exception('Work on %s failed.', work.ident)
             with self._lock:
                 following = self._requeued.pop(work.ident, None)
@@ -166,7 +166,7 @@ class VolumeJobs:
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failed_status(t.volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
-                pass   # keep an existing file: it is complete, and has the user's data if the status was reset
+                pass   # keep an existing file: it is complete. After a reset of the status, it has the user's data
             elif row['snapshot_id']:
                 self._copy(self._files.snapshot(row['snapshot_id']), path, row)
             elif row['source_volume_id']:
@@ -305,7 +305,7 @@ class VolumeJobs:
 
     def _restore(self, volume_id: str, backup_id: str) -> None:
         row = self._read(volume_id)
-        if row is not None and row['status'] == RESTORING:  # otherwise it was deleted, or its status was reset
+        if row is not None and row['status'] == RESTORING:  # skip a volume that was deleted or has a reset status
             with self._failed_status(t.volumes, volume_id, RESTORING, ERROR_RESTORING):
                 self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
                 if not self._db.run(db.update, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
@@ -344,7 +344,7 @@ class VolumeJobs:
         for volume in all_volumes:
             self._recover_volume(volume)
         for row in all_snapshots:
-            if row['status'] == CREATING:      # its incomplete file was deleted above; a later report has no effect
+            if row['status'] == CREATING:      # the incomplete file is deleted; the host's later report has no effect
                 self.snapshot_ended(row['id'], ERROR)
             elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
                 LOG.error('The file of snapshot %s is missing.', row['id'])
@@ -389,7 +389,7 @@ def _mark_available(conn: Connection, volume_id: str) -> bool:
     """Record that a volume is complete. Return False if the volume is gone or its status is not 'creating'."""
     found = db.update(conn, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
     if found:
-        attachments.update_status(conn, volume_id)   # the volume may be attached if its status was reset
+        attachments.update_status(conn, volume_id)   # the status of an attached volume may have been reset
     return found
 
 

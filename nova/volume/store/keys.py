@@ -151,7 +151,7 @@ class Keys:
             if row is None:
                 continue
             try:
-                # no id: the answer to the creation was lost
+                # without a stored id, the response to the creation was lost: find the secrets by name
                 known = row['encrypted_key']
                 for secret in [known] if known else self._manager.named(ctx, _owner(ident)):
                     self._manager.destroy(ctx, secret)

@@ -104,7 +104,7 @@ class Limits:
                 raise error(resource=name, requested=more, used=used[name], limit=limits[name])
         if volume_type:
             self.check_type(conn, project_id, types.find(conn, volume_type, nova_context.ALL_PROJECTS), noun, adding)
-        if size > MAX_SIZE:              # checked last: if a quota is exceeded too, report the quota
+        if size > MAX_SIZE:              # checked last: if a quota is exceeded too, the error names the quota
             raise _invalid(size)
 
 

@@ -1,6 +1,6 @@
 """LUKS header (version 1) of encrypted volumes: https://gitlab.com/cryptsetup/cryptsetup/-/wikis/Specification
 
-The row tells whether a volume is encrypted, because a guest can write a LUKS header to an unencrypted volume.
+The row of a volume tells whether it is encrypted, because a guest can write a LUKS header to an unencrypted volume.
 """
 from nova import exception
 

@@ -89,7 +89,7 @@ class Managed:
             raise exception.Conflict(f'The file {name!r} is no longer in the directory of unmanaged volumes: another '
                                      'request has managed or moved it.') from error
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):           # no such file: the transaction failed earlier
+            with contextlib.suppress(FileNotFoundError):           # the transaction failed before it moved the file
                 self._files.release(ident, name)
             raise
 

@@ -60,7 +60,7 @@ class Transfers:
                                                      'data to a volume of the other project.')
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
-            db.delete_transfer(conn, row['id'])  # a transfer remains if the volume's status was reset
+            db.delete_transfer(conn, row['id'])  # an old transfer remains if the volume's status was reset
             db.update(conn, t.volumes, row['id'], {'status': AWAITING})
             return cast(VolumeTransfersRow, db.insert(conn, t.volume_transfers, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'], 'name': name,

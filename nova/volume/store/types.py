@@ -1,6 +1,6 @@
 """Volume types: two built-in types, and types created by administrators.
 
-Extra specs without a scope are requirements of the backend: a volume of the type is created only if the backend meets
+Extra specs without a scope are requirements for the backend: a volume of the type is created only if the backend meets
 them. Encryption is LUKS on the hosts. Specs that only drivers of other backends read are refused.
 """
 from collections.abc import Callable

@@ -75,7 +75,7 @@ class Uploads:
         except Exception as error:
             known = isinstance(error, exception.NovaException)
             LOG.warning('Cannot create image %s from volume %s: %s', image_id, volume_id, error, exc_info=not known)
-            with contextlib.suppress(exception.NovaException):           # clients would wait for the queued image
+            with contextlib.suppress(exception.NovaException):           # clients would wait for the image's data
                 self._images.delete(ctx, image_id)
         finally:
             self._end(volume_id)

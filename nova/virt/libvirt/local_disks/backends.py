@@ -113,7 +113,7 @@ class Backends:
             self.pool.erase(guest.uuid, names)
 
     def release(self, guest: xml.Guest) -> None:
-        """Delete the snapshots that a resize has made of a guest's disks, for a revert (Place.restore)."""
+        """Delete the snapshots of a guest's disks that a resize has made for a revert (Place.restore)."""
         for disk in guest.disks:
             self.of(disk).release(disk)
 

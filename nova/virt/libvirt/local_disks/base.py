@@ -1,6 +1,6 @@
 """Interface of storage backends for local disks.
 
-A path in the guest's directory names each disk, even if the backend stores no file there. So names are unique.
+A unique path in the guest's directory names each disk, even if the backend stores no file there.
 
 The classes are entry points of the group ``nova.libvirt.local_disks`` (backends.py); [libvirt] images_type selects one.
 A file-based class inherits files.Files and creates its disks as raw or qcow2 files at their paths. All other code

@@ -91,7 +91,7 @@ class ImageCache:
             again = disk_format in qemu_img.FOREIGN and self._verify and image_signatures.is_signed(image)
             if again or not os.path.exists(path):
                 self._download(context, image, path, report, most_bytes)
-            elif self._verify:           # the image may be cached for a user who trusts other certificates
+            elif self._verify:           # a user who trusts other certificates may have fetched the image
                 self._verify(context, image, path)
             protect(path)
             os.utime(path)               # last use, for remove_unused
@@ -104,7 +104,7 @@ class ImageCache:
         self.fetch(context, self._images.show(context, image_id))
 
     def has(self, context: RequestContext, path: str) -> bool:
-        """Return whether the cache has the image at ``path``, after an attempt to fetch it."""
+        """Try to fetch an image, and return whether the cache has the image at ``path``."""
         image_id = os.path.basename(path).rpartition('.')[0]
         try:
             found = self.fetch(context, self._images.show(context, image_id))

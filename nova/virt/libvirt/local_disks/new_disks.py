@@ -72,7 +72,7 @@ def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, im
     """Yield the boot disks in boot order.
 
     An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image becomes
-    the root disk, or a CD-ROM of the image size if the request selects one.
+    the root disk or, if the request selects a CD-ROM, a CD-ROM of the image size.
     """
     row, is_iso = wanted.root, image.get('disk_format') == image_cache.ISO
     cdrom = is_iso or row is not None and row.get('device_type') == disk_words.CDROM

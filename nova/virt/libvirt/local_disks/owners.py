@@ -59,7 +59,7 @@ def _from_version_1(values: JsonObject) -> JsonObject:
     return {'previous_host' if name == 'before' else name: value for name, value in values.items()}
 
 
-# Upgrades convert stored files but not pools. So version 1 must be readable; its name of previous_host is ``before``.
+# Upgrades convert stored files but not pools. So version 1, which calls previous_host ``before``, must be readable.
 FORMAT = versioned_records.RecordFormat[JsonObject](
     name='record of the owner of disks in the pool', version=2, readable_by=2, upgrades={1: _from_version_1},
     fields=frozenset({'host', 'previous_host', 'successor', 'guest'}),

@@ -78,7 +78,7 @@ class Pool:
                     return
                 if error.code != errno.EBUSY or time.monotonic() > end:
                     raise
-            time.sleep(POLL_INTERVAL_S)             # EBUSY until the watch of a killed QEMU expires
+            time.sleep(POLL_INTERVAL_S)             # rbd fails with EBUSY until the watch of a killed QEMU expires
 
     # ---- clients, for images in any pool ----
 

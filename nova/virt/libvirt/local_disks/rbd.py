@@ -233,7 +233,7 @@ class Rbd(places.SharedPlace):
     def remove_unused(self) -> None:
         try:
             for name in self._pool.images():
-                if name.startswith(IMAGE) and self._is_old(name):    # includes incomplete imports of failed hosts
+                if name.startswith(IMAGE) and self._is_old(name):    # also removes incomplete imports of failed hosts
                     self._remove_image(name)
         except pools.Failed as error:    # another host may remove the same image
             LOG.warning('Cannot remove unused images from the pool: %s', error)

@@ -65,5 +65,5 @@ def write_file(path: str, guest: xml.Guest) -> None:
 
 
 def elsewhere(guest: xml.Guest | None) -> list[xml.Disk]:
-    """Return the [Disk] of an adopted guest that are outside of its directory; [] if ``guest`` is None."""
+    """Return an adopted guest's disks outside of its directory; [] if ``guest`` is None."""
     return [disk for disk in guest.disks if disk.file in guest.adopted] if guest else []

@@ -248,7 +248,7 @@ class Storage:
         try:
             shutil.rmtree(path)
         except FileNotFoundError:
-            if os.path.lexists(path):    # a file in it was removed concurrently: retry once
+            if os.path.lexists(path):    # a file was removed concurrently: retry once
                 shutil.rmtree(path)
 
     def _erase(self, uuid: str, guest: xml.Guest | None, again: bool) -> None:

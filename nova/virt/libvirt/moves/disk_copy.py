@@ -78,7 +78,7 @@ class Copy:
     def _fetch_block(self, connection: libvirt.virConnect, volume: libvirt.virStorageVol, file: BinaryIO,
                      length: int, deadline: float) -> None:
         began = time.monotonic()
-        file.truncate(self.offset)       # drop later data: a download skips holes and would keep old data there
+        file.truncate(self.offset)       # drop data after the offset: a download skips holes, so old data would remain
         file.seek(self.offset)
         _download(connection, volume, file, self.offset, length, deadline)
         file.truncate(self.offset + length)

@@ -21,7 +21,7 @@ from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_copy
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
-ATTEMPTS, PAUSE_S = 5, 1.0               # maximum connections in a row that copy nothing; first pause between two
+ATTEMPTS, PAUSE_S = 5, 1.0               # maximum connections in a row that copy nothing; seconds between the first two
 # libvirt's errors for a connection that has ended or cannot be opened
 _BROKEN = (libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INTERNAL_ERROR,
            libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_NO_CONNECT)

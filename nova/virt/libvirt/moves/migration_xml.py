@@ -37,7 +37,7 @@ def for_destination(running: str, there: str) -> str:
     _devices(root, other, 'disk', './target', 'dev', ('source', 'backingStore', 'driver'))
     _devices(root, other, 'interface', './mac', 'address', ('source', 'target', 'mtu'))
     _consoles(root, other)
-    for log in root.findall('./devices/*/log'):          # a port's <console> and <serial> both have its log
+    for log in root.findall('./devices/*/log'):          # the <console> and <serial> of a port both contain the <log>
         log.attrib.update(_wanted(other.find('./devices/serial/log'), 'log').attrib)
     return etree.tostring(root, encoding='unicode')
 
@@ -58,7 +58,7 @@ def _passwords(root: etree.Element) -> dict[str, str]:
 
 
 def _consoles(root: etree.Element, other: etree.Element) -> None:
-    """Keep the console passwords, and take listen addresses from the destination's consoles, or use loopback.
+    """Keep the console passwords. Take listen addresses from the destination's consoles, or loopback if one is missing.
 
     Backends of serial ports are replaced too, because a guest does not see them.
     """

@@ -86,7 +86,7 @@ def flags(options: ConfigOpts.GroupAttr, copied: bool, incremental: bool, tls: b
     for wanted, flag in ((options.live_migration_permit_auto_converge, libvirt.VIR_MIGRATE_AUTO_CONVERGE),
                          (options.live_migration_permit_post_copy, libvirt.VIR_MIGRATE_POSTCOPY),
                          (options.live_migration_parallel_connections > 1, libvirt.VIR_MIGRATE_PARALLEL),
-                         # libvirt would refuse shared file systems that it does not know
+                         # without this flag, libvirt refuses shared file systems that it does not know
                          (seen, libvirt.VIR_MIGRATE_UNSAFE),
                          (tls, libvirt.VIR_MIGRATE_TLS)):
         found |= flag if wanted else 0

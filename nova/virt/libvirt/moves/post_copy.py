@@ -102,7 +102,7 @@ class PostCopy:
             self.report(uuid, progress)
         self.report(uuid, progress)
         if job.error is not None:
-            time.sleep(RESUME_S)             # until QEMU should have noticed the broken connection
+            time.sleep(RESUME_S)             # give QEMU time to notice the broken connection
 
     def is_ahead(self, uuid: str) -> bool:
         """Wait until the state is known and return whether the guest is in post-copy."""

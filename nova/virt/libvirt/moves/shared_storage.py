@@ -95,9 +95,9 @@ def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
 def leftovers(stored: storage.Storage, host: str, known: collections.abc.Container[str]) -> dict[str, bool]:
     """Return {uuid: whether a record names ``host`` as the owner} of directories without a guest in the hypervisor.
 
-    While files are being copied to a directory, ``transfer_progress`` has the record. Directories that belong to
-    another host, now or after a migration, are omitted. The value of a directory without a record is False, because
-    another host that shares the parent directory may be creating it.
+    While files are copied to a directory, the record of the transfer (``transfer_progress``) names the owner.
+    Directories that belong to another host, now or after a migration, are omitted. The value of a directory without a
+    record is False, because another host that shares the parent directory may be creating it.
     :param known: guests of the hypervisor
     """
     found = {}

@@ -44,7 +44,7 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
     values = {name: value for name, value in known(guest.to_record()).items() if name not in OWN}
     for disk in values['disks']:
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
-        # a disk in a pool is not sent, because both hosts use the pool; otherwise the move is refused
+        # a disk in a pool is not sent: if the hosts do not share the pool, the move is refused
         disk['size'] = 0 if disk['source'] else local_files.size_of(path, disk['format'])
         if disk.pop('source'):
             disk['pooled'] = True

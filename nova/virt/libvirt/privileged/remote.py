@@ -3,7 +3,7 @@
 ========================  =====================================================  ======================================
 Operation                 Arguments                                              Needs
 ========================  =====================================================  ======================================
-``qemu_img.prepare``      none                                                   as qemu_img.info and the following
+``qemu_img.prepare``      none                                                   as the other qemu_img operations
 ``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: qemu-img
 ``qemu_img.measure``      path, format; backing file                             runs as a separate user;
 ``qemu_img.create``       path, format, size; backing file and format; key       CHOWN, FOWNER, DAC_OVERRIDE: files

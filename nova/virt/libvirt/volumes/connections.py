@@ -87,5 +87,5 @@ class VolumeConnections:
             if volume.source.get('luks'):
                 with contextlib.suppress(exception.HypervisorUnreachable):      # a stopped libvirt has lost the secret
                     self._hypervisor.run('forget a key', operations.forget_passphrase, '', volume.volume_id)
-            if volume.source.get('connection'):      # without this key, only QEMU connects the volume
+            if volume.source.get('connection'):      # QEMU, not the host, connects a volume without this key
                 self._connectors.disconnect(volume.source['connection'])

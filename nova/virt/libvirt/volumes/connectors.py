@@ -228,7 +228,7 @@ class Connectors:
         form = data.get('format') or chain.RAW
         kind = str(info.get('driver_volume_type'))
         if form != chain.RAW and (form != chain.QCOW2 or kind not in words.CHAINS or data.get('encrypted')):
-            # the backing file name in its header could lead to any file
+            # the header of the file could name any file as backing file
             raise _refused(f'it is a file of the format {str(form)!r:.40}; this host opens only raw files, and '
                            f'unencrypted qcow2 files of {" and ".join(words.CHAINS)} volumes')
         source = self._of(info).connect(data)

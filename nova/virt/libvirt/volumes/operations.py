@@ -134,7 +134,7 @@ def begin_merge(domain: libvirt.virDomain, target: str, commit: bool, top: str, 
 
 
 def merge_percent(domain: libvirt.virDomain, target: str) -> int | None:
-    """Return the percentage of a merge: 100 when ``end_swap`` can switch the file, None after its end."""
+    """Return the percentage of a merge: 100 when ``end_swap`` can switch the file, None after the end."""
     info = domain.blockJobInfo(target)
     if not info:
         return None
