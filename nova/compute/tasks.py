@@ -131,7 +131,7 @@ class Task(Undo):
             except Exception:
                 remains = True
             if remains:                          # otherwise only files are left: the rollback continues
-                self._undo.clear()
+                self.keep()
                 self.remains = exception.GuestRemains(details=f'{type(error).__name__}: {error}')
             raise
 
