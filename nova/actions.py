@@ -65,7 +65,7 @@ class Conditions:
     host                whether the server must have a host
     claims_devices      whether the action claims devices on another host for the server's ports. If so, the action
                         is refused while a port with a device is being attached or detached
-    one_at_a_time       whether a background action is refused while the same action of the server is open
+    one_at_a_time       whether a background action is refused while the server has an open record of the same action
     refused_with_shares end of the error message for servers with shares, or '' if they are allowed
     """
 
@@ -199,7 +199,7 @@ class Action:
 
     @functools.cached_property
     def frame(self) -> Frame:
-        """States of the task. A host begins an unrepeatable action only in the action's first task state."""
+        """States of the task. If a restart abandons the action, a host begins it only in its first task state."""
         restart = self.calls.restart
         return Frame(task_event=self.calls.task_event, **vars(self.outcome),
                      taken_in=self.tasks if restart is None or restart.repeats else self.tasks[:1])
@@ -437,9 +437,9 @@ def _first(pairs: typing.Iterable[tuple[str, Action]]) -> dict[str, Action]:
     return found
 
 
-# task state -> action of a server in this state, or the first of several actions, which have the same methods
+# task state -> first action with this task state; all actions with one task state have the same methods
 OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
-# action record name -> first action with this name; except softDelete, actions with one name have one notification
+# record name -> first action with this name; all actions with one name, except softDelete, have the same notification
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
 # record names of background actions, which may run during the main action of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)

@@ -52,7 +52,7 @@ def the_project(project_id: Projects | str | None) -> str:
 
 
 def covers(project_id: Projects | str, owner: str | None) -> bool:
-    """Whether the resources of a project or of ALL_PROJECTS include those of ``owner``.
+    """Whether a query for a project, or for ALL_PROJECTS, returns the resources of the project ``owner``.
 
     :raises TypeError: see one_project
     """

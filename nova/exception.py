@@ -295,6 +295,11 @@ class InstanceChanged(Conflict, template='Instance %(instance_id)s changed while
     """A conditional write failed, because the row has changed."""
 
 
+class ServiceStopping(InstanceChanged, template=(
+        'The service is stopping; its next start continues the task of server %(instance_id)s.')):
+    """A task ends early, because its service stops. The server has not changed."""
+
+
 class ServerRowIsOld(InstanceChanged, template=(
         'The host does not change server %(instance_id)s, because the database is older than its guest: '
         '%(reason)s. `nova-manage state differences` lists and settles such differences.')):
@@ -451,6 +456,9 @@ class HostUnavailable(Unavailable, template='The compute host %(host)s does not 
 class ServiceUnavailable(Unavailable, template='The %(service)s service does not answer.'): ...
 class ConsoleUnreachable(
         Unavailable, template='The console of this server does not answer. The server may be starting or stopped.'): ...
+class TooManyHostKeys(Unavailable, template=(
+        'Too many keys of hosts wait for approval, or host %(host)s has renewed its key too often; see "nova-manage '
+        'host keys", or try again in a day.')): ...
 class TooManyBuilds(Unavailable, template=(
         'Too many servers are waiting to be built; try again in %(retry_after)s seconds.')): ...
 

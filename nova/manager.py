@@ -53,7 +53,7 @@ def periodic_task(function: Task | None = None, *, spacing: float = DEFAULT_SPAC
 class Manager:
     """Manager of a service.
 
-    The service calls ``init_host``, ``pre_start_hook``, ``post_start_hook``, and ``cleanup_host`` when it stops.
+    At its start the service calls ``init_host``, ``pre_start_hook``, ``post_start_hook``; at its end ``cleanup_host``.
 
     :cvar interface: RPC methods, or None
     :param host: name of the service's host
@@ -83,8 +83,8 @@ class Manager:
     def periodic_tasks(self, context: nova_context.RequestContext, raise_on_error: bool = False) -> None:
         """Run each periodic task once.
 
-        Normally the service calls each task after the ``spacing`` of the task. If a subclass overrides this method, the
-        service calls the overriding method every DEFAULT_SPACING_S seconds instead.
+        Normally the service calls each task every ``spacing`` seconds. If a subclass overrides this method, the service
+        calls the overriding method every DEFAULT_SPACING_S seconds instead.
 
         :param raise_on_error: whether to raise the first error; otherwise each error is logged
         """

@@ -17,7 +17,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 export NOVA_CLUSTER_DIR=${NOVA_CLUSTER_DIR:-/var/lib/nova-cluster}
 log=$(mktemp "${TMPDIR:-/tmp}/nova-cluster.XXXXXX")
-trap 'end_meanwhile; rm -f "$log"' EXIT
+trap 'end_meanwhile; end_log' EXIT
 [ $# -gt 0 ] || { sed -n '4,9s/^# //p' "$0" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || fail "A fleet has network namespaces and servers with users of their own: run it as root."
 
@@ -55,4 +55,5 @@ if [ "$1" = up ]; then
     step "Keystone and Glance${ceph:+, Cinder}" openstack_venv
     [[ $extras != *libvirt ]] || step "Guest image" outcome image
 fi
+end_log                                  # exec runs no trap
 PYTHONPATH="$here" exec "$venv/bin/python" -m cluster "$@"

@@ -1,5 +1,8 @@
 # Sourced by guest-image.sh and vpn-image.sh: Debian packages of a guest, downloaded and unpacked, not installed here.
 
+export LC_ALL=C.UTF-8                    # the output of apt-cache is read; LANGUAGE has precedence even with C.UTF-8
+unset LANGUAGE
+
 # library_packages PACKAGE...: the packages of the libraries that these need, directly or through other libraries.
 library_packages() {
     local next=("$@") found

@@ -7,6 +7,11 @@ venv=${NOVA_VENV:-$tree/.venv}
 # Files that others read (programs, packages, logs of apt) keep the usual modes whatever the caller's umask is; what is secret
 # gets its mode where it is made.
 umask 022
+# "su" without "-" keeps the PATH of an ordinary user, which has no programs of the administrator.
+export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+# The output of other programs is read, so it must be English. LANGUAGE has precedence even with C.UTF-8.
+export LC_ALL=C.UTF-8
+unset LANGUAGE
 
 # packages REQUIREMENT...: Debian packages, by tools/distributions.tsv.
 packages() { python3 "$here/distribution.py" "$@" || exit 1; }
@@ -20,7 +25,7 @@ fail() { printf '\n%s\n' "$*" >&2; exit 1; }
 # step "what" command...: shows what is done and how long it took; the command's output goes to $log and is shown
 # when it fails. A step over 10 s says so every 10 s. A lock that a script holds with descriptor 9 stays its own: what a step
 # starts may outlive the script.
-ticker=
+ticker= failed=no
 step() {
     local what=$1 begin elapsed
     shift
@@ -33,17 +38,22 @@ step() {
         printf ' %4d.%d s\n' $((elapsed / 10)) $((elapsed % 10))
     else
         end_ticker
+        failed=yes
         printf ' failed\n' >&2
         tail -n 25 "$log" >&2
         fail "'$what' failed; all of its output is in $log$(explanation)"
     fi
 }
 
-# end_ticker: of a step that has ended, or of one that a signal ends.
+# end_ticker: of a step that has ended, or of one that a signal ends. SIGTERM would let a ticker that has just begun run the
+# script's own EXIT trap.
 end_ticker() {
-    [ -z "$ticker" ] || { kill "$ticker" && wait "$ticker"; } 2>/dev/null || true
+    [ -z "$ticker" ] || { kill -KILL "$ticker" && wait "$ticker"; } 2>/dev/null || true
     ticker=
 }
+
+# end_log: of a script that ends. The message of a failed step names the log, which then stays.
+end_log() { [ $failed = yes ] || rm -f "$log"; }
 
 # explanation: a sentence about the cause of a failed step, where its output names a known one; with a line break before it.
 explanation() {
@@ -87,6 +97,9 @@ end_meanwhile() {
 
 lists=old
 APT="apt-get -qq -o DPkg::Lock::Timeout=300 -o APT::Update::Error-Mode=any -o Acquire::Languages=none"
+# Questions would go to the log, unseen: changed configuration files are kept.
+KEEP="--force-confdef --force-confold"
+APT+=$(printf ' -o DPkg::Options::=%s' $KEEP)
 refresh_lists() { [ $lists = new ] || $APT update && lists=new; }
 # install_packages PACKAGE...: installs those of them that are missing. An interrupted run of dpkg is completed first, and another
 # run of apt (unattended-upgrades) is waited for.
@@ -96,9 +109,10 @@ install_packages() {
         packages_present "$package" || missing+=("$package")
     done
     [ ${#missing[@]} = 0 ] && return 0
-    [ -z "$(dpkg --audit)" ] || dpkg --configure -a || return 1
+    local -x DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+    [ -z "$(dpkg --audit)" ] || dpkg $KEEP --configure -a </dev/null || return 1
     refresh_lists || return 1
-    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 $APT -y --no-install-recommends install "${missing[@]}"
+    $APT -y --no-install-recommends install "${missing[@]}" </dev/null
 }
 
 packages_present() {
@@ -162,6 +176,18 @@ make_venv() {
     [ -z "$source" ] || rm -rf "$source"/build "$source"/*.egg-info
     echo "$stamp" >"$venv/nova.stamp"
     compile_tree
+}
+# venv_check VENV COMMAND: a script that runs the command if the environment is incomplete, or its Python does not find the product.
+# A Python that has the name of the environment's modules, as python3.11, is not started for that.
+venv_check() {
+    cat <<TEXT
+#!/bin/sh
+python=\$(readlink -f $1/bin/python)
+if [ -s $1/nova.stamp ] && [ -x "\$python" ]; then
+    [ -d "$1/lib/\${python##*/}/site-packages" ] || $1/bin/python -c "import nova" 2>/dev/null && exit
+fi
+$2
+TEXT
 }
 # compile_tree: once, for those who run the tree and may not write into it: each of their processes would do it again.
 # Where this user may not write either, it is left so.

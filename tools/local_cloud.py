@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import signal
 import socket
@@ -21,14 +22,8 @@ TREE = pathlib.Path(__file__).resolve().parents[1]
 START_S = 240                # seconds that a start may take, on a busy machine
 # A client's command logs in each time, which takes a quarter of a second of a processor with the default.
 HASH_ROUNDS = 4
+free_port = runpy.run_path(str(TREE / 'nova/tests/ports.py'))['free']
 API_NAMES = {'block-storage': 'volume'}      # in the header of a microversion, where it is not the name of the service
-
-
-def free_port():
-    """A port of loopback that no process has at the moment."""
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 class LocalCloud:

@@ -77,7 +77,17 @@ files=(/usr/lib/sysusers.d/nova.conf /usr/lib/sysusers.d/nova-guests.conf /usr/l
 programs=(nova-manage nova-status nova-policy openstack)
 pidfile=$own/nova-all.pid
 
-# Options of an earlier run hold for later ones.
+# Options and the environment of an earlier run hold for later ones.
+keep_environment() {
+    local line name kept=()
+    [ -r "$own/environment" ] || return 0
+    while IFS= read -r line; do
+        name=${line%%=*}
+        [[ -v ${name,,} || -v ${name^^} ]] || kept+=("$line")            # what the caller has set is newer
+    done <"$own/environment"
+    [ ${#kept[@]} = 0 ] || export "${kept[@]}"
+}
+keep_environment
 setting() { sed -n "s/^$1=//p" "$own/settings" 2>/dev/null || true; }
 if [ $action = upgrade ] && [ -s "$own/settings" ]; then
     for name in driver listen port guests outside; do
@@ -118,7 +128,9 @@ if url.startswith('https'):
 sys.stdout.buffer.write(urllib.request.build_opener(*handlers).open(url, timeout=3).read())
 CODE
 }
-serving() { ask / >/dev/null; }
+# serving: before the port is open no Python is started to ask, which takes a tenth of a second of a processor.
+serving() { listening && ask / >/dev/null; }
+listening() { timeout --foreground 3 bash -c ': <>"/dev/tcp/$0/$1"' "${host//[][]/}" "$port"; } 2>/dev/null
 installed() { [ -s "$own/settings" ]; }
 # An installation before there were units left a process and no settings.
 former() { ! installed && [ -s "$pidfile" ]; }
@@ -162,7 +174,7 @@ stop_cloud() {
     else
         local pid; pid=$(cat "$pidfile")
         kill -TERM "$pid"
-        for _ in $(seq 700); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+        timeout --foreground 70 tail --pid="$pid" --sleep-interval=0.02 -f /dev/null || true
         if kill -0 "$pid" 2>/dev/null; then say "nova-all (process $pid) has not stopped within 70 s; see $own/nova-all.log"; return 1; fi
         rm -f "$pidfile"
     fi
@@ -178,8 +190,6 @@ cloud_status() {
 
 # The environment of the services, after an upgrade of the machine's Python too (ExecStartPre of the unit).
 environment() {
-    local line
-    [ ! -r "$own/environment" ] || while IFS= read -r line; do export "${line?}"; done <"$own/environment"
     [ $root = no ] || export UV_CACHE_DIR=${UV_CACHE_DIR:-$base/cache} PIP_CACHE_DIR=${PIP_CACHE_DIR:-$base/cache/pip}
     if [ -n "$source" ] && [ ! -L "$base/current" ]; then mkdir -p "$base/1" && ln -s 1 "$base/current"; fi
     python=$(system_python) || { echo "Python 3.11 or later is needed."; return 1; }
@@ -229,14 +239,17 @@ received() {
     awk 'NR == FNR {if ($2 == "00000000") up[$1] = 1; next} {sub(":", "", $1); if ($1 in up) sum += $2} END {print sum + 0}' \
         /proc/net/route <(tr ':' ' ' </proc/net/dev)
 }
-# Users of the cloud's processes, as etc/systemd/*.sysusers.
+# Users of the cloud's processes, as etc/systemd/*.sysusers. A group of that name stays if it has other members.
 make_users() {
-    local name
+    local name group
     for name in nova nova-image; do
         getent passwd $name >/dev/null && continue
-        useradd --system --user-group --no-create-home --home-dir /var/lib/nova --shell /usr/sbin/nologin $name
+        group=--user-group
+        ! getent group $name >/dev/null || group=--gid=$name
+        useradd --system $group --no-create-home --home-dir /var/lib/nova --shell /usr/sbin/nologin $name || return 1
         echo $name >>"$own/users"
     done
+    [ "$driver" = fake ] || usermod --append --groups libvirt nova
 }
 # install_recorded PACKAGE...: as install_packages; what comes in is noted for "remove".
 install_recorded() {
@@ -254,14 +267,15 @@ save_settings() {
       printf '%s\n' "driver=$driver" "listen=$listen" "port=$port" "guests=$guests" "outside=$outside" >"$own/settings.new" )
     mv "$own/settings.new" "$own/settings"
 }
+# install_units [ENVIRONMENT]: from an environment that will be $venv; without one from $venv.
 install_units() {
-    local etc=$tree/etc name
-    [ -d "$etc/systemd" ] || etc=$venv/share/nova
-    install -m 644 "$etc/systemd/nova.sysusers" "${files[0]}"
-    install -m 644 "$etc/systemd/nova-guests.sysusers" "${files[1]}"
-    install -m 644 "$etc/systemd/nova.tmpfiles" "${files[2]}"
-    [ "$driver" = fake ] || systemd-sysusers "${files[1]}"
-    systemd-tmpfiles --create "${files[2]}"
+    local etc=$tree/etc made=${1:-$venv}
+    [ -d "$etc/systemd" ] || etc=$made/share/nova
+    install -m 644 "$etc/systemd/nova.sysusers" "${files[0]}" &&
+        install -m 644 "$etc/systemd/nova-guests.sysusers" "${files[1]}" &&
+        install -m 644 "$etc/systemd/nova.tmpfiles" "${files[2]}" || return 1
+    [ "$driver" = fake ] || systemd-sysusers "${files[1]}" || return 1
+    systemd-tmpfiles --create "${files[2]}" || return 1
     mkdir -p "$unit.d"
     cat >"$unit.d/quickstart.conf" <<TEXT
 # Written by tools/quickstart.sh.
@@ -274,11 +288,9 @@ Environment=PATH=$venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 ReadWritePaths=$state
 TimeoutStartSec=900
 TEXT
-    install -m 644 "$etc/systemd/nova-all.service" "$unit"
-    # The Python of an environment that is complete finds the product; another Python does not.
-    printf '#!/bin/sh\n[ -s %s/nova.stamp ] && %s/bin/python -c "import nova" 2>/dev/null && exit\nexec %s/tools/quickstart.sh environment --state-path %s\n' \
-        "$venv" "$venv" "${source:-$tree}" "$state" >"$venv-check"
-    chmod 755 "$venv-check"
+    install -m 644 "$etc/systemd/nova-all.service" "$unit" || return 1
+    venv_check "$venv" "exec ${source:-$tree}/tools/quickstart.sh environment --state-path $state" >"$made-check"
+    chmod 755 "$made-check"
     systemctl daemon-reload
 }
 link_programs() {
@@ -341,10 +353,7 @@ if [ $root = yes ] && command -v apt-get >/dev/null; then
         step "Packages of $(python3 "$here/distribution.py" --name)" install_all
     fi
 fi
-if [ $root = yes ]; then
-    step "Users nova and nova-image" make_users
-    [ "$driver" = fake ] || usermod --append --groups libvirt nova
-fi
+[ $root = no ] || step "Users nova and nova-image" make_users
 [ "$driver" = fake ] || meanwhile image "$here/guest-image.sh" "$own/guest"
 [ -n "${meanwhile[python]:-}" ] || prepare_python
 step "Python packages" outcome python

@@ -5,8 +5,9 @@ remove_cloud() {
     # Only what this command has made: a host of a fleet has /var/lib/nova as well, and --state-path may name anything.
     if [ $root = yes ]; then [ -d "$own" ]; else [ -e "$own/quickstart.log" ]; fi ||
         { say "No cloud is installed with state in $state."; return 0; }
+    [ $data = no ] || refuse_mounts
     log=$(mktemp "${TMPDIR:-/tmp}/nova-remove.XXXXXX")
-    trap '[ $? != 0 ] || rm -f "$log"' EXIT
+    trap end_log EXIT
     if running; then step "Stopping nova-all" stop_cloud; fi
     if [ $root = yes ]; then
         if command -v virsh >/dev/null; then step "Guests" end_guests; fi
@@ -15,14 +16,36 @@ remove_cloud() {
         [ ! -s "$own/packages" ] || step "Packages that nothing else uses" remove_packages
     fi
     if [ $data = yes ]; then
+        [ $root = no ] || step "TPMs of guests" remove_tpms
         [ ! -s "$own/users" ] || step "Users" remove_users
-        step "Data in $state" rm -rf "$state" "$own"
+        step "Data in $state" remove_data
     else
         # The owners of the data stay, and so does what a later run uses: the guest's key, the image, the first server.
         rm -rf "$own"/{settings,environment,packages,quickstart.log,upgrade.log,quickstart.lock,environment.lock,nova-all.pid,programs}
     fi
     if [ $data = yes ]; then say "The cloud and its data are removed."
     else say "The cloud is removed. Its data stay in $state; tools/quickstart.sh takes them up, remove --data deletes them."; fi
+}
+
+# refuse_mounts: what an administrator has mounted below the state is not deleted. The cloud mounts nothing there.
+refuse_mounts() {
+    local mounts
+    mounts=$(awk -v below="$state/" 'index($5, below) == 1 {print $5}' /proc/self/mountinfo | sort -u)
+    [ -z "$mounts" ] || fail "File systems are mounted below $state: ${mounts//$'\n'/, }. Unmount them first: the data on them are not deleted."
+}
+
+# remove_tpms: libvirt keeps the state of a TPM with the guest's UUID, also after its packages are purged. An earlier removal may
+# have ended the guests, so their directories name them.
+TPMS=/var/lib/libvirt/swtpm
+remove_tpms() {
+    local guest
+    for guest in "$state"/instances/*-*-*-*-*/; do rm -rf "$TPMS/$(basename "$guest")"; done
+}
+
+# The state may be a mount point itself.
+remove_data() {
+    if mountpoint -q "$state"; then find "$state" -xdev -mindepth 1 -delete; else rm -rf --one-file-system "$state"; fi || return 1
+    [ "$own" = "$state" ] || rm -rf "$own"
 }
 
 # Domains of this cloud: libvirt's metadata of each names the product and the directory of the guests.
@@ -46,14 +69,16 @@ end_guests() {
     done
     for name in "${names[@]}"; do
         virsh -c qemu:///system destroy "$name" 2>/dev/null || true
-        virsh -c qemu:///system undefine --managed-save --snapshots-metadata --checkpoints-metadata --keep-nvram --keep-tpm "$name"
+        virsh -c qemu:///system undefine --managed-save --snapshots-metadata --checkpoints-metadata --keep-nvram --keep-tpm "$name" || return 1
     done
 }
 
 remove_devices() {
     [ ! -x "$venv/bin/nova-manage" ] || "$venv/bin/nova-manage" network teardown || return 1
-    pkill -u nova -f -- "$venv/|$state/" || true         # programs that outlive nova-all: exporters of volumes, relays
-    awk -v below="$state/" 'index($5, below) == 1 {print $5}' /proc/self/mountinfo | sort -r | while read -r name; do umount "$name"; done
+    # Programs that outlive nova-all: exporters of volumes, relays. Their user can be deleted when they have ended.
+    local ours=(-u nova -f -- "$venv/|$state/")
+    pkill "${ours[@]}" || true
+    for _ in $(seq 100); do pgrep "${ours[@]}" >/dev/null || break; sleep 0.1; done
 }
 
 remove_files() {
@@ -93,10 +118,10 @@ remove_packages() {
     # Those that stay are what they were: wanted by an administrator, or a dependency.
     mapfile -t manual < <(printf '%s\n' "${came[@]}" | grep -vxFf <(printf '%s\n' "${dependencies[@]:--}" "${unneeded[@]:--}") || true)
     [ ${#manual[@]} = 0 ] || apt-mark manual "${manual[@]}" >/dev/null
-    [ ${#unneeded[@]} = 0 ] || DEBIAN_FRONTEND=noninteractive $APT -y "$verb" "${unneeded[@]}"
+    [ ${#unneeded[@]} = 0 ] || DEBIAN_FRONTEND=noninteractive $APT -y "$verb" "${unneeded[@]}" </dev/null
 }
 
 remove_users() {
     local name
-    while read -r name; do ! getent passwd "$name" >/dev/null || userdel "$name"; done <"$own/users"
+    while read -r name; do ! getent passwd "$name" >/dev/null || userdel "$name" || return 1; done <"$own/users"
 }

@@ -8,7 +8,7 @@ set -euo pipefail
 file=${1:-$tree/sbom.json}
 log=$(mktemp "${TMPDIR:-/tmp}/nova-sbom.XXXXXX")
 tools=$(mktemp -d "${TMPDIR:-/tmp}/nova-sbom-tools.XXXXXX")
-trap 'rm -rf "$log" "$tools"' EXIT
+trap 'rm -rf "$tools"; end_log' EXIT
 
 [ -x "$venv/bin/python" ] || fail "There is no environment in $venv: run tools/test.sh pep8 or tools/quickstart.sh first."
 make_tools() { python3 "$here/packages.py" "$tools" cyclonedx-bom pip-audit; }

@@ -8,7 +8,7 @@
 # contract     rows against facts: fields, routes, policies, RPC interfaces, drivers; budgets of calls and SQL; floods
 # integration  real parts: libvirt and QEMU, MariaDB, PostgreSQL, RabbitMQ, real clients (as root, installed here)
 # pep8         style and layers
-# long         a part of the list of long tests (nova/tests/long.tsv), which the others leave out
+# long         a part of the list of long tests (nova/tests/long.tsv), which the others leave out; the bill of materials
 #
 # NOVA_TEST_LONG=1 adds these and what takes still longer, as a nightly run does. NOVA_TEST_MINUTES (80; of a nightly run
 # 480) bounds the whole; what runs then is named, shown and ended. NOVA_TEST_TURN (a number or all; of the commit) says
@@ -20,8 +20,8 @@ suite=${1:-all}
 [ $# -gt 0 ] && shift
 case $suite in
     unit|functional|contract|integration|pep8) suites=("$suite") ;;
-    all) suites=(pep8 unit contract functional integration --bill) ;;
-    long) suites=(unit contract functional integration --long) ;;
+    all) suites=(pep8 unit contract functional integration) ;;
+    long) suites=(unit contract functional integration --long --bill) ;;
     *) sed -n '4,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 NOVA_TEST_BEGAN=$(date +%s)
@@ -29,7 +29,7 @@ export NOVA_TEST_BEGAN
 
 cd "$tree"
 log=$(mktemp "${TMPDIR:-/tmp}/nova-test.XXXXXX")
-trap 'rm -f "$log"' EXIT
+trap end_log EXIT
 real=no; [[ " ${suites[*]} " != *" integration "* ]] || real=yes
 root=no; [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && root=yes
 
@@ -53,7 +53,7 @@ if [ $real = yes ]; then
     export NOVA_TEST_KEYSTONE=${NOVA_TEST_KEYSTONE:-${TMPDIR:-/tmp}/nova-test-keystone}
     [ $root = no ] || step "libvirt" "$here/libvirt-host.sh" start
 fi
-rm -f "$log"
+end_log                              # exec runs no trap
 
 export PATH=$venv/bin:$PATH
 exec "$venv/bin/python" -m nova.tests.runner "${suites[@]}" -- "$@"

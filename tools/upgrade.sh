@@ -61,6 +61,7 @@ upgrade_cloud() {
     step "Change of the release" switch
     step "Checks of the running cloud" check_running "$version"
     trap - EXIT
+    [ $root = no ] || save_environment
     if [ $was_running = yes ]; then
         kill -TERM $meter && wait $meter || true
         away=$(cat "$log.away")
@@ -106,14 +107,17 @@ check_upgrade() {
 }
 
 link_release() { ln -sfn "$1" "$base/current.new" && mv -T "$base/current.new" "$base/current"; }
+# switch: what can be done while the installed release serves comes first. $switched is "units" before that release is touched.
 switch() {
+    if [ $systemd = yes ]; then
+        switched=units
+        tar -c -P -f "$base/$old/units.tar" "${files[@]}" "$unit.d" && install_units "$base/$new/venv" || return 1
+    fi
     switched=yes
-    [ $systemd = no ] || tar -c -P -f "$base/$old/units.tar" "${files[@]}" "$unit.d" || return 1
     if [ $was_running = yes ]; then stop_cloud || return 1; fi
     link_release "$new" || return 1
+    begin_cloud || return 1
     if [ $root = yes ]; then link_programs; fi
-    if [ $systemd = yes ]; then install_units || return 1; fi
-    begin_cloud
     await_release
 }
 # begin_cloud: starts nova-all and does not wait.
@@ -130,7 +134,7 @@ await_release() {
         if [ $systemd = yes ]; then
             [ "$(systemctl show --value --property NRestarts nova-all)" = 0 ] || break
         else running || break; fi
-        sleep 0.5                          # each question takes a tenth of a second of a processor, which the start needs
+        sleep 0.2
     done
     serving || { show_log | tail -n 20; return 1; }
 }
@@ -158,14 +162,16 @@ return_to_installed() {
     [ "$1" != 130 ] || printf ' interrupted\n'
     [ -z "$meter" ] || kill $meter 2>/dev/null || true
     rm -f "$log.away"
-    if [ $switched = yes ]; then
+    if [ $switched != no ]; then
         say "Return to release $installed_version"
-        ( if [ $systemd = yes ]; then systemctl stop nova-all       # one that systemd starts again and again as well
-          elif running; then stop_cloud || kill_cloud; fi
-          link_release "$old"
+        ( if [ $switched = yes ]; then
+              if [ $systemd = yes ]; then systemctl stop nova-all       # one that systemd starts again and again as well
+              elif running; then stop_cloud || kill_cloud; fi
+              link_release "$old"
+          fi
           [ ! -e "$base/$old/units.tar" ] || { tar -x -P -f "$base/$old/units.tar" && systemctl daemon-reload; }
           rm -f "$base/$old/units.tar"
-          [ $was_running = no ] || { begin_cloud && await_release; } ) >>"$log" 2>&1 9>&- || {
+          [ $was_running = no ] || { { running || begin_cloud; } && await_release; } ) >>"$log" 2>&1 9>&- || {
             say "Release $installed_version does not start either: see $log and tools/quickstart.sh logs." >&2
             exit 2
         }

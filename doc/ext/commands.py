@@ -244,7 +244,7 @@ def _command(name, function):
     lines = [f'``nova-manage {name}{" " + words if words else ""}``', '',
              f'    {rst.escaped(" ".join((function.__doc__ or "").split()))}', '']
     for option, given in options.items():
-        lines += [f'    ``{option}``', f'        {rst.escaped(_sentence(given.get("help")))}', '']
+        lines += [f'    ``{option}``', f'        {rst.escaped(_sentence(given))}', '']
     codes = manage.EXIT_CODES.get(function)
     if codes:
         lines += ['    Exit codes:', '', *(f'    * {code}: {rst.escaped(text)}' for code, text in codes.items()), '']
@@ -259,6 +259,6 @@ def _usage(option, given):
     return f'{option}{value}' if given.get('required') else f'[{option}{value}]'
 
 
-def _sentence(text):
-    text = ' '.join((text or 'as its name says').split())
+def _sentence(given):
+    text = ' '.join(((given.get('help') or 'as its name says') % given).split())          # as argparse prints it
     return text[0].upper() + text[1:] + ('' if text.endswith('.') else '.')

@@ -41,7 +41,7 @@ __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'fact
 
 _JSON_TYPES = ('application/json', '')
 _PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # format of project IDs in Keystone
-_PREFIXES = {'v2.1': False, 'v2': True}          # {first segment of the path: whether validation is relaxed}
+_PREFIXES = {'v2.1': False, 'v2': True}          # {first segment of the path: whether unknown keys are ignored}
 FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
 OPENAPI = 'openapi.json'              # path of the OpenAPI document at the root and below each version
 WAITING_SHARE = 4                     # at most 1 of 4 HTTP threads may wait for the end of a task
@@ -54,8 +54,8 @@ def factory(global_conf: dict[str, str], **local: str) -> 'Application':
 
 
 def public(environ: WSGIEnvironment) -> bool:
-    """Return True for a version document or version discovery, which need no token."""
-    parts = environ.get('PATH_INFO', '').strip('/').split('/')       # '' is a version document at every mount point
+    """Return whether a request needs no token: its path has no version, or names a version or OpenAPI document."""
+    parts = environ.get('PATH_INFO', '').strip('/').split('/')       # an empty path names a version document
     if parts[0] in _PREFIXES:
         parts = parts[1:]
     elif _prefix_of_script(environ) is None:
@@ -97,7 +97,7 @@ class ComputeApi(application.Api[Request]):
         if req.context is not None:
             if self.services.notifier.on:
                 req.context.observer = self.services.notifier
-            if req.of_ec2:                           # a separate nova-api-ec2 has this role in its token
+            if req.of_ec2:                           # the token of a separate nova-api-ec2 has this role
                 req.context.service_roles = ['service']
         return req
 
@@ -156,7 +156,7 @@ class ComputeApi(application.Api[Request]):
 
     def refuse_method(self, req: Request, methods: Methods) -> Exception:
         if req.method == 'DELETE' and req.environ['PATH_INFO'].endswith('/'):
-            return exception.NotFound()       # no such resource: its ID is empty
+            return exception.NotFound()       # 404, not 405: the path ends with an empty ID
         return super().refuse_method(req, methods)
 
     def negotiate(self, req: Request) -> None:
@@ -164,9 +164,9 @@ class ComputeApi(application.Api[Request]):
             req.version = versions.negotiate(req.environ)
 
     def set_retry_path(self, req: Request) -> bool:
-        """Remove the suffix .json from the path of a GET; return whether the request can be retried with this path.
+        """Remove the suffix .json from the path of a GET request; return False if nothing was removed.
 
-        The first attempt of a request keeps the suffix, because it may be part of an ID.
+        A request is first routed with the suffix, because the suffix may be part of an ID.
         """
         if req.method != 'GET' or not req.path.endswith('.json'):
             return False

@@ -7,14 +7,14 @@ from nova.db.audit import log
 from nova.web.request import Response
 from nova.web.routes import Route
 
-_PROJECT = 'tenant_id'           # path parameter of the project, which is not the target
+_PROJECT = 'tenant_id'           # path parameter with the project ID, never a target
 READS = frozenset({'nova:scheduler:explain'})            # rules of POST operations without a record: they only read
 SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of GET operations with a record: they show a screen
 REPLAYED = 'IdempotentReplay'    # reason in the record of a replayed response
 
 
 def begin(req: api_request.Request, parts: dict[str, str], code: int) -> None:
-    """Create the record of a routed request.
+    """Create the audit record of a request after its route was found.
 
     :param parts: {name: value} of the path parameters, in their order
     :param code: success code
@@ -36,7 +36,7 @@ def has_record(row: Route) -> bool:
 
 
 def begin_refused(req: api_request.Request, row: Route, parts: dict[str, str]) -> None:
-    """Create the record of a request that is refused before its body was read, so the action is unknown.
+    """Create the audit record of a request that is refused before the body, which names the action, was read.
 
     :param row: first route of the method and path
     """
@@ -45,7 +45,7 @@ def begin_refused(req: api_request.Request, row: Route, parts: dict[str, str]) -
 
 
 def action_of(row: Route) -> str:
-    """Return the action's name in the log: the route's rule, else its handler's first rule, else method and path."""
+    """Return an action's name in the audit log: the route's rule, else its handler's first rule, else the operation."""
     if row.policy or row.checks:
         return row.policy or row.checks[0]
     return f'compute:{row.method.lower()} {row.path}' + (f':{row.action}' if row.action else '')
@@ -66,7 +66,7 @@ def recorded(req: api_request.Request, work: Callable[[], Response]) -> Callable
 
 
 def finish(req: api_request.Request, code: int, error: Exception | None, headers: Sequence[tuple[str, str]]) -> None:
-    """Complete the record of a request with its response."""
+    """Complete the audit record of a request with the outcome."""
     if req.record is None:
         return
     if ('Idempotency-Replayed', 'true') in headers:

@@ -1,7 +1,7 @@
 """Limit on servers waiting to be built: requests beyond the limit get 503 with Retry-After.
 
-Waiting servers must be built before the reconciler takes them for lost and repeats their builds. Each project may use
-three quarters of the limit. Its servers above this share do not count towards the limit of all projects.
+Without a limit, servers could wait so long that the reconciler takes them for lost and repeats their builds. Each
+project may use three quarters of the limit. Servers above this share do not count towards the limit of all projects.
 """
 import collections
 import logging
@@ -42,7 +42,7 @@ class BuildAdmission:
     def admit(self, cells: db_cells.Cells, project_id: str, servers: int) -> None:
         """Admit a request for a number of servers.
 
-        :param cells: cells to search for waiting servers: the default cell before the scheduling, then the host's cell
+        :param cells: all cells; a server waits in the default cell until it is scheduled, then in the cell of its host
         :raises TooManyBuilds: the limit of all projects or of this project is reached
         """
         if not self._limit:

@@ -1,4 +1,4 @@
-"""Parallel queries of all cells, skipping cells that are down."""
+"""Queries of all cells in parallel; cells that are down are skipped."""
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 

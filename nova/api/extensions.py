@@ -7,7 +7,7 @@
         example = example.api:Example
 
 A class in the group ``nova.api.v3.extensions`` describes an extension (see ``V3APIExtensionBase``). Its resources and
-actions become Route rows with policy, microversions and audit records.
+actions become routes (nova.web.routes.Route) with policy, microversions and audit records.
 
 A class in ``nova.api.v3.extensions.server.create``, ``.rebuild``, ``.update`` or ``.resize`` has a method such as
 ``server_create(server, req)``. Before the operation begins, the method gets the validated value of ``server``,
@@ -84,7 +84,7 @@ def api_version(minimum: str, maximum: str | None = None) -> collections.abc.Cal
 
 
 def expects(**facts: typing.Any) -> collections.abc.Callable[[Handler], Handler]:
-    """Set body, query, status, errors and policy of a method, as in Route. Put ``api_version`` above this decorator."""
+    """Set Route fields (body, query, status, errors, policy) of a method; an ``api_version`` above reads them."""
     def decorate(function: Handler) -> Handler:
         function.nova_facts = facts              # type: ignore[attr-defined]
         return function
@@ -137,7 +137,7 @@ class V3APIExtensionBase:
     """Base of extensions. GET /extensions shows the docstring of the class as the description of the extension.
 
     name, alias, version   shown by /extensions; the alias has lowercase letters, digits, '-' and '~'
-    policies   ((rule, check, description), …); ``os_compute_api:ALIAS`` guards a route with no rule in this list.
+    policies   ((rule, check, description), …); ``os_compute_api:ALIAS`` guards methods that have no rule here.
                If ``os_compute_api:ALIAS:discoverable`` is listed, /extensions hides the extension from callers who do
                not pass this rule.
     """
@@ -159,9 +159,9 @@ class V3APIExtensionBase:
 class Plugins:
     """The plugins of a deployment.
 
-    rows         Route rows of all plugins
+    rows         routes of all plugins
     extensions   {alias: V3APIExtensionBase}
-    rules        {rule: check}
+    rules        {name of a policy rule: its check}
 
     :param extensions: objects of the group NAMESPACE
     :param hooks: {operation: objects of its group}
@@ -280,13 +280,20 @@ def _objects(namespace: str) -> list[typing.Any]:
 def without_conflicts(rows: collections.abc.Iterable[Route], plugins: Plugins) -> list[Route]:
     """Return the built-in routes, and the routes of plugins that do not conflict with a built-in route."""
     found = list(rows)
-    ours = {(row.method, re.sub(r'\{\w+\}', '{}', row.path), row.action) for row in found}
+    if not plugins.rows:
+        return found
+    ours = set(map(_operation, found))
     for row in plugins.rows:
-        if (row.method, re.sub(r'\{\w+\}', '{}', row.path), row.action) in ours:
+        if _operation(row) in ours:
             LOG.error('Ignoring %s %s of an API extension: the operation exists already.', row.method, row.path)
         else:
             found.append(row)
     return found
+
+
+def _operation(row: Route) -> tuple[str, str, str | None]:
+    """Return (method, path without the names of its parameters, action)."""
+    return row.method, re.sub(r'\{\w+\}', '{}', row.path), row.action
 
 
 def find(alias: str) -> V3APIExtensionBase:

@@ -9,7 +9,7 @@ from nova.web import faults
 
 UNEXPECTED = _('Unexpected API Error. The cause is in the service log under request id %(id)s.')
 
-RETRY_AFTER = {413: '0', 429: '1', 503: '5'}     # default in seconds if the exception has no retry_after
+RETRY_AFTER = {413: '0', 429: '1', 503: '5'}     # Retry-After in seconds if the exception has no retry_after
 
 
 def answer(error: Exception, request_id: str | None, accept_language: str = '') -> tuple[

@@ -37,7 +37,7 @@ from nova.web import paste_registry
 from nova.web import pipeline
 
 JSON, XML = 'application/json', 'application/xml'
-_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first path segment, and HTTP method for updates, in the first design
+_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first path segment and HTTP method of updates in the first design
 _XML_TYPES = (XML, 'text/xml')
 MAX_DEPTH = 8
 MAX_ELEMENTS = 4096

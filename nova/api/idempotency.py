@@ -99,7 +99,7 @@ def _replay(attempt: IdempotentRequest, sealed: str) -> Response:
 
 
 def _described(req: api_request.Request, document: Json) -> bytes:
-    """Serialize the identity of a request: path, version and body; also the user for resources owned by users."""
+    """Serialize what identifies a request: path, version, body and, for resources owned by users, the user."""
     owner = req.user_id if req.route.path.startswith(OF_USERS) else None
     named = [owner, req.base_path, req.environ.get('PATH_INFO', ''), req.environ.get('QUERY_STRING', ''),
              req.version, document]

@@ -31,7 +31,7 @@ Operations, parameters and fields of other microversions are omitted: request an
 
 
 class ComputeDescriber(openapi.Describer):
-    """Generator of the documents of the compute API."""
+    """Generator of the OpenAPI documents of the compute API."""
 
     title = 'Compute API'
     url = 'v2.1'
@@ -93,7 +93,7 @@ class ComputeDescriber(openapi.Describer):
             'type': 'string', 'description': 'When the request may be sent again.'}}}
 
     def fault(self, code: int) -> Document:
-        """Return the response of an error code. 401 and 406 precede version negotiation and have fewer headers."""
+        """Return the response of an error code. 401 and 406 are sent before version negotiation, with fewer headers."""
         headers: dict[str, Encodable] = {}
         if code not in (401, 406):
             names = ('x-openstack-request-id', 'x-compute-request-id')

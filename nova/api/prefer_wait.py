@@ -22,7 +22,7 @@ from nova.web.request import Response
 LOG = logging.getLogger(__name__)
 
 MAX_WAIT_S = 30                      # shorter than the usual timeout of proxies
-POLL_INTERVAL_S, LATER_POLL_INTERVAL_S = 0.025, 0.25         # interval within 1 s after a wait begins, and later
+POLL_INTERVAL_S, LATER_POLL_INTERVAL_S = 0.025, 0.25    # polling interval in the first second of a wait, and later
 ERROR_POLL_INTERVAL_S = 2                        # polling interval after an error
 _WAIT = preferences.preference('wait', r'(\d{1,9})')
 # (method, path, status code) of operations that start a task
@@ -44,7 +44,7 @@ class _Wait:
 
 
 class PreferWait:
-    """Waiting requests of one process.
+    """Requests of one process that wait for the end of a task.
 
     :param most: maximum number of waits; each occupies a thread of the HTTP server. One project may use half of them
     """
@@ -67,23 +67,26 @@ class PreferWait:
             return response
         seconds = min(int(preference[1]), MAX_WAIT_S)
         try:
-            self._wait(server_id, seconds, req.environ.get('nova.stopping'))
+            if not self._wait(server_id, seconds, req.environ.get('nova.stopping')):
+                return response
         finally:
             self._slots.release(req.project_id)
         return dataclasses.replace(response, headers=[*response.headers, (preferences.APPLIED, f'wait={seconds}')])
 
-    def _wait(self, server_id: str, seconds: float, stopping: threading.Event | None) -> None:
+    def _wait(self, server_id: str, seconds: float, stopping: threading.Event | None) -> bool:
+        """Wait; return False if the process cannot start the thread that polls."""
         wait = _Wait(server_id, time.monotonic(), threading.Event())
         with self._lock:
+            self._looks = self._looks or concurrency.try_spawn('waits', self._look_on)
+            if not self._looks:
+                return False
             self._waits.add(wait)
-            begin, self._looks = not self._looks, True
-        if begin:
-            concurrency.spawn('waits', self._look_on)
         try:
             deadline = wait.began + seconds
             while not wait.ended.wait(max(0, min(1, deadline - time.monotonic()))):
                 if time.monotonic() >= deadline or stopping is not None and stopping.is_set():
-                    return
+                    break
+            return True
         finally:
             with self._lock:
                 self._waits.discard(wait)

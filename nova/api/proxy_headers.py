@@ -39,7 +39,15 @@ _PORT = re.compile(r'\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5}')
 def factory(global_conf: dict[str, str], **local: str) -> Callable[[WSGIApplication], pipeline.FilterChain]:
     """Filter factory for Paste."""
     conf = paste_registry.lookup(global_conf['api_services']).conf
-    return lambda application: pipeline.prepend(ProxyHeaders(trusted(conf)).read, application)
+    return lambda application: of_proxies(conf, application)
+
+
+def of_proxies(conf: cfg.ConfigOpts, application: WSGIApplication) -> pipeline.FilterChain:
+    """Return an application behind the filter.
+
+    :raises InvalidInput: see trusted()
+    """
+    return pipeline.prepend(ProxyHeaders(trusted(conf)).read, application)
 
 
 def trusted(conf: cfg.ConfigOpts) -> tuple[Network, ...]:

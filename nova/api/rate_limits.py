@@ -33,7 +33,7 @@ _OF_SAMPLE = ('POST * .* 120 MINUTE', 'POST */servers ^/servers 120 MINUTE', 'PU
               'GET *changes-since* .*changes-since.* 120 MINUTE', 'DELETE * .* 120 MINUTE',
               'GET */os-fping* ^/os-fping 12 MINUTE')
 PRUNE_S = 600                 # seconds between two deletions of expired rows
-EXEMPT_ROLE = 'service'       # exempt role: services send requests for all projects
+EXEMPT_ROLE = 'service'       # role without limits: services send requests for all projects
 
 
 # a limit in the response of GET /limits
@@ -49,7 +49,7 @@ class LimitsOfUri(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """One line of the option. ``uri`` is shown to users, and ``regex`` is matched against paths."""
+    """One line of [api] rate_limits. ``uri`` is shown to users, and ``regex`` is matched against paths."""
 
     verb: str
     uri: str
@@ -70,12 +70,12 @@ class Limit:
 
     @property
     def step(self) -> int:
-        """Microseconds for one token."""
+        """Microseconds until a bucket gets another token."""
         return max(1, self.window // self.value)
 
 
 def parse(lines: Iterable[str]) -> tuple[Limit, ...]:
-    """Parse the lines of the option.
+    """Parse the lines of [api] rate_limits.
 
     :raises InvalidInput: a line is malformed
     """
@@ -170,7 +170,8 @@ class RateLimits:
         if now < self._prune_at:
             return
         self._prune_at = now + PRUNE_S * MICRO
-        self._used_up = {key: free_at for key, free_at in self._used_up.items() if free_at > now}
+        used_up = list(self._used_up.items())              # a copy, because other threads insert keys
+        self._used_up = {key: free_at for key, free_at in used_up if free_at > now}
         self._db.run(rows.prune, now)
 
     def shown(self, context: nova_context.RequestContext) -> list[LimitsOfUri]:

@@ -31,7 +31,7 @@ Target = dict[str, str | None]                        # policy target: {'project
 
 ADOPTS = 'nova.adopts'    # key in the environ of nova-manage vm adopt: UUID of the guest that the new server adopts
 EC2 = 'nova.ec2'          # key in the environ of requests from the EC2 API of this process
-INNER = 'nova.inner'      # key in the environ of nested requests; if true, rate limits do not count the request
+INNER = 'nova.inner'      # key in the environ of requests from ``ask``; if true, rate limits do not count them
 _PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # characters that need no quoting in a URL
 
 
@@ -39,10 +39,10 @@ class Request(request.BaseRequest):
     """Argument of the handlers of the compute API.
 
     version   minor version; 1 under /v2
-    relaxed   whether validation is relaxed; True under /v2
+    relaxed   whether unknown keys are ignored; True under /v2
     segments  path segments below version and project
     context   the caller; None for a public route
-    record    nova.db.audit.log.Record of a routed request that writes, else None
+    record    nova.db.audit.log.Record of a request that is audited, else None
     attempt   IdempotentRequest of a request with an Idempotency-Key, else None
     """
 
@@ -165,7 +165,7 @@ class Request(request.BaseRequest):
         return '/'.join((self.host_url + self.base_path + self.project_in_path, *map(_quoted, parts)))
 
     def bookmark(self, *parts: object) -> str:
-        """Return the URL of a resource without a version."""
+        """Return the bookmark of a resource: a URL without a version."""
         return '/'.join((self.host_url + self.project_in_path, *map(_quoted, parts)))
 
     def links(self, *parts: object) -> list[dict[str, str]]:

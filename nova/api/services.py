@@ -46,7 +46,7 @@ class Services:
     application   the Application, for operations that call other operations
     rates      rate limits on requests of projects
     streams    limit on concurrent event streams
-    passwords  ciphers of passwords in stored requests
+    passwords  encrypts the passwords in stored requests
     builds     limit on servers that wait to be built
     auditor    writer of audit records
     """

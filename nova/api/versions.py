@@ -160,7 +160,7 @@ MAX_VERSION = HISTORY[-1][0]
 
 LEGACY_HEADER = 'X-OpenStack-Nova-API-Version'
 
-# Version 2.27 introduced OpenStack-API-Version. If this header names an older version, the legacy header wins.
+# Version 2.27 introduced OpenStack-API-Version. If this header asks for less than 2.27, the legacy header is used.
 COMPUTE = Microversions('compute', 2, MIN_VERSION, MAX_VERSION, LEGACY_HEADER, SINCE['version_header'])
 VARY = COMPUTE.vary
 text, parse, negotiate, headers = COMPUTE.text, COMPUTE.parse, COMPUTE.negotiate, COMPUTE.headers

@@ -86,7 +86,8 @@ class Authorities:
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
             if user_id == signing.VPN:
-                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)     # the oldest belong to deleted instances
+                # make room: the VPN instances with the oldest certificates no longer exist
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)
@@ -172,7 +173,7 @@ class Authorities:
     # ---- implementation
 
     def _line(self, project_id: str) -> tuple[str, ...]:
-        """Return the authority of a project and its parents."""
+        """Return the names of a project's authority and its parents."""
         _check_id(project_id)
         return (f'{PROJECTS}/{project_id}', ROOT) if self._each_project else (ROOT,)
 
@@ -185,8 +186,8 @@ class Authorities:
         return directory.AuthorityDirectory(self.path / name, self._keys / name)
 
     def _ready(self, name: str) -> list[x509.Certificate]:
-        """Return the certificates of an authority. Create a new one if there is none, it expires soon, or its issuer is
-        gone.
+        """Return the certificates of an authority, newest first. Create one if there is none, or if the newest expires
+        soon or its issuer is gone.
         """
         found = self._directory(name).authorities()
         above = {each.subject for each in self._ready(ROOT)} if name != ROOT else {each.subject for each in found}

@@ -10,7 +10,7 @@ INTERFACE = Interface(
     'cert', '1.1',
     Method('fetch_ca', ('project_id',), call=True, timeout=TIMEOUT,
            doc="Return the certificates of a project's authority, the newest first, followed by those of its parents. "
-               'Users of the project trust them and encrypt texts for decrypt_text with them.'),
+               'Users of the project trust them, and encrypt with them the texts that decrypt_text decrypts.'),
     Method('fetch_crl', ('project_id',), call=True, timeout=TIMEOUT,
            doc='Return the revocation lists of the authorities in fetch_ca; each is renewed after half of its '
                'validity.'),

@@ -55,7 +55,10 @@ def crl(conf: cfg.ConfigOpts, project: str) -> None:
 
 def revoke(conf: cfg.ConfigOpts, project: str | None = None, user: str | None = None,
            serial: str | None = None) -> int:
-    """Revoke one certificate, or those of a user or project or both. Exit code 1: no certificate was valid."""
+    """Revoke one certificate, or all of a user, of a project, or of a user in a project.
+
+    Exit code 1: no certificate was valid.
+    """
     if not (project or user or serial):
         raise exception.InvalidInput('Specify what to revoke: --serial, --user or --project.')
     count = _authorities(conf).revoke(project, user, _number(serial) if serial else None)
@@ -73,8 +76,8 @@ def _number(serial: str) -> int:
 def rotate(conf: cfg.ConfigOpts, project: str | None = None, forget: bool = False) -> None:
     """Create a new key and certificate for the cloud's authority, or for that of a project.
 
-    Earlier certificates stay trusted until they expire, and data encrypted for them can be decrypted. A running
-    nova-cert uses the new ones immediately.
+    Earlier certificates stay trusted until they expire, and data encrypted for them can be decrypted. With --forget
+    they become invalid immediately, and their keys are removed. A running nova-cert uses the new ones immediately.
     """
     made = _authorities(conf).rotate(project, forget)
     print(made.subject.rfc4514_string())

@@ -71,7 +71,7 @@ def of_user(user_id: str, project_id: str, now: datetime.datetime, signer: Signe
 def of_vpn(project_id: str, now: datetime.datetime, signer: Signer) -> Signer:
     """Create a key and certificate of a project's VPN instance, the only kind of server certificate.
 
-    Clients compare the whole subject, which differs between projects and users.
+    VPN clients accept only this whole subject, so no certificate of a user or of another project can stand in for it.
     """
     return _issued(VPN, project_id, now, signer, ExtendedKeyUsageOID.SERVER_AUTH)
 

@@ -40,7 +40,6 @@ from nova.identity import auth
 from nova.identity.rest import app as identity_app
 from nova.identity.embedded import bootstrap as identity_bootstrap
 from nova.image.rest import app as image_app
-from nova.json_types import JsonObject
 from nova.network import interface as network_interface
 from nova.network.rest import app as network_app
 from nova.network.rest import servers as network_servers
@@ -54,7 +53,6 @@ from nova.runtime import tls
 from nova.runtime import wsgi
 from nova.runtime.http import server
 from nova.volume.rest import app as volume_app
-from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
@@ -70,7 +68,7 @@ class Cloud:
 
     :param conf: configuration; unless ``transport_url``, ``[database]`` and ``[api_database]`` name servers, messages
         stay in the process and databases are SQLite files
-    :param hosts: names of the compute hosts; None: this one. Several only with the fake driver
+    :param hosts: names of the compute hosts; None: this host. Only the fake driver allows several
     :param network_helper: privileges.Helper that changes the host's network; None: this process does
     :param guest_helper: privileges.Helper for the privileged steps of the compute driver
     """
@@ -113,7 +111,7 @@ class Cloud:
             self._late.set(self._application())
             http.start()
             self._started.remove(http)
-            self._started.append(http)       # at the end of the list, because HTTP must stop before the services
+            self._started.append(http)  # last: stop_order() reverses the list, so that HTTP stops before the services
             last: list[Any] = [*assembly.metadata(self.conf, self.api_db, self.cells), *self._store_port(),
                                nightly_backup.nightly(self.conf, self.api_db, self.cells)]
             for part in last:
@@ -231,7 +229,7 @@ class Cloud:
             self._started.append(self.volumes)
         if not rpc_bus.configured(self.conf):        # with a broker, other processes may run these tasks
             self.services[0].manager.take_over()
-        # the compute services have compared their guests with a restored database, so its mark is no longer needed
+        # A restored backup leaves this file until compute services have compared their guests with the database.
         (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)
 
     def _application(self) -> auth.App:
@@ -242,30 +240,30 @@ class Cloud:
         mounts = wsgi.Mounts([
             wsgi.Mount('/identity', log.Face(identity_app.Application(
                 self.identity, auth.identity_uri(self.conf), rules.of(policies.IDENTITY)),
-                self.auditor)),
+                self.auditor), api=('identity', '/v3')),
             wsgi.Mount('/image', self._authenticated(image_app.Application(self.store), self.store.policy, ('image',)),
-                       max_body=None),
+                       max_body=None, api=('image', '/v2')),
             *self._networks(),
             *self._volumes(),
             *self._keys(),
             *consoles.mounts(self.conf, self.consoles, self.url),
             wsgi.Mount('/healthcheck', compute, strip=False),
-            wsgi.Mount('/compute', compute, max_body=None),         # the compute API checks the size
+            wsgi.Mount('/compute', compute, max_body=None, api=('compute', '/v2.1')),  # the compute API checks the size
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
-            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),  # older version of /v3.0, see api/group_xml.py
-        ], index)
+            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),  # API v1.0 of groups, see api/group_xml.py
+        ])
         if self.conf.ec2.enabled:
             ec2 = optional_parts.ec2('[ec2] enabled')
             mounts.add(wsgi.Mount(ec2.PATH, ec2.local(
-                self.conf, self.api_db, rules.of(), mounts, self.identity, self.url + ec2.PATH, self.bus)))
+                self.conf, self.api_db, rules.of(), mounts, self.identity, self.url + ec2.PATH, self.bus),
+                api=('ec2', '')))
         if self.conf.objectstore.enabled:
             store = optional_parts.object_store('[objectstore] enabled')
             self._object_store = store.local(self.conf, rules.of(), self.identity, self.auditor.finish)
-            mounts.add(wsgi.Mount(store.PATH, self._object_store, max_body=None))
-        return pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
-                               apis.dashboard(self.conf, mounts, self.url))
+            mounts.add(wsgi.Mount(store.PATH, self._object_store, max_body=None, api=('s3', '')))
+        return proxy_headers.of_proxies(self.conf, apis.dashboard(self.conf, mounts, self.url))
 
     def _store_port(self) -> list[server.Server]:
         """Return the separate listener of the object store, for clients that do not support endpoints with a path."""
@@ -281,7 +279,8 @@ class Cloud:
         rules = self.rules.of(policies.NETWORK)
         network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE),
                                           network_servers.Servers(self.cells), rules)
-        return [wsgi.Mount('/network', self._authenticated(network, rules, ('network',), network_app.is_public))]
+        return [wsgi.Mount('/network', self._authenticated(network, rules, ('network',), network_app.is_public),
+                           api=('network', '/v2.0'))]
 
     def _volumes(self) -> list[wsgi.Mount]:
         """Return the API of the embedded block storage, or [] if the volumes are elsewhere."""
@@ -289,7 +288,8 @@ class Cloud:
             return []
         rules = self.rules.of(policies.BLOCK_STORAGE)
         return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes, rules), rules,
-                                                           block_storage.TYPES, block_storage.is_public))]
+                                                           block_storage.TYPES, block_storage.is_public),
+                           api=('volume', '/v3'))]
 
     def _keys(self) -> list[wsgi.Mount]:
         """Return the API of the embedded key manager, or [] if it is disabled."""
@@ -299,13 +299,14 @@ class Cloud:
         from nova.keymanager.rest import app
         rules = self.rules.of(policies.KEY_MANAGER)
         keys = app.Application(store.KeyStore(self.conf, self.api_db), rules)
-        return [wsgi.Mount(app.PATH, self._authenticated(keys, rules, app.TYPES, app.is_public))]
+        return [wsgi.Mount(app.PATH, self._authenticated(keys, rules, app.TYPES, app.is_public),
+                           api=('key-manager', '/v1'))]
 
     def _authenticated(self, application: auth.App, rules: policy.Policy, types: Sequence[str],
                        public: Callable[[WSGIEnvironment], bool] | None = None) -> auth.App:
         """Put an API behind the Identity service of [identity] backend.
 
-        :param types: of the API in the catalog
+        :param types: service types of the API in the catalog
         :param public: function(environ) -> whether a request needs no token; default: those for version documents
         """
         public = public or _public
@@ -333,10 +334,3 @@ class _Late:
 
 def _public(environ: WSGIEnvironment) -> bool:
     return environ.get('PATH_INFO', '').rstrip('/') in PUBLIC
-
-
-def index(url: str) -> JsonObject:
-    """Return the document of GET /: the URLs of the APIs."""
-    return {'services': {name: f'{url}{path}' for name, path in (
-        ('identity', '/identity/v3'), ('image', '/image/v2'), ('network', '/network/v2.0'), ('volume', '/volume/v3'),
-        ('compute', '/compute/v2.1'))}}

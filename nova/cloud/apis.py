@@ -60,7 +60,7 @@ def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells,
 
 
 def _served(conf: cfg.ConfigOpts, keys: bool) -> Iterator[Service]:
-    """Yield the compute API and the APIs that the deployment provides itself."""
+    """Yield the Service of the compute API and of each API that the deployment provides itself."""
     yield policies.COMPUTE
     for service, embedded in ((policies.IDENTITY, conf.identity.backend == 'embedded'),
                               (policies.IMAGE, conf.image.backend == 'embedded'),

@@ -107,7 +107,7 @@ def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> 
 
 
 def follow_versions(conf: cfg.ConfigOpts, bus: Bus, cells: Cells) -> None:
-    """Make a bus use the lowest service versions of all cells, with the last known versions of cells that are down."""
+    """Make a bus use the lowest service versions of all cells; for cells that are down, the last known ones count."""
     from nova.db.services import services
 
     known: dict[str, dict[str, int]] = {}
@@ -146,7 +146,7 @@ def clients(conf: cfg.ConfigOpts, bus: Bus | None, url: str) -> Clients:
 
 
 def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None = None) -> health.Dependencies:
-    """Return the health check of a daemon's broker and databases; None: the daemon does not use this dependency."""
+    """Return the health check of a daemon's broker and databases; an argument is None if the daemon does not use it."""
     found: dict[str, Callable[..., Any]] = {}
     if bus is not None:
         bus.signatures.warn()
@@ -327,7 +327,7 @@ def _image_check(conf: cfg.ConfigOpts) -> Callable[[str, str], None]:
 
 
 def images(conf: cfg.ConfigOpts, api_db: Database, store: Store | None = None) -> Images:
-    """Return the Images of [image] backend.
+    """Return the image service that [image] backend names.
 
     :param store: the embedded store, if it exists already
     """
@@ -428,9 +428,10 @@ def networks(conf: cfg.ConfigOpts, api_db: Database, rules: Policies | None = No
 def shares(conf: cfg.ConfigOpts) -> Shares:
     """Return the client of the Shared File Systems service, or NoShares if [manila] configures none."""
     from nova.share import api
+    if not (conf.manila.auth_type or conf.manila.endpoint_override):
+        return api.NoShares()
     from nova.share import manila
-    named = conf.manila.auth_type or conf.manila.endpoint_override
-    return manila.ManilaShares(conf) if named else api.NoShares()
+    return manila.ManilaShares(conf)
 
 
 def metadata(conf: cfg.ConfigOpts, api_db: Database, cells: Cells) -> list[Server]:
@@ -451,7 +452,7 @@ def metadata_server(conf: cfg.ConfigOpts, api_db: Database, cells: Cells, addres
 
 
 def remote_images(conf: cfg.ConfigOpts) -> Images:
-    """Return the images of a daemon without a database.
+    """Return the client of the Image service for a daemon without database access.
 
     :raises InvalidInput: [image] backend is embedded: such a daemon needs an Image service
     """

@@ -5,6 +5,7 @@ from wsgiref.types import WSGIApplication, WSGIEnvironment
 from oslo_config.cfg import ConfigOpts
 
 from nova import notify
+from nova.api import proxy_headers
 from nova.cloud import assembly
 from nova.conductor import interface as conductor_interface
 from nova.db.audit import log
@@ -57,8 +58,9 @@ def server(conf: ConfigOpts, api_db: Database, storage: EmbeddedVolumes, rules: 
     """
     face = authenticated(conf, api_db, log.Face(app.Application(storage, rules), log.Auditor(api_db, notify.new(conf))),
                          rules, TYPES)
-    return wsgi.Server(wsgi.Mounts([wsgi.Mount(PATH, face), wsgi.Mount('', face)], lambda url: {}), conf.volume.listen,
-                       conf.volume.port, plan=priorities.Plan(conf.http.threads, 1), drain=conf.http.drain_time,
+    mounts = wsgi.Mounts([wsgi.Mount(PATH, face), wsgi.Mount('', face)])
+    return wsgi.Server(proxy_headers.of_proxies(conf, mounts), conf.volume.listen, conf.volume.port,
+                       plan=priorities.Plan(conf.http.threads, 1), drain=conf.http.drain_time,
                        trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)
 
 

@@ -50,7 +50,7 @@ def held(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
 
 
 def _void(conn: engine.Connection, rows: list[ConsoleAuthTokensRow]) -> set[str]:
-    """Return the token_hash of each console token whose user token became invalid or whose user lost a role."""
+    """Return the token_hash of each console token that is void: its user token is invalid, or the user lost a role."""
     good: dict[str, bool] = {}
     for text in {row['user_claims'] for row in rows if row['user_claims']}:
         claims, roles = tokens.of_text(text)

@@ -3,7 +3,8 @@
 Each step may be interrupted and repeated:
 
 1. check that no service uses the databases
-2. copy all databases: next to the originals if all are SQLite files, otherwise as one state backup
+2. copy the databases with the old schema: next to the originals if all of these are SQLite files, otherwise as one
+   state backup, which also contains the other databases
 3. convert the stored files (nova.runtime.stored_files)
 4. convert the databases with the old schema, one transaction each (nova.db.conversion)
 """

@@ -38,7 +38,7 @@ def choose(conf: cfg.ConfigOpts, wanted: str | None = None) -> str | None:
     compute, network = DRIVERS[wanted]
     conf.set_override('compute_driver', compute)
     conf.set_override('driver', network, group='network')
-    return f'{reason} The fake driver is used: servers are rows without guests.' if reason else None
+    return f'{reason} The fake driver is used: servers exist only in the database.' if reason else None
 
 
 def _file(conf: cfg.ConfigOpts) -> pathlib.Path:

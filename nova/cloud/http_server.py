@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from nova.runtime.http.server import Server
 
 # Request classes; the first that matches a request is used. Requests without a match belong to the compute API.
+# The APIs ignore further slashes before their path.
 FACES = [
-    priorities.RequestClass(rb'(GET|HEAD) /healthcheck(\?|$)', 'health'),
-    priorities.RequestClass(rb'POST /identity/v3/auth/tokens', 'login'),
+    priorities.RequestClass(rb'(GET|HEAD) /healthcheck\Z', 'health'),
+    priorities.RequestClass(rb'POST /identity/+v3/(auth/tokens|users/[^/]+/password)', 'login'),
     priorities.RequestClass(rb'[A-Z]+ /identity', 'identity'),
-    priorities.RequestClass(rb'GET /image/v2/images/[^/]*/file', 'downloads'),
+    priorities.RequestClass(rb'GET /image/+v2/images/[^/]*/file', 'downloads'),
     priorities.RequestClass(rb'[A-Z]+ /image', 'image', uploads=True),
     priorities.RequestClass(rb'GET /objectstore/', 'downloads'),
     priorities.RequestClass(rb'[A-Z]+ /objectstore', 'image', uploads=True),
     priorities.RequestClass(rb'[A-Z]+ /(network|volume)', 'network'),
-    priorities.RequestClass(rb'GET /[^?]*/os-events\b', 'streams'),
+    priorities.RequestClass(rb'GET /.*/os-events\b', 'streams'),
     priorities.RequestClass(rb'GET /console/', 'consoles'),
 ]
 
@@ -50,8 +51,8 @@ def server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
 def plan(conf: cfg.ConfigOpts) -> priorities.Plan:
     """Return the thread limits of the request classes.
 
-    Logins take at most a quarter of the threads, so that slow logins do not block other requests. Health checks and
-    each API have reserved threads.
+    Logins and changes of passwords take at most a quarter of the threads, so that slow hashes do not block other
+    requests. Health checks and each API have reserved threads.
     """
     threads, streams = conf.http.threads, conf.api.event_streams
     own, quarter = max(1, threads // 8), max(1, threads // 4)

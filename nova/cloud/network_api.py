@@ -16,7 +16,6 @@ from nova.network.rest import servers
 from nova.policy import Policies
 from nova.rpc.bus import Bus
 from nova.runtime import wsgi
-from nova.web import pipeline
 
 PATH = '/network'
 
@@ -33,6 +32,6 @@ def with_api(conf: ConfigOpts, bus: Bus, api_db: Database, cells: Cells,
     rules = policy.of(policies.NETWORK)
     face = log.Face(app.Application(conf, api_db, bus.client(interface.INTERFACE), servers.Servers(cells), rules),
                     log.Auditor(api_db, notify.new(conf)))
-    network = pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,
-                              block_storage.authenticated(conf, api_db, face, rules, ('network',), app.is_public))
-    return wsgi.Mounts([wsgi.Mount(PATH, network), wsgi.Mount('', compute, strip=False, max_body=None)], lambda url: {})
+    network = proxy_headers.of_proxies(
+        conf, block_storage.authenticated(conf, api_db, face, rules, ('network',), app.is_public))
+    return wsgi.Mounts([wsgi.Mount(PATH, network), wsgi.Mount('', compute, strip=False, max_body=None)])

@@ -24,6 +24,7 @@ LOG = logging.getLogger(__name__)
 DIRECTORY = 'backups'                    # below the state path
 CHECK_INTERVAL_S = 600                   # seconds between two checks whether a backup is due
 HOUR = 3                                 # local time; a backup is due after this hour
+AHEAD_S = 60                             # a backup that is newer than now by more was made while the clock was wrong
 _NAME = re.compile(r'state-\d{8}T\d{6}\.backup')
 
 
@@ -37,14 +38,19 @@ class Nightly:
         self._conf, self._api_db, self._cells = conf, api_db, cells
         self._directory = pathlib.Path(
             conf.state_backup.directory or os.path.join(host_identity.state_path(conf), DIRECTORY))
-        self._newest = max((path.stat().st_mtime for path in self._kept()), default=None)
+        now = time.time()
+        self._newest = max((made for made in (path.stat().st_mtime for path in self._kept())
+                            if not _is_from_future(made, now)), default=None)
         metrics.STATE_BACKUP_AGE.watch(self, Nightly.age)
 
     def age(self) -> dict[tuple[()], float]:
         """Return a metric without labels, {(): seconds since the newest backup or inf}; {} if backups are disabled."""
         if not self._conf.state_backup.keep:
             return {}
-        return {(): math.inf if self._newest is None else max(0.0, time.time() - self._newest)}
+        now = time.time()
+        if self._newest is None or _is_from_future(self._newest, now):
+            return {(): math.inf}
+        return {(): max(0.0, now - self._newest)}
 
     def run(self) -> None:
         """Create a backup if one is due, and remove the oldest ones beyond the limit."""
@@ -62,7 +68,8 @@ class Nightly:
                                    passphrases.read_file(named) if named else None)
         self._newest = time.time()
         LOG.info('The nightly backup %s has %s rows and %s bytes.', self._directory / name, made.row_count, made.size)
-        for path in self._kept()[:-keep]:
+        # those from the future go first, else they would take the place of this one
+        for path in sorted(self._kept(), key=lambda path: (path.name <= name, path.name))[:-keep]:
             path.unlink(missing_ok=True)
 
     def _kept(self) -> list[pathlib.Path]:
@@ -71,15 +78,20 @@ class Nightly:
 
 
 def is_due(newest: float | None, now: float) -> bool:
-    """Return whether the newest backup is older than the last HOUR o'clock.
+    """Return whether the newest backup is older than the most recent HOUR:00 in local time, or from the future.
 
-    :param newest: seconds since the epoch; None: there is none
+    :param newest: time of the newest backup, seconds since the epoch; None: there is none
     """
     local = datetime.datetime.fromtimestamp(now)
     due = local.replace(hour=HOUR, minute=0, second=0, microsecond=0)
     if due > local:
         due -= datetime.timedelta(days=1)
-    return newest is None or newest < due.timestamp()
+    return newest is None or newest < due.timestamp() or _is_from_future(newest, now)
+
+
+def _is_from_future(made: float, now: float) -> bool:
+    """Return whether a backup was made while the clock was ahead."""
+    return made > now + AHEAD_S
 
 
 def nightly(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> service.Service:

@@ -1,6 +1,6 @@
 """Optional parts of the product: modules of the entry point group ``nova.parts``.
 
-Other packages do not import the packages of these parts. A process loads a part only if its configuration enables it
+Code outside of a part does not import the part's package. A process loads a part only if its configuration enables it
 (ADR 0029).
 """
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _part(name: str, needed_by: str) -> Any:
     point = entry_points.installed(GROUP).get(name)
     if point is None:
         raise exception.InvalidOption(f'{needed_by}: the optional part {name} is not installed. Install the complete '
-                                      f'package, or unset the option. The entry point group is {GROUP}.')
+                                      f'package, which has it in the entry points {GROUP}, or unset the option.')
     try:
         return point.load()
     except (ImportError, AttributeError) as error:

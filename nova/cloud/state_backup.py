@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -37,11 +38,14 @@ from nova.runtime import backup_file
 from nova.runtime import directories
 from nova.runtime import disk_space
 from nova.runtime import durable_files
+from nova.runtime import encrypted_passwords
 from nova.runtime import host_identity
 from nova.runtime import release
 from nova.runtime import secret_encryption
 from nova.runtime import state_directory
 from nova.runtime import tls
+
+LOG = logging.getLogger(__name__)
 
 API = 'api'
 MAX_FILE, MAX_FILES = 16 << 20, 64 << 20           # maximum bytes in memory: of one file, and of all files
@@ -50,19 +54,31 @@ PIECE = 1 << 20
 CONFIGURATION = 'restored-configuration'             # below the state path
 STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of new and of replaced files in a restore
 REPLACE = '--replace-existing-state'
-SINGLE = frozenset({'driver', 'clouds.yaml', secret_encryption.FILE})       # parts that are files, not directories
+# parts that are files, not directories
+SINGLE = frozenset({'driver', 'clouds.yaml', secret_encryption.FILE, encrypted_passwords.FILE})
 ROOM = 64 << 20                                      # bytes of disk space that must stay free after a restore
 
 
 def parts(conf: cfg.ConfigOpts) -> dict[str, pathlib.Path]:
-    """Return {name in a backup: path} of the deployment's small files and directories on this host."""
+    """Return {name in a backup: absolute path} of the deployment's small files and directories on this host.
+
+    A part may be inside of another one, or the same. A backup then has its files twice, so that a restore with another
+    configuration finds them, too.
+    """
     state = state_path(conf)
-    found = {name: state / name for name in ('keys', tls.DIRECTORY, host_identity.DIRECTORY, 'driver', 'clouds.yaml')}
+    found = {name: state / name for name in ('keys', tls.DIRECTORY, host_identity.DIRECTORY, 'driver', 'clouds.yaml',
+                                             encrypted_passwords.FILE)}
     found['CA'] = pathlib.Path(conf.crypto.ca_path or state / 'CA')
-    if conf.crypto.keys_path:
-        found['CA-keys'] = pathlib.Path(conf.crypto.keys_path)
+    found['CA-keys'] = pathlib.Path(conf.crypto.keys_path or found['CA'] / 'private')
     found[secret_encryption.FILE] = pathlib.Path(secret_encryption.path_of(conf))
-    return found
+    return {name: place.absolute() for name, place in found.items()}
+
+
+def _outermost(conf: cfg.ConfigOpts, name: str) -> pathlib.Path:
+    """Return the path of the outermost part that contains a part, which may be the part itself."""
+    places = parts(conf)
+    return min((place for place in places.values() if place == places[name] or place in places[name].parents),
+               key=lambda place: len(place.parts))
 
 
 def state_path(conf: cfg.ConfigOpts) -> pathlib.Path:
@@ -99,7 +115,8 @@ def create(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
     :raises Unavailable: a cell does not answer
     """
     if with_images and _images(conf) is None:
-        raise exception.InvalidInput('The images are in Glance: --images is for those of an all-in-one.')
+        raise exception.InvalidInput('The images are in Glance, and a backup can only include embedded images. Omit '
+                                     '--images.')
     made: list[BackupResult] = []
 
     def write(file: BinaryIO) -> None:
@@ -138,7 +155,7 @@ def _write(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
                 time.sleep(0)                # let other green threads serve requests
         wanted = sorted(db_images.data_ids(connections[0])) if with_images else []
     for number, configured in enumerate(_configuration(conf)):
-        member = f'configuration/{number}/{configured.name}'
+        member = f'configuration/{number}/{backup_file.name_of(configured.name)}'
         small[member], origins[member] = _read_small(configured), str(configured)
     for member, data in small.items():
         writer.add(member, data)
@@ -168,6 +185,9 @@ def _small_files(conf: cfg.ConfigOpts) -> dict[str, bytes]:
             if not path.is_file() or path.is_symlink() or path.name.endswith(durable_files.PART):
                 continue
             below = '' if path == place else f'/{path.relative_to(place)}'
+            if not backup_file.is_name(f'files/{name}{below}'):
+                LOG.warning('The backup does not include %s: no file of the deployment has such a name.', path)
+                continue
             with contextlib.suppress(FileNotFoundError):         # the file was replaced or removed meanwhile
                 found[f'files/{name}{below}'] = _read_small(path)
     if sum(map(len, found.values())) > MAX_FILES:
@@ -190,14 +210,15 @@ def _configuration(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
                                              sorted(pathlib.Path(directory).glob('*.conf')))]
     more = [conf.find_file(directory) for directory in conf.oslo_policy.policy_dirs]
     named += [conf.find_file(conf[service.group].policy_file) for service in policies.SERVICES]
-    named += [path for directory in filter(None, more) for path in sorted(pathlib.Path(directory).iterdir())]
+    named += [path for directory in filter(None, more) for path in sorted(pathlib.Path(directory).iterdir())
+              if not path.name.startswith('.')]          # oslo.policy ignores hidden files
     named += [conf.http.cert_file, conf.http.key_file, conf.messages.join_token_file]
     found = [pathlib.Path(path).absolute() for path in named if path]
     return [path for path in dict.fromkeys(found) if path.is_file()]
 
 
 def _add_image(conf: cfg.ConfigOpts, writer: backup_file.Writer, data_id: str) -> bool:
-    """Copy the data of an image; return False if it was deleted."""
+    """Add the data of an image to a backup; return False if the image was deleted."""
     directory = _images(conf)
     assert directory is not None
     try:
@@ -287,7 +308,7 @@ def _cell_urls(columns: list[str], batch: rows.Batch) -> dict[str, str]:
 
 
 def _databases(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return {name: entry of the manifest} of the API database, the default cell and the other cells."""
+    """Return {name of a database: its entry in the manifest}."""
     try:
         found = {database['name']: database for database in manifest['databases']}
         default = [name for name, database in found.items() if database['default'] is True]
@@ -382,7 +403,7 @@ class _Restore:
             raise
         self._mark(state_directory.INCOMPLETE)
         replaced = self._rename()
-        if not self._on_servers():           # all databases are SQLite: nova-all removes this mark when it starts
+        if not self._on_servers():           # SQLite: the state of nova-all, which removes this file after its start
             self._mark(state_directory.RESTORED)
         os.unlink(self._state / state_directory.INCOMPLETE)
         directories.sync(self._state)
@@ -439,13 +460,14 @@ class _Restore:
                                      'renamed and kept. The replaced content of database servers is not kept.')
         if self._images is not None:
             above = next(path for path in (self._images, *self._images.parents) if path.exists())
-            disk_space.Reserve(ROOM).check(str(above), sum(self._content.images.values()))
+            missing = (size for name, size in self._content.images.items() if not (self._images / name).exists())
+            disk_space.Reserve(ROOM).check(str(above), sum(missing))
 
     def _places(self) -> list[pathlib.Path]:
         """Return the paths that a restore writes. Some of the paths may exist already."""
         named = {member.split('/')[1] for member in self._content.files}
         files = [path for path in map(self._file, self._branches) if path is not None]
-        return [*files, *(place for name, place in parts(self._conf).items() if name in named)]
+        return [*files, *dict.fromkeys(_outermost(self._conf, name) for name in parts(self._conf) if name in named)]
 
     # ---- writing
 
@@ -477,10 +499,13 @@ class _Restore:
             elif kind == 'images':
                 if self._images is not None and not (self._images / words[0]).exists():
                     self._write_file(self._stage(self._images / words[0]), pieces)
+            elif kind == 'configuration':
+                self._write_file(self._stage(self._state / CONFIGURATION).joinpath(*words), pieces)
             else:
-                root = self._state / CONFIGURATION if kind == 'configuration' else parts(self._conf)[words[0]]
-                below = words if kind == 'configuration' else words[1:]
-                self._write_file(self._stage(root).joinpath(*below), pieces)
+                root, place = _outermost(self._conf, words[0]), parts(self._conf)[words[0]]
+                target = self._stage(root).joinpath(place.relative_to(root), *words[1:])
+                if not target.exists():      # else another part had the same file
+                    self._write_file(target, pieces)
         for name, db in databases.items():
             rows.finish(db, self._branches[name], manifest[name]['revision'])
         if self._images is not None:

@@ -53,7 +53,6 @@ def _split(conf: cfg.ConfigOpts, driver: str | None) -> Helpers:
     """Choose the drivers and switch to [privileges] user. Return the Helpers, processes that keep root's rights."""
     from nova.cloud import drivers
     from nova.cmd import ordinary
-    from nova.network.linux import remote as network_remote
 
     reason = drivers.choose(conf, driver)
     if reason:
@@ -63,6 +62,7 @@ def _split(conf: cfg.ConfigOpts, driver: str | None) -> Helpers:
     if user is None:
         return helpers
     if conf.network.driver == 'linux' and conf.network.backend == 'embedded':
+        from nova.network.linux import remote as network_remote
         helpers['network_helper'] = network_remote.helper(conf)
     if ordinary.runs_guests(conf, 'nova-all'):
         helpers['guest_helper'] = ordinary.guest_helper(conf, user)

@@ -1,7 +1,9 @@
-"""nova-api-metadata: the metadata service for proxies, which name a guest in signed headers.
+"""nova-api-metadata: the metadata service for proxies such as neutron-metadata-agent.
 
-Relays on hosts with network agents sign with separate keys. A nova-network with database access serves the guests of
-its bridges without this daemon.
+The proxies identify the guest in signed headers.
+
+Hosts with network agents also relay requests of their guests to this service, and do not sign with shared_secret. A
+nova-network with database access serves the guests of its bridges without this daemon.
 """
 import logging
 from typing import Any

@@ -83,7 +83,7 @@ def count(text: str | None) -> int | None:
 
 def parse(parser: argparse.ArgumentParser, words: list[str] | None, commands: Collection[str]) -> tuple[
         argparse.Namespace, list[str]]:
-    """Return (parsed arguments, options of nova.conf). If the command is missing, the error quotes the remaining words.
+    """Return (parsed arguments, options of nova.conf). If the command is missing, the error quotes other arguments.
 
     :param commands: names of the commands; their parsers set ``function``
     """

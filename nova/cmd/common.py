@@ -39,7 +39,9 @@ def run(binary: str, parts: Callable[..., list[service.Part]], arguments: list[s
     from nova.runtime import metrics
     from nova.runtime import monitoring
     from nova.runtime import service
+    from nova.runtime.hooks import stevedore as stevedore_hooks
 
+    stevedore_hooks.search_once()
     os.umask(0o077)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)         # SIGHUP must not end the process before it has a handler
     try:

@@ -27,7 +27,6 @@ def parts(binary: str, conf: cfg.ConfigOpts) -> list[Any]:
     from nova.runtime import tls
     from nova.runtime import wsgi
     from nova.runtime.http import priorities
-    from nova.web import pipeline
 
     kind, (group, host, port) = PROXIES[binary]
     host, port = conf[group][host], conf[group][port]
@@ -44,10 +43,9 @@ def parts(binary: str, conf: cfg.ConfigOpts) -> list[Any]:
         url_group, url = app.PAGES[kind][2]
         needed = [assembly.needs(None, api_db, cells), sessions]
         application = app.Application(conf, kind, sessions, app.assets(), conf[url_group][url])
-    application = pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read, application)
     return [*needed, *([certificate] if certificate else ()), wsgi.Server(
-        application, host, port, plan=priorities.Plan(conf.http.threads, 1), trusted=conf.http.trusted_proxies,
-        tls=certificate and certificate.context)]
+        proxy_headers.of_proxies(conf, application), host, port, plan=priorities.Plan(conf.http.threads, 1),
+        trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)]
 
 
 def _main(binary: str) -> int:

@@ -1,6 +1,6 @@
 """nova-network: addresses, bridges, DHCP and filters of one host, and the metadata service on its bridge.
 
-With [network] agent it has no database and asks the network services over the message queue.
+With [network] agent it has no database, and gets data from network services over the message queue.
 
 If root starts it, it has two processes. One process changes the host's network and runs the steps that
 nova.network.linux.remote lists. The other runs as an ordinary user; it has the database, the broker and the metadata
@@ -66,7 +66,8 @@ def parts(conf: cfg.ConfigOpts, helper: Helper | None) -> list[service.Part]:
 def _is_control_plane(conf: cfg.ConfigOpts) -> bool:
     """Return whether this service serves agents and leaves its own host's network unchanged.
 
-    Agents accept messages only from services that serve agents. These services run on the hosts of the conductors.
+    Agents accept messages of other hosts only if the deployment's key has signed them. Services that serve agents use
+    this key, and run on the hosts of the conductors.
     """
     return bool(conf.network.backend == 'embedded' and conf.network.driver == 'fake' and not conf.network.routers)
 
@@ -80,8 +81,8 @@ def _signs_as_deployment(bus: Bus, api_db: Database) -> bool:
     try:
         assembly.sign_as_deployment(bus, api_db)
     except db_exc.DBError as error:
-        LOG.warning('The database account of this service cannot read the key of the deployment, so it signs as a host '
-                    'and agents get changes only with their next report (about 2 s). Use the account of the '
+        LOG.warning('The database account of this service cannot read the key of the deployment, so agents refuse its '
+                    'messages and get changes only with their next report (about 2 s). Use the account of the '
                     'conductors. %s', error)
         return False
     return True

@@ -15,6 +15,8 @@ import tempfile
 import typing
 from collections.abc import Iterable
 
+from oslo_utils import uuidutils
+
 import nova
 from nova.runtime import host_identity
 from nova.runtime import privileges
@@ -25,8 +27,8 @@ if typing.TYPE_CHECKING:
 # Files of each daemon in the state path. The user becomes the owner of these files, even if root has created them.
 DAEMON_FILES = {
     'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'CA', 'disk-keys', 'password-keys',
-                 'objects', 'images', 'fake', 'backups', 'restored', 'disk-space', 'guest-records', '*.sqlite',
-                 '*.sqlite-wal', '*.sqlite-shm', '*.sqlite-journal', '*.sqlite.spare'),
+                 'objects', 'images', 'volumes', 'fake', 'backups', 'restored', 'disk-space', 'guest-records',
+                 '*.sqlite', '*.sqlite-wal', '*.sqlite-shm', '*.sqlite-journal', '*.sqlite.spare'),
     'nova-compute': ('services', 'disk-space', 'guest-records'),
     'nova-network': ('services',),
 }
@@ -51,14 +53,14 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
     state = pathlib.Path(os.path.abspath(host_identity.state_path(conf)))
     reason = _why_root(conf, binary, state, user)
     if reason:
-        print(f'{binary} stays root: {reason} Otherwise it would run as the user {user.pw_name}. '
+        print(f'{binary} stays root: {reason} When this is corrected, it runs as the user {user.pw_name}. '
               'See doc/source/admin/privileges.rst.', file=sys.stderr, flush=True)
         return None
     conf.set_override('state_path', str(state))          # keep this path: the default depends on the user
     _give_state(conf, binary, state, user)
     log = _log_file(conf, binary)
     if log:
-        with contextlib.suppress(OSError):  # a failure, such as for a link, is harmless: the user opens the log later
+        with contextlib.suppress(OSError):  # on failure, as for a symbolic link, the daemon opens the log as the user
             os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640))
     for path in filter(None, _files_to_give(conf, binary)):
         privileges.hand_over(path, user)
@@ -99,11 +101,19 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
     for name in os.listdir(state):
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in DAEMON_FILES[binary]):
             privileges.hand_over(str(state / name), user)
-    if binary == 'nova-all' and conf.image.directory:
-        privileges.hand_over(conf.image.directory, user)
+    if binary == 'nova-all':
+        for directory in filter(None, (conf.image.directory, conf.objectstore.path)):
+            privileges.hand_over(directory, user)
+        backups = conf.volume.backup_directory
+        if backups and os.path.isdir(backups) and all(
+                uuidutils.is_uuid_like(name.partition('.')[0]) for name in os.listdir(backups)):
+            privileges.hand_over(backups, user)          # others may have files in it: then root's stay root's
     if runs_guests(conf, binary):
         from nova.virt.libvirt.local_disks import storage   # imported late: it needs solonova[libvirt]
         storage.take_over(str(state / INSTANCES), user)
+        if binary == 'nova-all':
+            from nova.volume.store import files             # nova-compute has no volumes
+            files.let_use(str(state / 'volumes'), user)
 
 
 def become(conf: cfg.ConfigOpts, binary: str, user: pwd.struct_passwd, ports: typing.Iterable[int | None]) -> None:
@@ -142,7 +152,7 @@ def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
 
 
 def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
-    """Return an error if the guests' directory is a link to another user's directory: its owner must not change."""
+    """Return an error if the guests' directory is a link to another user's directory, which must keep its owner."""
     if instances.is_symlink() and instances.exists() and instances.stat().st_uid != user.pw_uid:
         return f'{instances} is a link to a directory that does not belong to that user.'
     return ''

@@ -4,8 +4,8 @@ COMMAND is not run. Instead, the privileged part of nova-compute checks the argu
 Unknown commands are refused, see nova/virt/libvirt/privileged/rootwrap.py. nova-compute does not use this program: it
 runs the privileged part as a process.
 
-Exit codes are those of rootwrap: 0; 1: the operation failed; 96: unknown command; 97: the configuration is wrong; 98:
-no command; 99: refused. As with all programs, 2: unknown option.
+Exit codes are those of rootwrap: 0: success; 1: the operation failed; 96: unknown command; 97: the configuration is
+wrong; 98: no command; 99: refused. As with all programs, 2: unknown option.
 """
 import base64
 import configparser

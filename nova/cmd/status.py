@@ -215,7 +215,7 @@ CHECKS = (_schema, _cells, _hosts, _older, _too_old, _data, _contraction, _polic
 
 
 def check(conf: cfg.ConfigOpts) -> Code:
-    """Run all checks; prints the table and returns the worst Code."""
+    """Run all checks, print the table and return the worst Code."""
 
     given = Deployment(conf)
     results: list[tuple[str, Code, str | None]] = []

@@ -49,7 +49,7 @@ class _Escaping:
 
 @contextlib.contextmanager
 def escaping() -> Iterator[None]:
-    """Pass all printed output through ``escaped``. After a broken pipe, a command may have set sys.stdout to None."""
+    """Pass all printed output through ``escaped``. A stream that the block sets to None (broken pipe) stays None."""
     names = ('stdout', 'stderr')
     streams = [getattr(sys, name) for name in names]
     for name, stream in zip(names, streams):
@@ -130,7 +130,7 @@ def _cell(value: object) -> str:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Iterable[object]], empty: str | None = None) -> None:
-    """Print a table of texts; None is shown as a dash. Other formats have keys derived from the header: ``in_use``.
+    """Print a table of texts; None is shown as a dash. Other formats derive keys from the header, such as ``in_use``.
 
     :param empty: sentence for people in place of a table without rows
     """
@@ -146,7 +146,7 @@ def print_table(header: Sequence[str], rows: Iterable[Iterable[object]], empty: 
 
 
 def print_framed(header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table with the frame that scripts parse."""
+    """Print a table with a frame, because scripts parse this format."""
     if _noted(header, rows := [*rows]):
         return
     table = [[_cell(value) for value in row] for row in (header, *rows)]
@@ -161,7 +161,7 @@ def print_framed(header: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
 
 
 def _noted(header: Sequence[str], rows: Iterable[Iterable[object]]) -> bool:
-    """Keep the rows of a table for formats other than text; return False if the format is text."""
+    """Store the rows of a table if the output format is not text; return whether they were stored."""
     output = _output.get()
     if output is None:
         return False

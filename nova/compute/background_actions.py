@@ -54,8 +54,8 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
            ) -> collections.abc.Iterator[BackgroundAction]:
     """Context manager of a background action: begin it, record its end or failure, and re-raise a failure.
 
-    If the rollback is incomplete, and either a service did not answer or ``insists`` is set, the failed action stays
-    open and is repeated.
+    If the rollback is incomplete, and either a service did not answer the action or its rollback, or ``insists`` is
+    set, the failed action stays open and is repeated.
 
     :raises InstanceChanged, InstanceNotFound: the action is no longer open, or the server was deleted
     """
@@ -70,7 +70,8 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
         except Exception as error:
             LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
                         exc_info=not isinstance(error, exception.NovaException))
-            if not current.unwind() and (current.insists or isinstance(error, exception.Unavailable)):
+            if not current.unwind() and (current.insists or current.unanswered
+                                         or isinstance(error, exception.Unavailable)):
                 raise                    # the action stays open
             _end(host, ctx, current, {}, faults.fault(error)['message'], faults.trace(error))
             raise

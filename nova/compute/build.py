@@ -57,8 +57,10 @@ def _network_wait(host: Host, ctx: context.RequestContext, instance: objects.Ins
     def look() -> None:
         now = host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={},
                                              expect={'host': [host.name]})
-        if now.task_state == states.DELETING or host.stopping.is_set():
+        if now.task_state == states.DELETING:
             raise exception.InstanceChanged(instance_id=instance.uuid)
+        if host.stopping.is_set():
+            raise exception.ServiceStopping(instance_id=instance.uuid)
     return host.plugging.waiter(instance.uuid, network_info, host.conf.vif_plugging_timeout,
                                 host.conf.vif_plugging_is_fatal, look)
 
@@ -141,8 +143,9 @@ class Builder:
             security_groups=spec.security_groups, host=host.name)
 
     def _leave_ports(self, ctx: context.RequestContext, task: tasks.Task) -> None:
-        """Unbind the ports, and keep them for the next host, because they may have public addresses. Release them if
-        the server was deleted. After the last attempt, the conductor releases them."""
+        """Unbind the ports, and keep them for the next host, or for the next start of this one, because they may have
+        public addresses. Release them if the server was deleted. After the last attempt, the conductor releases them.
+        """
         network = self._host.network
         leave = network.deallocate_for_instance if task.superseded else network.unbind_ports
         leave(ctx, instance_uuid=task.instance.uuid, host=self._host.name)

@@ -75,7 +75,7 @@ class Host:
         return found
 
     def forget_fence(self, ctx: context.RequestContext, server: objects.Instance) -> None:
-        """Remove the fence of this host for a server after a failed evacuation: the host may open the disks again.
+        """After a failed evacuation, remove the record that this host is fenced: it may open the server's disks again.
 
         :raises InstanceChanged, InstanceNotFound: the server is no longer on this host
         """

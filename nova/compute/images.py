@@ -78,18 +78,30 @@ class Snapshots:
                         LOG.warning('Some volume copies of server %s have not begun after %s s: it is unfrozen.',
                                     instance.uuid, MAX_FREEZE_S)
                         break
-                    left = self._snapshot_volumes(ctx, instance.uuid, image_id)
+                    left = self._check_snapshots(ctx, instance.uuid, image_id, left)
             deadline = time.monotonic() + COPY_S
             while left:
                 if time.monotonic() > deadline:
                     raise exception.VirtError(operation='copy the volumes', reason=f'it took over {COPY_S} s')
                 time.sleep(SNAPSHOT_POLL_INTERVAL_S)
-                left = self._snapshot_volumes(ctx, instance.uuid, image_id)
+                left = self._check_snapshots(ctx, instance.uuid, image_id, left)
+
+    def _check_snapshots(self, ctx: context.RequestContext, instance_uuid: str, image_id: str,
+                         left: list[str]) -> list[str]:
+        """Return the ids of incomplete snapshots.
+
+        If a service is away, these are still ``left``: an error would end the task, and its snapshots would be orphans.
+        """
+        try:
+            return self._snapshot_volumes(ctx, instance_uuid, image_id)
+        except exception.Unavailable as error:
+            LOG.warning('Cannot check the volume copies of server %s: %s', instance_uuid, error.message)
+            return left
 
     def _snapshot_volumes(self, ctx: context.RequestContext, instance_uuid: str, image_id: str) -> list[str]:
         """Start or check the snapshots of the server's volumes; return the ids of incomplete ones.
 
-        An empty list means that the image is also complete.
+        If the list is empty, the image is complete too.
         """
         return self._host.volumes.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
                                                    list_incomplete=True)
@@ -140,8 +152,7 @@ class Snapshots:
 
     def abandon_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
                          backup_type: str | None = None, rotation: int | None = None) -> None:
-        """Roll back a snapshot or backup that a restart of this service interrupted: reset the server and delete its
-        image.
+        """Roll back a snapshot or backup that a restart interrupted: reset the server and delete the image.
 
         A complete image is kept, because its owner may have seen it. A complete backup counts for the rotation.
         """
@@ -172,7 +183,7 @@ class Snapshots:
         while page := images.backups(ctx, wanted, marker):
             found += page
             marker = page[-1]['id']
-        for image in reversed(found[rotation:]):         # oldest first: a repetition reads the owner of the new backup
+        for image in reversed(found[rotation:]):         # the new backup last: a repetition reads its owner
             try:
                 images.delete(ctx, image['id'])
             except exception.ImageNotFound:

@@ -153,9 +153,9 @@ def _provider(provider: dict[str, typing.Any]) -> tuple[str, frozenset[str]]:
         raise ValueError(f'{", ".join(sorted(unknown))} of a provider cannot be set here')
     node = provider['identification']
     if set(node) not in ({'name'}, {'uuid'}) or node.get('uuid', THIS) != THIS:
-        raise ValueError(f'identification is name, or uuid: {THIS}')
+        raise ValueError(f'identification must be either name, or uuid: {THIS}')
     names = (provider.get('traits') or {}).get('additional') or []
     for name in names:
         if not isinstance(name, str) or not traits.NAME.fullmatch(name):
-            raise ValueError(f'{name!r} is not the name of a trait: capital letters, digits and _')
+            raise ValueError(f'{name!r} is not a valid trait name: use only capital letters, digits and _')
     return node.get('name') or THIS, frozenset(names)

@@ -102,14 +102,14 @@ class TaskQueue:
             return {uuid: len(waiting) for uuid, waiting in self._waiting.items()}
 
     def busy(self, uuid: str) -> bool:
-        """Return whether the server has a running task."""
+        """Return whether a task of the server runs or waits."""
         return uuid in self._waiting
 
     def _run(self, work: _Work) -> None:
         try:
             work.function(*work.args)
         except (exception.InstanceChanged, exception.InstanceNotFound) as error:
-            LOG.info('A task of server %s was superseded: %s', work.uuid, error.message)
+            LOG.info('A task of server %s ended early: %s', work.uuid, error.message)
         except Exception:
             LOG.exception('A task of server %s failed with an unexpected error.', work.uuid)
         finally:

@@ -90,14 +90,16 @@ def is_removable(what: str, record: Record | None, row: Row) -> bool:
 
 
 def refusal(record: Record | None, instance: objects.Instance, request_id: str | None, event: str) -> str | None:
-    """Return the reason to refuse a task: the task is already done, or the row is older than the record. Else None."""
+    """Return the reason to refuse a task: the task is already done, or the row is older than the record, or was older
+    before (``disputed``). Else None.
+    """
     if record is None:
         return None
     if (request_id, event) in record.completed_tasks:
         return f'this host has done {event} of request {request_id} already'
     if record.is_newer_than(instance.generation):
         return (f'the database has generation {instance.generation} of the server, and the record of this host has '
-                f'{record.generation}')
+                f'{record.generation}{"; the host has seen an older row before" if record.disputed else ""}')
     return None
 
 
@@ -252,7 +254,7 @@ _PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # columns
 
 
 def _record(values: dict[str, typing.Any]) -> Record:
-    """Return a Record without the fields of the server, which are only in the file."""
+    """Return a Record without the fields of the server: they stay in the file."""
     return utils.from_known(Record, {
         **values, 'generation': int(values['generation']), 'has_left': bool(values['has_left']),
         'disputed': bool(values['disputed']), 'server': {},

@@ -51,16 +51,22 @@ def boot_time() -> float:
     return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
 
 
-# frame of the task in Recovery._settle, which replaces taken_in by the server's task state
+# frame of the task of Recovery._settle; taken_in is replaced by the server's task state
 SETTLE = actions.Frame(task_event=actions.ACTIONS['os-stop'].frame.task_event, taken_in=(None,),
                        started=states.POWERING_OFF, on_failure=states.ERROR)
 # vm states of servers that have disks on their host
 WITH_DISKS = (states.ACTIVE, states.PAUSED, states.STOPPED, states.SUSPENDED, states.RESCUED, states.SHELVED)
 
 
+STEPS = {                        # step -> description for the log
+    'build': 'continue the build', 'again': 'repeat the task', 'start': 'start the guest',
+    'lost': 'start the guest, which is missing', 'align': 'correct the power state in the row',
+    'settle': 'leave the server stopped, because the rows come from a backup'}
+
+
 def decide(server: objects.Instance, power_state: int | None, *, booted_after: bool, resume: bool,
            restored: bool = False) -> str | None:
-    """Return the recovery step for a server on this host (a key of Recovery._recover), or None.
+    """Return the recovery step for a server on this host (a key of STEPS), or None.
 
     :param power_state: power state of the server's guest, or None if there is no guest
     :param booted_after: the machine was booted after the last write of the row
@@ -100,6 +106,7 @@ class Recovery:
                  orphans: orphans.Orphans, reporter: differences.Reporter) -> None:
         self._host, self._methods, self._builder = host, methods, builder
         self._power, self._power_states, self._orphans, self._reporter = power, power_states, orphans, reporter
+        # key of STEPS -> function(context, server, arguments) that runs this step
         self._recover: dict[str, typing.Callable[[context.RequestContext, objects.Instance, Arguments], None]] = {
             'build': self._build,
             'again': self._repeat,
@@ -126,8 +133,8 @@ class Recovery:
             if what and why:
                 LOG.error('Server %s is not changed: %s.', server.uuid, why)
             elif what:
-                LOG.info('Server %s is %s (task %s), its guest %s: %s.', server.uuid, server.vm_state,
-                         server.task_state, guests.get(server.uuid), what)
+                LOG.info('Server %s is %s (task %s), and the power state of its guest is %s. Recovery step: %s.',
+                         server.uuid, server.vm_state, server.task_state, guests.get(server.uuid), STEPS[what])
                 # the resumed task has the request id of the interrupted one
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
         servers = [entry['instance'] for entry in entries]
@@ -173,7 +180,7 @@ class Recovery:
     def _settle(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         """Mark a server of a restored database as stopped, or set it to ERROR if it cannot be started on this host.
 
-        This runs during start-up, not in the queue: the end of start-up removes the mark of a restored database.
+        This runs during start-up, not in the queue, because the mark of a restored database is removed after start-up.
         """
         with (contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound),
               tasks.task(self._host, ctx, server, dataclasses.replace(SETTLE, taken_in=(server.task_state,))) as task):

@@ -38,7 +38,8 @@ PROGRESS_INTERVAL_S = 1
 _MAKES = frozenset(row.frame.task_event for row in (
     actions.BUILD, actions.ACTIONS['evacuate'], actions.ACTIONS['unshelve'], actions.FINISH, actions.LIVE_MIGRATION))
 
-# events of tasks that start an existing guest; with shared storage, another host may already run the guest
+# events of tasks that start an existing guest. A host without a record of the guest refuses them: another host may run
+# the guest from shared storage.
 STARTS = frozenset(actions.ACTIONS[name].frame.task_event for name in ('os-start', 'reboot', 'reboot-hard', 'resume'))
 
 _Params = typing.ParamSpec('_Params')
@@ -49,12 +50,13 @@ class Undo:
 
     event      name of the event of the task or action
     instance   the server when the task or action began
+    unanswered True once a service did not answer an undo function
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:
         self.event, self.instance = event, instance
         self._undo: list[typing.Callable[[], object]] = []
-        self._kept = False
+        self._kept = self.unanswered = False
 
     def undo(self, function: typing.Callable[_Params, object], *args: _Params.args, **kwargs: _Params.kwargs) -> None:
         """Add a function to call on failure. The functions are called in reverse order."""
@@ -77,9 +79,9 @@ class Undo:
             function = self._undo.pop()
             try:
                 function()
-            except Exception:
+            except Exception as error:
                 LOG.exception('Undoing %s of server %s: %s failed.', self.event, self.instance.uuid, function)
-                undone = False
+                undone, self.unanswered = False, self.unanswered or isinstance(error, exception.Unavailable)
         return undone
 
 
@@ -87,14 +89,15 @@ class Task(Undo):
     """State of a task in progress.
 
     instance   the server when the task began
-    ctx        the context of the request, with the image grant of the task
+    ctx        the context of the request, with the right to read the task's image (``image_grant``)
     after      vm state at a successful end, None: unchanged
     on_failure vm state when the with block fails, None: unchanged
     values     columns to set when the task succeeds
     ended      True once the end was written
     superseded True once the server was found deleted or changed by another task
     leaves     True: after the task the server has no guest on this host
-    keeps_for_return   True: the files of the moved guest stay for its return, and the with block updates the record
+    keeps_for_return   True: the files of the moved guest are kept for a revert, and the with block updates the guest's
+               record on this host
     remains    error of a rollback that could not remove the guest, or None
     """
 
@@ -118,8 +121,11 @@ class Task(Undo):
 
     def undo_guest(self, remove: typing.Callable[_Params, object], *args: _Params.args,
                    **kwargs: _Params.kwargs) -> None:
-        """Add the function that removes the guest. If the guest remains, the earlier functions are not called: the
-        guest may use its volumes and ports."""
+        """Add the function that removes the guest.
+
+        If it cannot remove the guest, the functions that were added before it are not called: the guest may use its
+        volumes and ports.
+        """
         self.undo(self._remove_guest, functools.partial(remove, *args, **kwargs))
 
     def _remove_guest(self, remove: typing.Callable[[], object]) -> None:
@@ -201,7 +207,7 @@ class Task(Undo):
 
 
 class Gauge:
-    """Reports the progress of a task in at most nine writes, even if the driver reports more often."""
+    """Reports the progress of a task in at most ten writes, even if the driver reports more often."""
 
     def __init__(self, current: Task) -> None:
         self._task, self._shown, self._next = current, 0, time.monotonic() + PROGRESS_INTERVAL_S
@@ -256,12 +262,12 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:  # note it first: the host may crash in the with block
+        if record is None and event in _MAKES:  # record the server now: the host may crash in the with block
             host.records.note(row)
         try:
             yield current
-        except (exception.InstanceChanged, exception.InstanceNotFound):
-            current.superseded = True
+        except (exception.InstanceChanged, exception.InstanceNotFound) as error:
+            current.superseded = not isinstance(error, exception.ServiceStopping)
             current.unwind()
             raise
         except Exception as error:

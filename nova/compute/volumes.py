@@ -42,6 +42,7 @@ class Volumes:
         """Return the server's block devices: local disks of the request, and volumes connected to this host.
 
         :raises BuildFailed: a volume does not become usable in time, or the driver cannot attach volumes
+        :raises ServiceStopping: the next start of the service continues the task
         """
         host = self._host
         requested = spec.block_devices or []
@@ -57,7 +58,8 @@ class Volumes:
             if time.monotonic() > deadline:
                 raise exception.BuildFailed(instance_id=server.uuid, reason='volumes were not ready in time: '
                                             + ', '.join(waiting))
-            host.stopping.wait(POLL_S)
+            if host.stopping.wait(POLL_S):
+                raise exception.ServiceStopping(instance_id=server.uuid)
 
     def connector(self) -> JsonObject | None:
         """Return the connector of this host for volume services, or None if the driver cannot attach volumes."""
@@ -234,8 +236,8 @@ class VolumeSnapshots:
         try:
             work()
             progress = '90%'
-        except exception.NovaException as error:
-            LOG.warning('Snapshot %s: %s', snapshot_id, error)
+        except Exception as error:
+            LOG.warning('Snapshot %s: %s', snapshot_id, error, exc_info=not isinstance(error, exception.NovaException))
             status, progress = f'error_{status}' if status == 'deleting' else 'error', '0%'
         self._host.volumes.volume_snapshot_status(ctx, snapshot_id=snapshot_id, status=status, progress=progress)
 

@@ -17,6 +17,7 @@ from nova.db.servers import instances
 from nova.db.servers import ownership
 from nova.objects import device_addresses
 from nova.objects import disk_clients
+from nova.objects import faults
 from nova.objects import instance
 from nova.rpc import admission
 from nova.rpc.admission import Call
@@ -39,7 +40,6 @@ _OF_HOSTS = {('nova-compute', 'compute'), ('nova-network', 'network'), ('nova-ne
 _STATE = {'vm_state', 'task_state', 'power_state', 'launched_at', 'network_info', 'system_metadata'}
 _PROGRESS = {'status', *(f'{what}_{how}_bytes' for what in ('memory', 'disk')
                          for how in ('total', 'processed', 'remaining'))}
-_FAULT = {'code', 'message', 'details', 'created', 'final'}
 # columns of compute_nodes that a host reports about itself; other services write the claims
 _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hypervisor_version', 'host_ip', 'cpu_info',
          'disk_available_least', 'supported_instances', 'uptime', 'numa_topology', 'pci_devices', 'traits', 'metrics',
@@ -50,8 +50,8 @@ _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hyperviso
 def _confirms(call: Call) -> None:
     """Check that the caller runs the server or is the source of its finished move.
 
-    On a server of another host, a host may begin only one task: the source of a resize may confirm the resize.
-    See compute/moves/resize.py.
+    A host may begin a task on another host's server in one case: as the source of a resize, it confirms the resize. See
+    compute/moves/resize.py.
     """
     if admission.is_expecting_caller(call):
         return
@@ -71,6 +71,29 @@ def _failure_here(call: Call) -> None:
     """
     if call.arguments.get('fault') is not None:
         on_caller(call)
+
+
+def _fault(call: Call) -> None:
+    """Check the fault in the arguments or in the values: services read its keys, and the API shows it.
+
+    Hosts of an earlier release do not limit the details, which are cut.
+    """
+    for values in (call.arguments, call.arguments.get('values') or {}):
+        fault = values.get('fault')
+        if isinstance(fault, dict) and isinstance(fault.get('details'), str):
+            values['fault'] = fault = {**fault, 'details': fault['details'][:faults.DETAILS_CHARACTERS]}
+        if fault is not None and not faults.is_report(fault):
+            call.refuse('its fault is malformed')
+
+
+def _texts(call: Call) -> None:
+    """Check and cut the texts of a failure: the API shows them."""
+    for name, most in (('error', faults.MESSAGE_CHARACTERS), ('traceback', faults.DETAILS_CHARACTERS)):
+        text = call.arguments.get(name)
+        if text is not None:
+            if not isinstance(text, str):
+                call.refuse(f'its {name} is not a text')
+            call.arguments[name] = text[:most]
 
 
 def _own_metadata(call: Call) -> None:
@@ -95,11 +118,12 @@ def _own_metadata(call: Call) -> None:
         if value == present.get(key) or value is None and key in (
                 instance.SHELVED_IMAGE, instance.SHELVED_AT, instance.REIMAGE, instance.POSTED_PASSWORD):
             continue
-        if key == instance.SHELVED_AT or key == instance.SHELVED_IMAGE and value in images:
+        if key == instance.SHELVED_AT and instance.shelving_time(value) or (
+                key == instance.SHELVED_IMAGE and value in images):
             continue
-        if key == disk_clients.KEY and (value is None or disk_clients.problem(value) is None):
+        if key == disk_clients.KEY and (value is None or disk_clients.is_record(value)):
             continue
-        if key == device_addresses.KEY and device_addresses.problem(value) is None:
+        if key == device_addresses.KEY and device_addresses.is_record(value):
             continue
         call.refuse(f'it sets {str(key)[:50]} of the system metadata')
 
@@ -112,7 +136,7 @@ def _images_of(call: Call) -> set[str]:
 def _image_of_action(call: Call) -> None:
     """Check that the image belongs to an open action of the server."""
     if call.arguments.get('image_id') not in _images_of(call):
-        call.refuse(f'no open request created image {str(call.arguments.get("image_id"))[:40]} of the server')
+        call.refuse(f'no open action of the server writes image {str(call.arguments.get("image_id"))[:40]}')
 
 
 def _image_of_rebuild(call: Call) -> None:
@@ -196,16 +220,17 @@ _VOLUME = (on_caller,)
 
 RIGHTS = {
     # ---- tasks: the UPDATE statement checks the server's host
-    'update_instance': (admission.expects_caller, columns('values', {*_STATE, 'progress', 'fault'}), _own_metadata),
+    'update_instance': (admission.expects_caller, columns('values', {*_STATE, 'progress', 'fault'}), _fault,
+                        _own_metadata),
     'begin_task': (owner_is_caller, columns('values', {'task_state'}), _confirms),
     'end_task': (host_is_caller, admission.expects_caller, columns('values', {*_STATE, 'deleted_at'}),
-                 columns('fault', _FAULT), _own_metadata, _failure_here),
+                 _fault, _texts, _own_metadata, _failure_here),
     'begin_background': (host_is_caller, owner_is_caller),
-    'end_background': (host_is_caller, columns('values', {'network_info'}), _own_action),
+    'end_background': (host_is_caller, columns('values', {'network_info'}), _texts, _own_action),
     'release_port_device': (host_is_caller, on_caller),
-    'reschedule_instance': (host_is_caller, columns('fault', _FAULT), load_requester),
+    'reschedule_instance': (host_is_caller, _fault, load_requester),
     'instance_offloaded': (host_is_caller, one_of('task_state', (states.SHELVING_OFFLOADING, states.UNSHELVING)),
-                   columns('fault', _FAULT)),
+                   _fault),
     'instance_destroyed': (host_is_caller,),
     'check_rebuild': (on_caller,),
     'continue_evacuation': (on_caller,),
@@ -224,23 +249,23 @@ RIGHTS = {
     # ---- moves
     'continue_moves': (host_is_caller,),
     'move_accepted': (host_is_caller, destination),
-    'move_refused': (host_is_caller, destination, columns('fault', _FAULT)),
+    'move_refused': (host_is_caller, destination, _fault),
     'move_sent': (host_is_caller, source),
     'move_finished': (host_is_caller, destination),
     'move_confirmed': (host_is_caller, source),
     'reverted_guest_removed': (host_is_caller, destination),
     'move_reverted': (host_is_caller, source),
-    'move_failed': (host_is_caller, _step_of, columns('fault', _FAULT)),
+    'move_failed': (host_is_caller, _step_of, _fault),
     'prepare_live_migration': (source,),
     'report_live_migration': (host_is_caller, columns('values', _PROGRESS)),
     'live_migration_arrived': (host_is_caller, source),
-    'live_migration_failed': (host_is_caller, source, columns('fault', _FAULT)),
+    'live_migration_failed': (host_is_caller, source, _fault, _texts),
     'live_migration_finished': (host_is_caller, destination, columns(
-        'values', {'task_state', 'power_state', 'network_info'}), columns('fault', _FAULT)),
+        'values', {'task_state', 'power_state', 'network_info'}), _fault, _texts),
     'resume_live_migration': (host_is_caller, load_requester),
     'evacuation_finished': (host_is_caller, destination, columns(
         'values', {'task_state', 'vm_state', 'power_state', 'network_info'})),
-    'evacuation_failed': (host_is_caller, destination, columns('fault', _FAULT)),
+    'evacuation_failed': (host_is_caller, destination, _fault, _texts),
     'evacuated_guest_removed': (host_is_caller,),
     # ---- volumes, shares, images
     'prepare_volumes': (on_caller, connector_is_caller),
@@ -283,7 +308,7 @@ def admission_of(services: CellServices) -> admission.Admission:
 
 
 class Facts:
-    """Database rows for the checks; each kind is read once for each call."""
+    """Database rows for the checks; each kind is read at most once for each call."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._volumes = services.cell_db, services.volumes

@@ -101,7 +101,7 @@ class Change:
 
     def record(self, name: str, phase: str | None, row: InstancesRow, host: str | None = None, by: str | None = None,
                **about: object) -> None:
-        """Record an event, after the state change of the server.
+        """Record the state change of the server, then the event.
 
         :param name: name of a row of notify.events, without ``instance.``
         :param row: columns of the server at the end of the transaction

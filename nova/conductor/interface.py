@@ -56,7 +56,7 @@ INTERFACE = Interface(
            doc="Record the new file of a volume: {'name', 'format'}. It is in the directory of the previous file."),
 
     # ---- cold moves: conductor/moves/cold.py; each step ends in one transaction, followed by the next step
-    Method('continue_move', ('instance_uuid',), doc='Send the next message that the server of a cold move waits for.'),
+    Method('continue_move', ('instance_uuid',), doc="Send the message of the next step of a server's cold move."),
     Method('continue_moves', ('host', 'resize_backups'), call=True,
            doc='Continue the moves of a host that has started. ``resize_backups``: uuids of servers with a resize '
                "backup on the host. Return the backups that no move needs: [{'instance': Instance, 'restore': True "
@@ -65,7 +65,8 @@ INTERFACE = Interface(
            doc='Record that the destination has accepted a server.'),
     Method('move_refused', ('migration_id', 'host', 'fault'), call=True,
            doc='Record that the destination has refused a server; the next host is tried.'),
-    Method('move_sent', ('migration_id', 'host', 'guest'), call=True, doc='Record that the source has sent the disks.'),
+    Method('move_sent', ('migration_id', 'host', 'guest'), call=True,
+           doc='Set the destination as the host of a server. The source has stopped the guest and kept its files.'),
     Method('move_finished', ('migration_id', 'host', 'power_state', 'network_info'), call=True,
            doc='Record that the server runs at the destination.'),
     Method('move_confirmed', ('migration_id', 'host'), call=True, doc='Record that the source has deleted its copy.'),
@@ -104,7 +105,7 @@ INTERFACE = Interface(
                "'arguments', 'request_id', 'project_id', 'user_id'}]."),
     Method('instance_offloaded', ('instance_uuid', 'event', 'host', 'task_state', 'fault'), call=True,
            doc='End a task after which the server is SHELVED_OFFLOADED: release the resources that the server has '
-               'claimed, and clear its host. ``task_state``: task state of the task. ``fault``: as in end_task.'),
+               'claimed, and clear its host. The server must still have ``task_state``. ``fault``: as in end_task.'),
     Method('instance_destroyed', ('instance_uuid', 'host'), call=True,
            doc='Complete the deletion of a server: move the row to the history, free the claim, remove mapping and '
                'spec, close the action.'),
@@ -155,7 +156,8 @@ INTERFACE = Interface(
            doc='Connect the volume that replaces another one and return its connection_info.'),
     Method('volume_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id', 'connection_info'),
            call=True,
-           doc='Record that a volume was replaced and return the id that the volume has now.'),
+           doc='Record that a volume was replaced. Return the id of the attached volume: the old id if the block '
+               'storage has migrated the volume, otherwise the new one.'),
     Method('volume_swap_failed', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'), call=True,
            doc='Record that the replacement of a volume failed.'),
     Method('reimage_root', ('instance_uuid', 'image_id'), call=True,
@@ -186,9 +188,8 @@ INTERFACE = Interface(
     # ---- services
     Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1',
            doc='Register the key with which a host signs messages: its public half (base64), and a proof that it '
-               "may join (rpc/join_tokens.py) or None. Return {'state': pending, approved or renewing, "
-               "'deployment': public half of the control plane's key, 'proof', 'deployments': [{'public', "
-               "'signed_by', 'key_signature', 'good'}], present and former keys, oldest first}."),
+               'may join (rpc/join_tokens.py) or None. ``token_id``: join token of the proof; ``number``: nonce of the '
+               'proof. Return an Answer of nova/rpc/enrolment.py.'),
     Method('report_service', ('host', 'binary', 'topic', 'version'), call=True, versions=True,
            doc="Heartbeat, which also inserts the row of a new service. Return {'uuid', 'disabled', 'forced_down', "
                "'versions'}."),
@@ -208,7 +209,8 @@ INTERFACE = Interface(
                'enable it again if this method disabled it.'),
     Method('audit_instance_usage', ('host',), call=True,
            doc='Record the number of servers that a host ran in the last period of [DEFAULT] '
-               'instance_usage_audit_period. Return False if the number was recorded before, or is being recorded.'),
+               'instance_usage_audit_period. Return False if the number was recorded before, or is being recorded; '
+               'True also after a failure, which is logged.'),
     Method('report_nodes', ('host', 'nodes'), call=True,
            doc="Replace the inventory of a host's nodes: dicts of compute_nodes' columns. Nodes that are not named "
                'are deleted.'),

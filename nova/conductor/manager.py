@@ -159,7 +159,7 @@ class ConductorManager:
     def take_over(self) -> None:
         """Continue the work of the previous process immediately; only for a deployment with a single process.
 
-        Call it before the first request, because it removes every instance mapping without an instance row.
+        Call it before the first request: it removes all mappings without an instance row, also those of new servers.
         """
         self.lost_mappings.remove_lost_mappings(0)
         self.reconciler.take_over()

@@ -27,7 +27,7 @@ def modules() -> tuple[Any, ...]:
 
 
 def list_opts() -> list[tuple[Any, list[cfg.Opt]]]:
-    """For oslo-config-generator: [(group, options)]."""
+    """Return [(group, options)] for oslo-config-generator."""
     return [(module.GROUP or 'DEFAULT', [*keystoneauth.described(module.OPTIONS), *keystoneauth.logins(module.OPTIONS),
                                          *getattr(module, 'SAMPLE_OPTIONS', ())]) for module in modules()]
 

@@ -25,7 +25,7 @@ OPTIONS = [
                     help='One rate limit per line: "VERB URI REGEX VALUE UNIT". A project may send VALUE requests '
                          'per UNIT (SECOND, MINUTE, HOUR or DAY) with the method VERB (GET, POST, PUT, DELETE or '
                          'PATCH) and a path that matches REGEX. The path excludes the version and the project and '
-                         'includes the query. GET /limits shows URI for the limit. Example: "POST */servers '
+                         'includes the query. URI is the name of the limit in GET /limits. Example: "POST */servers '
                          '^/servers 120 MINUTE". A request counts against every line that it matches. '
                          'Administrators and the role service are not limited. The line "guide" stands for the '
                          'sample rates of the API guide. Empty: no limits.'),
@@ -50,7 +50,8 @@ OPTIONS = [
                     'each such request.'),
     cfg.URIOpt('compute_link_prefix', schemes=['http', 'https'],
                help='URL that replaces scheme, host and path prefix in links to the compute API. Set it if clients '
-                    'reach the API under another name than the service itself. Empty: the URL of the request.'),
+                    'reach the API under another URL than that of the requests to this service. Empty: the URL '
+                    'of the request.'),
     cfg.URIOpt('image_link_prefix', schemes=['http', 'https'],
                help='URL of the image service, including its version, for links to images. Example: '
                     'https://image.example.org/v2. Empty: /image/v2 at the host of the request.'),

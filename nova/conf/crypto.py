@@ -5,7 +5,7 @@ GROUP = 'crypto'
 
 
 def _before(name: str) -> list[cfg.DeprecatedOpt]:
-    """Return the former name of an option in [DEFAULT]."""
+    """Return the name that an option formerly had in [DEFAULT]."""
     return [cfg.DeprecatedOpt(name, group='DEFAULT')]
 
 

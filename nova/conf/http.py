@@ -31,10 +31,10 @@ OPTIONS = [
                     '(a quarter) and event streams ([api] event_streams).'),
     cfg.IntOpt('drain_time', default=0, min=0, max=600,
                help='Seconds for which a stopping nova-api still accepts requests while /healthcheck returns 503, '
-                    'so that a load balancer sends new requests elsewhere. Use more seconds than the balancer '
+                    'so that a load balancer sends new requests elsewhere. Set more seconds than the balancer '
                     'needs to notice the 503. The time is part of graceful_shutdown_timeout. 0 suits a balancer '
-                    'that keeps no connections open and tries another server when a connection is refused. A '
-                    'request over a connection that closes at that moment gets no response.'),
+                    'that keeps no connections open and retries a refused connection on another server. With 0, '
+                    'a request on a connection that the service is closing gets no response.'),
     cfg.BoolOpt('access_log', default=False,
                 help='Whether nova-api and nova-all log each request, at INFO from nova.runtime.access_log: id, '
                      'address, user and project, method and path, status, duration in seconds and size of the '

@@ -8,7 +8,8 @@ OPTIONS = [
                 help='Whether to serve /metrics for Prometheus, /healthz and /readyz on a separate address.'),
     cfg.HostAddressOpt('listen', default='127.0.0.1',
                        help='Address to listen on. Metrics need no token, so choose an address of the management '
-                            'network. Reasons in /healthz and /readyz are shown only to clients on this host.'),
+                            'network. The reasons for a failed /healthz or /readyz are shown only to clients on '
+                            'this host.'),
     cfg.PortOpt('port', min=0, sample_default='one for each kind of daemon',
                 help='Port to listen on. Default: nova-all 9770, nova-api 9771, nova-compute 9772, nova-conductor '
                      '9773, nova-network 9774, nova-scheduler 9775, nova-api-metadata 9776, nova-api-ec2 9777, '

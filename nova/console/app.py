@@ -118,8 +118,8 @@ class Application:
         host = environ.get('HTTP_HOST', '')
         name = urllib.parse.urlsplit(f'//{host}').hostname if _HOST.fullmatch(host) else None
         if not name or name.lower() not in self._names | {'127.0.0.1', '::1', environ['SERVER_NAME'].strip('[]')}:
-            raise exception.BadRequest('Unknown host name: the operator must add it to the base URL of '
-                                       'the consoles, or to allowed_origins of [console].')
+            raise exception.BadRequest('Unknown host name: the operator must use it in the base URL of '
+                                       'the consoles, or list it in allowed_origins of [console].')
         return str(host)
 
     def _check_origin(self, environ: WSGIEnvironment, host: str) -> None:

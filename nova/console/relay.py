@@ -37,7 +37,7 @@ MAX_BUFFERED = 256 * 1024       # if one side has this many buffered bytes, read
 STALL_S = 60                    # seconds without progress after which a side is disconnected
 CHECK_INTERVAL_S = 1            # interval of timeout checks
 CLOSE_TIMEOUT_S = 2             # seconds for a client to take the last frame
-MAX_REASON = 123                # bytes of the reason in a close frame (RFC 6455, 5.5.1: 125 with the code)
+MAX_REASON = 123                # maximum bytes of the reason in a close frame: 125 (RFC 6455, 5.5) minus 2 of the code
 GOING_AWAY, POLICY, INTERNAL = 1001, 1008, 1011
 WRONG = (1002, 1007, 1009)      # close codes that the library sends after protocol violations
 
@@ -180,7 +180,7 @@ class Session:
             if data:
                 self._to_client.append(memoryview(data))
                 self._client_size += len(data)
-            elif self.closing is None:           # end of the stream: the protocol sends no more data
+            elif self.closing is None:           # empty data: the protocol sends nothing more
                 self.closing = time.monotonic() + CLOSE_TIMEOUT_S
         now = time.monotonic()
         while self._to_client:
@@ -281,7 +281,7 @@ class Relay:
 
     def start(self) -> None:
         self._bell.setblocking(False)
-        self._selector = selectors.DefaultSelector()     # the selector of eventlet, or epoll
+        self._selector = selectors.DefaultSelector()     # epoll, or the selector of eventlet
         self._selector.register(self._bell.fileno(), selectors.EVENT_READ, None)
         self._thread = concurrency.spawn('consoles', self._run)
 

@@ -65,10 +65,12 @@ class Stream:
             raise Broken(str(error)) from None
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
-        """Start TLS.
+        """Start TLS. Bytes that have already arrived were not encrypted: an attacker may have sent them.
 
-        :raises Broken: the hypervisor's certificate is invalid, or the handshake failed
+        :raises Broken: the hypervisor's certificate is invalid, the handshake failed, or bytes arrived before it
         """
+        if self._plain:
+            raise Broken('Unencrypted data arrived before the TLS handshake.')
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
         try:
             while True:
@@ -82,6 +84,7 @@ class Stream:
                         raise Broken('The hypervisor closed the connection in the TLS handshake.') from None
                     self._in.write(data)
             self.sock.sendall(self._out.read())
+            self._plain = self._opened() or b''          # data may arrive together with the end of the handshake
         except OSError as error:
             raise Broken(f'TLS: {error}') from None
 
@@ -96,8 +99,6 @@ class Stream:
     def flow(self) -> None:
         """Switch to non-blocking mode."""
         self.sock.setblocking(False)
-        if self._tls is not None:                # the socket reports no event for data already received
-            self._plain += self._opened() or b''
 
     @property
     def has_more(self) -> bool:

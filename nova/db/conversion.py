@@ -1,14 +1,14 @@
 """Conversion of a database that was created by the code before the first release.
 
-The last revision of that code (``schema.PREDECESSORS``) has the tables of the first revision of this tree, except for
-names of columns. The conversion renames columns and stored values as ROWS lists them, and records the new revision.
-All changes are in one transaction, so a database is either converted or unchanged, and an interrupted conversion can be
-repeated. MariaDB commits each rename of a column separately; a repeated conversion skips columns with their new name.
-Databases of any other revision are refused.
+The newest schema revision of that code (``schema.PREDECESSORS``) and the first revision of the present code have the
+same tables, but some names differ. The conversion renames columns, indexes and stored values as ROWS lists them, and
+records the new revision. All changes are in one transaction, except on MariaDB, which commits each rename of a column
+separately. An interrupted conversion can be repeated: it skips columns with their new name. Databases of any other
+revision are refused.
 
 To rename a stored value: rename it in the code and add a row to ROWS. Also put the old value into a row of
 ``nova/tests/older_release/rows.json``; ``unit/test_conversion.py`` fails without it. To rename a column:
-rename it in the tables and in the first revision, which creates them, and add a row to ROWS.
+rename it in the tables and in the first revision, which creates them, and add a row to ROWS. Examples:
 
     Column('disk_keys', 'sealed', 'encrypted_key')               a column; put this row before the rows of its values
     Index('t', 'ix_t_old', 'ix_t_new')                           an index

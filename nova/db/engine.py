@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 DEADLOCK_RETRIES = 10            # repetitions of a transaction after deadlocks or lost races for locks
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # pauses before a transaction restarts after a lost connection
 TRUSTED_S = 1                    # seconds: a connection that was used within this time is not pinged
-SQLITE_BUSY_S = 10               # maximum wait for another process's SQLite write lock
+SQLITE_BUSY_S = 10               # maximum wait for the write lock of SQLite, or of another thread
 # Page cache of one connection; the value is SQLite's default. Each of dozens of connections has a cache, and discards
 # it after a write on another connection. A larger cache needs memory and saves no reads under load.
 SQLITE_CACHE_KIB = 2000
@@ -76,6 +76,20 @@ def joining(function: _Joining | None) -> Iterator[None]:
 
 class CommitUnanswered(db_exc.DBConnectionError):
     """The connection was lost during the commit; whether the data was written is unknown."""
+
+
+@contextlib.contextmanager
+def undone_if_unanswered(undo: Callable[[], object]) -> Iterator[None]:
+    """Context manager of a write whose caller gets CommitUnanswered: undo the write, because it may be committed.
+
+    :param undo: idempotent function; its own database errors are ignored
+    """
+    try:
+        yield
+    except CommitUnanswered:
+        with contextlib.suppress(db_exc.DBError):
+            undo()
+        raise
 
 
 class Database:
@@ -140,15 +154,15 @@ class Database:
 
     @contextlib.contextmanager
     def _writes(self) -> Iterator[None]:
-        """Wait for this process's turn to write.
+        """Hold the lock that lets one thread of this process write to an SQLite file.
 
-        :raises Locked: another process holds the lock for too long
+        :raises Locked: another thread holds the lock for too long
         """
         if not self.sqlite:
             yield
             return
         if not self._one_writer.acquire(timeout=SQLITE_BUSY_S):
-            raise errors.Locked(f'the database file was locked for {SQLITE_BUSY_S} s')
+            raise errors.Locked(f'another transaction of this process held the write lock for {SQLITE_BUSY_S} s')
         try:
             yield
         finally:
@@ -254,7 +268,7 @@ class Database:
 
         The call is repeated after a deadlock, or after a lost connection before the commit.
         :raises CommitUnanswered: the result of the commit is unknown, so the caller must not roll back related changes
-        :raises DBDeadlock: too many deadlocks occurred, or SQLite's file was locked for SQLITE_BUSY_S
+        :raises DBDeadlock: too many deadlocks occurred, or SQLite's write lock was held for SQLITE_BUSY_S
         """
         attempt, began = 0, time.monotonic()
         while True:
@@ -292,8 +306,8 @@ class Database:
             self._broken.set()
 
     def broke_off(self) -> contextlib.AbstractContextManager[bool]:
-        """Return a context manager (``utils.taken``); its value is True if a connection broke, so that the result of a
-        commit may be unknown.
+        """Return a context manager (``utils.taken``); its value is True if a connection broke since the last such
+        block. The result of a commit may then be unknown.
         """
         return utils.taken(self._broken)
 
@@ -303,7 +317,7 @@ class Database:
             conn.execute(sa.select(1))
 
     def connections(self) -> dict[tuple[str, str], int]:
-        """Return {(name, state): number} without a query."""
+        """Return {(name, state): number of connections} without a query."""
         pools = [cast('sa.QueuePool', each.pool) for each in {self.engine, self._reading}]       # SQLAlchemy's default
         idle, out = len(self._idle), sum(pool.checkedout() for pool in pools)
         return {(self.name, 'in_use'): out - idle,

@@ -1,4 +1,4 @@
-"""Classification of driver errors: transactions to repeat, and servers that accept no writes.
+"""Classification of driver errors, to find transactions to repeat and servers that accept no writes.
 
 oslo.db classifies most errors. The filters here are for errors that oslo.db would treat as programming errors; users
 would then get status 500. This module also removes values from error texts, because servers quote refused values,
@@ -16,7 +16,7 @@ READ_ONLY = (r'(?is).*(\b(1290|1792|1836)\b.*read.only|in a read-only transactio
              r'database system is (starting up|shutting down|in recovery))')
 
 
-# libpq's texts since PostgreSQL 14
+# libpq's texts for a failed connection, since PostgreSQL 14
 CONNECTION_LOST = r'(?s).*connection to server .*(failed|closed)'
 # MariaDB's reasons for refusing a connection: too many connections, wrong password, database or host, a shutdown, an
 # ended connection. Without this filter, commands and daemons would end with a traceback.
@@ -48,10 +48,10 @@ def _unwritable(error: sa.exc.DBAPIError, match: re.Match[str], engine_name: str
 
 
 class Locked(db_exc.DBDeadlock):
-    """Another process holds SQLite's write lock for longer than a transaction waits."""
+    """Another transaction of this process holds the lock for writes to an SQLite file for too long."""
 
 
-# SQLite's texts, the numbers of MariaDB (errno 28 appears as 1021, 1026, 1030 or 1114), and PostgreSQL's SQLSTATE
+# a full disk: SQLite's texts, MariaDB's numbers (errno 28 appears as 1021, 1026, 1030 or 1114), PostgreSQL's SQLSTATE
 _FULL = re.compile(r'database or disk is full|\((1021|1026|1114), |\(1030, .*error 28\b|DiskFull\)')
 
 
@@ -89,8 +89,8 @@ def reason(error: BaseException) -> str:
 # ---- texts of drivers
 
 HIDDEN = '***'
-# Errors of MySQL and MariaDB that quote only names: of columns, tables, users and hosts. Numbers from 2000 are client
-# errors about connections. 1021, 1026, 1030, 1114: the disk or a table is full.
+# Errors of MySQL and MariaDB that quote names of columns, tables, users or hosts, but no values. Numbers from 2000 are
+# client errors about connections. 1021, 1026, 1030, 1114: the disk or a table is full.
 _MYSQL_NAMES = {1021, 1026, 1030, 1040, 1044, 1045, 1048, 1049, 1050, 1051, 1054, 1060, 1061, 1072, 1091, 1114,
                 1129, 1130, 1142, 1143, 1146, 1203, 1205, 1213, 1216, 1217, 1226, 1264, 1290, 1317, 1364, 1406,
                 1451, 1452, 1698, 1792, 1836, 1927}

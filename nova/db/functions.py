@@ -26,7 +26,7 @@ class bytes_of(sa.sql.functions.GenericFunction[str]):
     name = 'nova_bytes'
 
 
-# {function: {dialect: SQL of the function; '' is any other dialect}}
+# {function: {dialect: SQL of the function}}; the dialect '' stands for all others
 _FORMS: dict[type[sa.sql.functions.GenericFunction[Any]], dict[str, str]] = {
     position: {'': 'instr({}, {})', 'postgresql': 'strpos({}, {})',
                **dict.fromkeys(('mysql', 'mariadb'), 'instr({}, cast({} as binary))')},

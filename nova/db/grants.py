@@ -1,6 +1,6 @@
 """Database privileges that nova-network needs, and the GRANT statements for its account.
 
-nova-network runs next to guests. With a fully privileged account, a guest that escapes would control the cloud.
+nova-network runs on hosts of guests: with a fully privileged account, a guest that escapes would control the cloud.
 """
 import dataclasses
 
@@ -50,12 +50,12 @@ NETWORK = (
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
     # limits and guarantees of ports, DSCP marks
     *(Grant(API, table, READ) for table in ('qos_rules', 'qos_minimums', 'qos_markings')),
-    Grant(API, 'default_security_group_rules', READ),    # rules of a project's first group
+    Grant(API, 'default_security_group_rules', READ),    # to create the rules of a project's first group
     Grant(API, 'network_hosts', WRITE),
     Grant(API, 'network_leases', WRITE),
     Grant(API, 'network_revisions', ('SELECT', 'INSERT', 'UPDATE')),
     *(Grant(API, table, ('SELECT', 'INSERT', 'UPDATE')) for table in (
-        'security_groups', 'default_security_groups', 'security_group_rules')),      # a project's first group
+        'security_groups', 'default_security_groups', 'security_group_rules')),      # to create a project's first group
     Grant(API, 'quota_locks', ('SELECT', 'INSERT', 'UPDATE')),
     Grant(CELL, 'alembic_version', READ),
     Grant(CELL, 'alembic_contract_version', READ),

@@ -54,7 +54,7 @@ ROWS = (Migration('map_hosts_to_cells', unmapped_hosts, _map_hosts),)
 
 
 def run_batch(migration: Migration, api_db: engine.Database, cells: Cells, limit: int | None = None) -> tuple[int, int]:
-    """Run one batch of a migration; return the numbers (found, converted).
+    """Run one batch of a migration; return the numbers of (found, converted) items.
 
     :param limit: size of the batch, or None for BATCH
     """

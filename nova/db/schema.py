@@ -211,7 +211,7 @@ def _refuse_other(name: str, branch: str, found: str | None) -> None:
 
 
 def _name(db: Database, branch: str) -> str:
-    """Return the name of a database for messages: the name of one of several cell databases, otherwise the branch."""
+    """Return the name of a database for messages: its own name if it begins with the branch, otherwise the branch."""
     return db.name if db.name.startswith(branch) else branch
 
 

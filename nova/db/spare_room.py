@@ -57,7 +57,7 @@ class SpareRoom:
             if self._held() < self._size and disk_space.free_bytes(directory) > PLENTY * self._size:
                 number = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 try:
-                    # nova-manage may run as root, and must not change the owner of the file
+                    # nova-manage may run as root: give the file to the owner of the database
                     if os.geteuid() == 0:
                         owner = os.stat(self._database)
                         os.fchown(number, owner.st_uid, owner.st_gid)

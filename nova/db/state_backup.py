@@ -166,10 +166,10 @@ def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
 def revision(conn: engine.Connection, branch: str) -> str:
     """Return the revision of a database.
 
-    :raises DatabaseNotReady: the revision is not the newest one, and not the one before or after a conversion
+    :raises DatabaseNotReady: the revision is not the newest one, and not the one before or after nova.db.conversion
     """
     found = schema.version_of(conn)
-    if found in (schema.PREDECESSORS[branch], schema.revisions(branch)[0]):     # the two revisions of a conversion
+    if found in (schema.PREDECESSORS[branch], schema.revisions(branch)[0]):     # before or after nova.db.conversion
         return found
     if found != schema.head(branch) or schema.version_of(conn, schema.CONTRACT) != schema.head(branch, schema.CONTRACT):
         raise exception.DatabaseNotReady(branch=branch, found=found or 'none', expected=schema.head(branch),
@@ -194,7 +194,7 @@ def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[st
 
 
 def _present(conn: engine.Connection, branch: str) -> dict[str, dict[str, Any]]:
-    """Return those tables and columns of ``_raw_tables`` that a database has; an upgrade may add the others."""
+    """Return those tables and columns of ``_raw_tables`` that a database has; an old revision lacks some."""
     tables = _raw_tables(branch)
     if schema.version_of(conn) == schema.revisions(branch)[-1]:
         return tables
@@ -240,19 +240,19 @@ def check(branch: str, table: str, columns: Json, rows: Json) -> None:
     """
     known = _raw_tables(branch).get(table)
     if known is None or not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
-        raise exception.InvalidInput(f'It has rows of an unknown table, or with unknown columns: {table}.')
+        raise exception.InvalidInput(f'The backup has rows of an unknown table, or with unknown columns: {table}.')
     names = _present_names(branch, table, columns)
     if not names or len(set(names)) != len(names) or not set(names) <= set(known):
-        raise exception.InvalidInput(f'It has rows of an unknown table, or with unknown columns: {table}.')
+        raise exception.InvalidInput(f'The backup has rows of an unknown table, or with unknown columns: {table}.')
     if not isinstance(rows, list) or not all(
             isinstance(row, list) and len(row) == len(names) and all(isinstance(value, ROW_TYPES) for value in row)
             for row in rows):
-        raise exception.InvalidInput(f'It has malformed rows of {table}.')
+        raise exception.InvalidInput(f'The backup has malformed rows of {table}.')
     _values(known, names, rows)
 
 
 def _present_names(branch: str, table: str, columns: list[Any]) -> list[str]:
-    """Replace column names from before the conversion by the new names, with which ``prepare`` creates the tables."""
+    """Replace column names from before nova.db.conversion by the names with which ``prepare`` creates the tables."""
     renamed = conversion.renamed_columns(branch, table)
     return [renamed.get(column, column) for column in columns]
 
@@ -264,7 +264,7 @@ def _values(known: dict[str, Any], columns: list[Any], rows: list[Any]) -> list[
         return [{column: load(value) if load is not None and value is not None else value
                  for column, value, load in zip(columns, row, loaders)} for row in rows]
     except (TypeError, ValueError):
-        raise exception.InvalidInput('It has a malformed time or binary value.') from None
+        raise exception.InvalidInput('The backup has a malformed time or binary value.') from None
 
 
 def knows(branch: str, revision: Json) -> bool:
@@ -326,7 +326,7 @@ def finish(db: engine.Database, branch: str, revision: str) -> None:
 
 
 def _follow_sequences(conn: engine.Connection, branch: str) -> None:
-    """Advance the sequences of ids beyond the restored ids."""
+    """Advance PostgreSQL's id sequences beyond the restored ids."""
     there = _ours(conn, branch)
     for table in schema.metadata(branch).tables.values():
         column = table.autoincrement_column

@@ -97,7 +97,7 @@ def rows(conn: sa.Connection, table: Table[RowT], order: tuple[str, ...] = (), *
 def first(conn: sa.Connection, table: Table[RowT], **match: object) -> RowT | None:
     """Return one row with columns equal to ``match`` as a dict, or None."""
     row = conn.execute(_select(table, tuple(match), ()), _keys(match)).mappings().first()
-    return None if row is None else cast('RowT', dict(row))        # the row types are generated from the tables
+    return None if row is None else cast('RowT', dict(row))        # RowT is generated from the columns of the table
 
 
 def one(conn: sa.Connection, table: Table[RowT], **match: object) -> RowT:

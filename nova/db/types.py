@@ -18,7 +18,7 @@ LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 Number = sa.BigInteger().with_variant(sa.Integer, 'sqlite')       # SQLite generates ids only for INTEGER keys
 
-# the default collation of utf8mb4 depends on the server's release (nova.db.collations)
+# set explicitly: the default collation of utf8mb4 depends on the server's release (nova.db.collations)
 COLLATION = 'utf8mb4_general_ci'
 TABLE_OPTIONS: dict[str, Any] = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': COLLATION}
 
@@ -53,7 +53,7 @@ class Json(sa.types.TypeDecorator[Any]):
 
 
 class Shared(Json):
-    """A JSON document that many rows share. Equal texts yield one object, which must not be changed."""
+    """A JSON document that is equal in many rows. Equal texts are read as one object, which must not be changed."""
 
     cache_ok = True
 
@@ -62,7 +62,7 @@ class Shared(Json):
 
 
 class SharedList(Json):
-    """A JSON list that many rows share. Equal texts yield one object, which must not be changed. NULL is []."""
+    """A JSON list that is equal in many rows. Equal texts are one object, which must not be changed. NULL is []."""
 
     cache_ok = True
 

@@ -1,1 +1,1 @@
-"""Disk files, shared by block storage, images and hypervisors: qemu-img, its sandbox, reflinks."""
+"""Access to disk files for block storage, images and hypervisors: qemu-img, its sandbox, reflinks."""

@@ -7,7 +7,7 @@ import struct
 import time
 import typing
 
-GUEST_MODE = 0o640                       # libvirt sets the group to QEMU's when it uses the file
+GUEST_MODE = 0o640                       # libvirt sets the group to QEMU's group when a guest uses the file
 # Kernel format of a file's access control list: linux/posix_acl_xattr.h.
 ACL, ACL_VERSION = 'system.posix_acl_access', 2
 OWNER, USER, GROUP, MASK, OTHERS, ANYBODY = 0x01, 0x02, 0x04, 0x10, 0x20, 0xffffffff
@@ -61,7 +61,7 @@ def _is_file(fd: int, path: str) -> bool:
 
 
 def give_to_guest(path: str) -> None:
-    """Share a file with QEMU while this process keeps read access.
+    """Let QEMU use a file, while this process keeps read access.
 
     libvirt changes the owner when the guest starts. When the guest stops, the owner becomes root unless libvirt has
     recorded the previous owner.
@@ -72,7 +72,7 @@ def give_to_guest(path: str) -> None:
 
 
 def let_read(file: str | int, uid: int, rights: int = READ) -> None:
-    """Grant a user read access to a file, independent of its present and later owner. Other users keep their rights.
+    """Grant a user access to a file, independent of its present and later owner. Other users keep their rights.
 
     :param file: path, or descriptor
     :param rights: READ, or READ | WRITE
@@ -82,7 +82,7 @@ def let_read(file: str | int, uid: int, rights: int = READ) -> None:
     mask, widened = entries.pop((MASK, ANYBODY), 7), rights
     for key in entries:
         if key[0] not in (OWNER, OTHERS):
-            entries[key] &= mask                     # the new mask may allow more, so apply the old mask to the entry
+            entries[key] &= mask              # apply the old mask to the entry, because the new mask may allow more
             widened |= entries[key]
     entries[USER, uid], entries[MASK, ANYBODY] = rights, widened
     os.setxattr(file, ACL, struct.pack('<I', ACL_VERSION) + b''.join(
@@ -90,7 +90,7 @@ def let_read(file: str | int, uid: int, rights: int = READ) -> None:
 
 
 def _access_list(file: str | int) -> dict[tuple[int, int], int]:
-    """Return {(tag, user or group): rights} of a file. Without an access control list, use the file mode."""
+    """Return {(tag, user or group): rights} of a file. Without an access control list, convert the file mode."""
     try:
         found = os.getxattr(file, ACL)
     except OSError as error:
@@ -102,5 +102,5 @@ def _access_list(file: str | int) -> dict[tuple[int, int], int]:
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file with access only for its owner; an opener for ``open``."""
+    """Open a file, for the parameter ``opener`` of ``open``; only its owner has access to a new file."""
     return os.open(path, flags, 0o600)

@@ -3,7 +3,7 @@
 A file that a disk's header names, such as a backing file, is inaccessible unless the caller passes its path.
 
 ``key`` is the passphrase of an encrypted qcow2 file (QEMU's LUKS layer), or of a file of the format luks: raw data
-behind a header. The passphrase is random, so a fast derivation of the LUKS key is safe.
+behind a LUKS header. The passphrase is random, so a fast derivation of the LUKS key is safe.
 """
 import json
 import os
@@ -33,12 +33,12 @@ DERIVATION_MS = 10                       # duration of LUKS key derivation; a gu
 
 
 class FormatSpecific(TypedDict, total=False):
-    """Facts that depend on the format of a disk."""
+    """The part of the output of qemu-img info that depends on the disk format."""
 
     data: JsonObject
 
 
-# the facts of qemu-img info that callers read
+# the keys that callers read in the output of qemu-img info
 DiskInfo = TypedDict('DiskInfo', {
     'virtual-size': int, 'backing-filename': NotRequired[str], 'full-backing-filename': NotRequired[str],
     'encrypted': NotRequired[bool], 'format-specific': NotRequired[FormatSpecific]})
@@ -87,11 +87,11 @@ class QemuImg:
 
     @property
     def group(self) -> int | None:
-        """Return the id of the group that must read input files, or None if qemu-img runs as this user."""
+        """Return the id of the group that must read input files; None if qemu-img runs as the user of this process."""
         return self._sandbox.user.pw_gid if self._sandbox.user else None
 
     def reaches(self, path: str) -> bool:
-        """Return whether ``group`` can pass through the directories of a file."""
+        """Return whether the user of qemu-img may pass through the parent directories of a file."""
         return self._sandbox.reaches(os.path.abspath(path))
 
     def info(self, path: str, disk_format: str) -> DiskInfo:
@@ -185,7 +185,7 @@ def _driver(disk_format: str) -> str:
 
 
 def _made(disk_format: str, key: str | None) -> list[str]:
-    """Return the options of a new file."""
+    """Return the encryption options of a new file."""
     if key is None:
         return []
     if disk_format == LUKS:

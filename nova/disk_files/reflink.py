@@ -1,4 +1,4 @@
-"""Reflinks: files that share blocks until one of them is written, on XFS made with reflinks and on btrfs."""
+"""Reflinks: files that share blocks until one of them is written. btrfs, and XFS made with reflinks, have them."""
 import errno
 import fcntl
 import os

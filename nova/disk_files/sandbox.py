@@ -1,7 +1,7 @@
 """Sandbox for programs that process untrusted data: bubblewrap (access only to named files), seccomp and limits.
 
     bwrap      private namespaces: no network, no other processes, a file system of /usr and the named files
-    user       USER, or OTHER_USER if it does not exist; without root the user of this process
+    user       USER, or OTHER_USER if USER does not exist; if this process is not root, its own user
     seccomp    SYSTEM_CALLS; all other calls return ENOSYS, as in a kernel that lacks these calls
     prlimit    address space, CPU time, size of a file, number of files, no core dump
 
@@ -29,11 +29,11 @@ SECRET = '/secret'                       # path of the secret in the sandbox
 TOOLS = {'bwrap': 'bubblewrap', 'prlimit': 'util-linux', 'setpriv': 'util-linux'}       # program: Debian package
 MAX_OUTPUT_BYTES = 4 << 20               # maximum bytes read from a program's output
 MAX_FILES = 64                           # maximum number of open files
-LARGEST_FILE = 1 << 62                   # maximum size limit of a file, because numbers of prlimit have 64 bits
+LARGEST_FILE = 1 << 62                   # upper bound of a computed file size limit: prlimit takes numbers of 64 bits
 
 # Ways to create the namespaces, preferred first. 'user': the user of the sandbox creates them in a user namespace, so
-# that no program in it is ever root. This requires unprivileged user namespaces, and that the user may pass through the
-# directories of the files. 'root': root creates them, then drops its privileges.
+# that no program in the sandbox is ever root. This requires unprivileged user namespaces, and that the user may pass
+# through the directories of the files. 'root': root creates them, then drops its privileges.
 WAYS = ('user', 'root')
 UNTRIED = 'untried'                      # no test yet: the test needs a file, but the file system is full
 
@@ -49,7 +49,7 @@ SYSTEM_CALLS = (
     # memory
     'brk', 'get_mempolicy', 'madvise', 'mmap', 'mprotect', 'mremap', 'munmap', 'set_mempolicy',
     # threads, time and waiting
-    # getrusage: duration of a key derivation
+    # getrusage: QEMU measures the duration of a key derivation
     'arch_prctl', 'clock_getres', 'clock_gettime', 'clock_nanosleep', 'epoll_create1', 'epoll_ctl', 'epoll_pwait',
     'epoll_wait', 'eventfd2', 'exit', 'exit_group', 'futex', 'get_robust_list', 'getrandom', 'getrusage', 'gettid',
     'gettimeofday', 'membarrier', 'nanosleep', 'pause', 'pipe', 'pipe2', 'poll', 'ppoll', 'prlimit64', 'pselect6',
@@ -85,12 +85,12 @@ class Limits:
 @dataclasses.dataclass(frozen=True)
 class Done:
     status: int
-    output: bytes                        # at most MAX_OUTPUT_BYTES, also for errors
+    output: bytes                        # at most MAX_OUTPUT_BYTES, like errors
     errors: bytes
 
 
 class Sandbox:
-    """Runner of sandboxed programs.
+    """Runs programs in a sandbox.
 
     :param enabled: False runs programs only with the limits, as this process's user
     """
@@ -273,7 +273,7 @@ def _filter() -> bytes:
     :raises RuntimeError: libseccomp is not installed
     :raises ImportError: its Python module is not installed
     """
-    import pyseccomp                     # the import searches for the library
+    import pyseccomp                     # imported here, because the import needs the library
     made = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.ENOSYS))
     for name in SYSTEM_CALLS:
         with contextlib.suppress(RuntimeError, OSError):             # calls that this architecture does not have
@@ -286,7 +286,10 @@ def _filter() -> bytes:
 
 
 def _above(path: str) -> list[str]:
-    """Return a path's parent directories, outermost first, for --dir: otherwise only root could access them."""
+    """Return the parent directories of a path, outermost first, for --dir.
+
+    Only root can access directories that bwrap creates without --dir.
+    """
     found: list[str] = []
     while (path := os.path.dirname(path)) != '/':
         found.insert(0, path)
@@ -297,7 +300,7 @@ def _above(path: str) -> list[str]:
 def opened(path: str, flags: int) -> typing.Iterator[int]:
     """Yield the descriptor of a regular file that has no second hard link.
 
-    Root opens it in a directory that may belong to an ordinary user, so symbolic links in the path are refused.
+    This process may be root and the directory may belong to another user, so symbolic links in the path are refused.
     :param path: absolute path without symbolic links
     :raises OSError: the file is missing, not a regular file, or has a second hard link
     """

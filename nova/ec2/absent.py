@@ -1,6 +1,6 @@
 """Describe operations for kinds of resources that the cloud does not have: they return an empty list.
 
-Clients such as Terraform call them when they read or delete other resources.
+Clients such as Terraform call these operations when they read or delete resources of other kinds.
 """
 import re
 
@@ -49,7 +49,7 @@ _CODES = {'NatGatewayIds': 'NatGatewayNotFound', 'FlowLogIds': 'InvalidFlowLogId
           'VpcEndpointIds': 'InvalidVpcEndpointId.NotFound', 'FleetIds': 'InvalidFleetId.NotFound',
           'HostIds': 'InvalidHostID.NotFound', 'CapacityReservationIds': 'InvalidCapacityReservationId.NotFound'}
 _IDS = re.compile('(.+)Ids?')
-# parameters with IDs of existing resources; such resources lack the feature, so the result is an empty list
+# parameters with IDs of resources that the cloud has; none of these has what is described, so the list is empty
 _PRESENT = frozenset({'AllocationIds', 'AvailabilityZoneId', 'GroupId', 'ImageIds', 'InstanceIds', 'SnapshotIds',
                       'VpcId', 'VpcIds'})
 

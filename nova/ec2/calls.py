@@ -1,4 +1,4 @@
-"""Clients of the cloud's services, which they call as the user, either in this process or over HTTP."""
+"""Calls of the cloud's services with the token of the user, either in this process or over HTTP."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ class Body:
 
     def __init__(self, pieces: Iterator[bytes], size: int) -> None:
         self._pieces, self._size, self._held = pieces, size, b''
-        self.error: Exception | None = None         # exception that the iterator has raised
+        self.error: Exception | None = None         # exception that ``pieces`` has raised
 
     def __len__(self) -> int:
         return self._size
@@ -127,7 +127,7 @@ class Caller:
     :param facts: headers of each call: request ID and client address
     :param before_write: callback of a dry run, called with (service, method, path, body) before a call that may change
      something, and without arguments before a write to tables of the EC2 API; raises Ec2Error to stop the request
-    :param rest: called after each call; yields to requests of other projects
+    :param rest: called after each call; lets requests of other projects run
     """
 
     def __init__(self, services: Services, user: User, facts: dict[str, str],

@@ -1,7 +1,8 @@
 """DryRun: runs an operation up to its first write, and checks the compute API's policy rules for that write.
 
 The reads before the write use the user's rights, so a dry run finds unknown IDs, images and flavors, and denied reads.
-``calls.Caller`` also reads the target of the write. Quotas, states and rules of other services are not checked.
+``calls.Caller`` also reads the target of the write, so a dry run fails if the target does not exist. Quotas, states
+and rules of other services are not checked.
 """
 from collections.abc import Callable
 import functools
@@ -17,7 +18,8 @@ from nova.ec2 import calls
 from nova.ec2 import errors
 from nova.json_types import JsonDocument
 
-# {rule: condition on the request body}; other rules with more than two colons or in EXTRAS are not checked
+# {rule: function that returns whether the rule applies to a body}. The other rules of a write apply to every body.
+# Rules in EXTRAS and rules of a field (3 or more colons in the name) are not checked.
 CREATE = 'os_compute_api:servers:create'
 OF_BODY: dict[str, Callable[[Any], bool]] = {
     f'{CREATE}:attach_network': lambda body: isinstance(body['server'].get('networks'), list),
@@ -25,7 +27,8 @@ OF_BODY: dict[str, Callable[[Any], bool]] = {
     'nova:servers:create:category': lambda body: body['server'].get(CATEGORY, REGULAR) != REGULAR,
     f'{CREATE}:forced_host': lambda body: ':' in (body['server'].get('availability_zone') or ''),     # ZONE:HOST
 }
-# rules for writes to servers that are hidden from the caller; checked only if the query names the category
+# rules for writes to servers with an instance category, which users cannot see; such a request has the category in its
+# query
 OF_PATH = {'nova:servers:delete:category', 'nova:servers:reboot:category'}
 GUARDS = ('os_compute_api:servers:', 'os_compute_api:os-', 'os_compute_api:server-metadata:')
 _ACTION = re.compile(r'(.+) \((.+)\)\Z')
@@ -75,7 +78,7 @@ def _is_asked(rule: str, query: str, body: JsonDocument) -> bool:
 
 @functools.cache
 def _guards() -> list[tuple[str, str, re.Pattern[str], str | None]]:
-    """Return (rule, method, pattern of the path, action) of the writes of the compute API."""
+    """Return (rule, method, pattern of the path, action or None) for the writes of the compute API with a rule."""
     found = []
     for rule, _check, _what, places in policies.RULES:
         always = rule.startswith(GUARDS) and rule.count(':') <= 2 and rule not in policies.EXTRAS

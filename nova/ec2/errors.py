@@ -1,5 +1,6 @@
 """Errors of the EC2 API, and mapping of errors of other services."""
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 
 from nova.json_types import Json
 
@@ -54,6 +55,16 @@ class OnStatus:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, ServiceRefused) and error.status in self._statuses:
             raise self._make(error) from None
+
+
+@contextlib.contextmanager
+def ignored(status: int) -> Iterator[None]:
+    """Context manager: ignore a service's error that has this HTTP status code, and leave the block."""
+    try:
+        yield
+    except ServiceRefused as refused:
+        if refused.status != status:
+            raise
 
 
 # {HTTP status of a service: (error code of EC2, HTTP status of the EC2 API)}

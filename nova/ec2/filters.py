@@ -12,7 +12,9 @@ from nova.ec2 import operations
 from nova.json_types import JsonDocument
 
 MAX_FILTERS, MAX_VALUES = 50, 200
-MAX_PATTERNS = 50                # values with wildcards in one request; every item is compared with all of them
+# parts of a filter value: an escaped character, stars, and a bracket, which is literal in EC2
+_SPECIAL = re.compile(r'\\(?P<escaped>[*?\\])|(?P<stars>\*+)|\[')
+MAX_PATTERNS = 50                # maximum values with stars in a request; every item is compared with all of them
 Item = dict[str, Any]
 Values = str | Callable[[Item], Any]     # dotted path of a value in an item, or a function that returns it
 
@@ -34,7 +36,9 @@ def answer(name: str, items: Sequence[Item], given: operations.Given, key: Value
 
 
 def apply(items: Sequence[Item], given: Sequence[operations.Filter] | None, rows: Mapping[str, Values]) -> list[Item]:
-    """Return the items that match every filter. A filter matches if one of its values does (wildcards: * and ?).
+    """Return the items that match every filter. A filter matches if one of its values does.
+
+    ``*`` and ``?`` are wildcards. A backslash before one of them, or before a backslash, makes it literal.
 
     :param given: filters of the request: [{'Name', 'Values'}]
     :param rows: {filter: value or values of an item}; tag filters are always supported
@@ -43,7 +47,7 @@ def apply(items: Sequence[Item], given: Sequence[operations.Filter] | None, rows
     found = list(items)
     if len(given or ()) > MAX_FILTERS:
         raise errors.Ec2Error('FilterLimitExceeded', f'A request can have at most {MAX_FILTERS} filters.')
-    if sum('*' in value for filter_ in given or () for value in filter_.get('Values') or ()) > MAX_PATTERNS:
+    if sum(_stars(value) > 0 for filter_ in given or () for value in filter_.get('Values') or ()) > MAX_PATTERNS:
         raise errors.Ec2Error('FilterLimitExceeded',
                               f'The filters of a request can have at most {MAX_PATTERNS} values with stars.')
     for filter_ in given or ():
@@ -70,7 +74,7 @@ def fixed(value: str, names: str) -> dict[str, Values]:
 
 
 def _value(item: Any, values: Values) -> Any:
-    """Return the value of a path in an item, or a list of values; None if a part of the path is missing."""
+    """Return the value of a path in an item; a list if the path leads through lists; None if a part is missing."""
     if callable(values):
         return values(item)
     if isinstance(item, list):
@@ -81,7 +85,7 @@ def _value(item: Any, values: Values) -> Any:
 
 
 def _tags(item: Item) -> Sequence[dict[str, str]]:
-    return item.get('Tags') or item.get('TagSet') or ()            # network interfaces use TagSet
+    return item.get('Tags') or item.get('TagSet') or ()            # network interfaces have TagSet
 
 
 def _values_of(name: str, rows: Mapping[str, Values]) -> Values:
@@ -98,14 +102,22 @@ def _values_of(name: str, rows: Mapping[str, Values]) -> Values:
 
 @functools.lru_cache(256)
 def _pattern(wanted: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile one regular expression for all values. ``[`` is literal; repeated stars are merged for speed."""
-    parts = []
-    for value in wanted:
-        text = re.sub(r'\*+', '*', value)
-        if text.count('*') > 8:
-            raise errors.Ec2Error('InvalidParameterValue', 'A filter value can have at most 8 stars.')
-        parts.append(fnmatch.translate(text.replace('[', '[[]')))
-    return re.compile('|'.join(parts) or r'(?!)')
+    """Compile one regular expression for all values. Repeated stars are merged for speed."""
+    if any(_stars(value) > 8 for value in wanted):
+        raise errors.Ec2Error('InvalidParameterValue', 'A filter value can have at most 8 stars.')
+    return re.compile('|'.join(fnmatch.translate(_SPECIAL.sub(_of_fnmatch, value)) for value in wanted) or r'(?!)')
+
+
+def _stars(value: str) -> int:
+    return sum(found['stars'] is not None for found in _SPECIAL.finditer(value))
+
+
+def _of_fnmatch(special: re.Match[str]) -> str:
+    """Return the text that means a match of ``_SPECIAL`` in fnmatch, in which a backslash is literal."""
+    if special['stars']:
+        return '*'
+    character = special['escaped'] or special[0]
+    return character if character == '\\' else f'[{character}]'
 
 
 def _texts(values: object) -> list[str]:

@@ -29,7 +29,7 @@ class Ids:
         self._db = api_db
         # {prefix: {uuid: number, or None if the number has not been read}}; the entries never become stale
         self._known: dict[str, dict[str, int | None]] = {}
-        self._later: dict[str, set[str]] = {}              # {prefix: UUIDs with IDs that consist of the number}
+        self._later: dict[str, set[str]] = {}              # {prefix: UUIDs with an ID made of the number}
         self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, except for CHOSEN
         # cache of images.listing: {UUID of an image: (architecture, type of the operating system)}
         self.systems: dict[str, tuple[str | None, str | None]] = {}
@@ -62,7 +62,7 @@ class Ids:
         self._remember(prefix, dict.fromkeys(uuids))
 
     def numbers(self, prefix: str, uuids: Iterable[str | None]) -> dict[str, int]:
-        """Return {UUID: number}; rows of tags refer to the number."""
+        """Return {UUID: number in the table of IDs}; the rows of tags refer to this number."""
         wanted = [uuid for uuid in uuids if uuid]
         known = self._known.get(prefix) or {}
         found = {uuid: number for uuid in wanted if (number := known.get(uuid)) is not None}
@@ -88,7 +88,7 @@ class Ids:
         found = {digits: self._found[prefix, digits] for digits in wanted if (prefix, digits) in self._found}
         if missing := [digits for digits in wanted if digits not in found]:
             found |= (added := db.uuids(self._db, prefix, missing))
-            if prefix not in CHOSEN:     # do not cache CHOSEN: a concurrent transaction may commit an older row
+            if prefix not in CHOSEN:     # do not cache CHOSEN: a row with a lower number may be committed later
                 kept = self._found if len(self._found) < MAX_CACHED else {}
                 self._found = {**kept, **{(prefix, digits): uuid for digits, uuid in added.items()}}
         for shown, digits in zip(given, wanted):
@@ -129,10 +129,10 @@ def image_as(prefix: str, shown: str | None) -> str | None:
 
 
 def forms_of_image(field: str) -> Callable[[dict[str, Any]], list[str]]:
-    """Return a function for filters. It returns an item's image ID in ``field`` with each prefix of IMAGES."""
+    """Return a function for filters: item -> its image ID (in ``field``) with each prefix of IMAGES."""
     return lambda item: [str(image_as(prefix, item[field])) for prefix in IMAGES] if item.get(field) else []
 
 
 def derived(*parts: str) -> str:
-    """Return digits that stand for the UUID of a resource that its service identifies by name."""
+    """Return digits to be used as the UUID of a resource that its service identifies only by name."""
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()

@@ -18,7 +18,9 @@ from nova.json_types import JsonDocument
 
 # {first word of a public key: key type in EC2}
 KEY_TYPES = {'ssh-rsa': 'rsa', 'ssh-ed25519': 'ed25519'}
-FINGERPRINT = 'fingerprint'               # internal attribute of a generated key: its fingerprints in both APIs
+# hidden attribute of a generated key: its fingerprints in the compute API and in EC2. The first shows whether another
+# key has the name now.
+FINGERPRINT = 'fingerprint'
 
 
 def _key_type(public_key: str) -> str | None:
@@ -136,12 +138,8 @@ def delete_key_pair(req: operations.Request, given: operations.Given) -> JsonDoc
                      if key_names.uuid_of(req, pair['name']) == wanted), None)
         if name is None:
             raise errors.not_found('key', given['KeyPairId'])
-    try:
+    with errors.ignored(404):
         req.call('compute', 'DELETE', f'/os-keypairs/{urllib.parse.quote(name, safe="")}')
-    except errors.ServiceRefused as refused:
-        if refused.status != 404:
-            raise
-    else:
         tags.forget(req, 'key', key_names.uuid_of(req, name))
     return {'Return': True, 'KeyPairId': given.get('KeyPairId')}
 

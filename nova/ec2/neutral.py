@@ -9,7 +9,7 @@ from typing import TypeAlias
 from nova.ec2 import errors
 from nova.ec2.protocol import Parameters
 
-# {parameter: neutral values, or rules of its members}
+# {parameter: its neutral values, or for a structure, the Rules of its members}
 Rules: TypeAlias = Mapping[str, 'tuple[str | int, ...] | Rules']
 OFF, NONE = (False,), (0,)
 EITHER = (False, True)                   # both values have no effect: this cloud lacks what the parameter selects

@@ -20,8 +20,8 @@ from nova.runtime import queues
 
 PAGE = 1000                       # items in a page of a paginated list
 MAX_SINGLE_READS = 8              # maximum resources that are read one by one; for more, the whole list is read
-# {prefix: (service, list)} of resources with IDs that guests or images may show before the API has stored them. For
-# instances see nova.db.ec2.ids
+# {prefix: (service, list)} of resources with IDs computed from UUIDs: guest metadata or image properties may contain an
+# ID that has no row yet. For instances see nova.db.ec2.ids
 SHOWN_BEFORE = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'snap': ('volume', 'snapshots'),
                 'subnet': ('network', 'subnets')}
 MAX_WAITS = 8                    # maximum waiting requests of a process; one project may have half of them
@@ -47,9 +47,9 @@ class Bundles:
 class Request:
     """Request to the EC2 API, the first argument of handlers.
 
-    caller       the services of the cloud, called as the user
+    caller       client of the cloud's services, with the rights of the user
     ids          converter of EC2 IDs
-    api_db       the API database, for tags
+    api_db       the API database, with the tables of the EC2 API
     region       name of the region
     url          endpoint of the EC2 API
     request_id   ID of this request
@@ -98,8 +98,8 @@ class Request:
     def uuids(self, prefix: str, given: Collection[str]) -> list[str]:
         """Return the UUIDs of IDs in a request, see ``ids.Ids.uuids``.
 
-        Guests and images may show an ID before the API has stored it. Such an ID is searched in the list of visible
-        resources. If IDs of several resources have the same digits, the oldest resource is meant.
+        If an ID has no row yet (see SHOWN_BEFORE), search the list of the resources that the caller can see. If IDs of
+        several resources have the same digits, the oldest resource is meant.
         """
         try:
             return self.ids.uuids(prefix, given)
@@ -121,7 +121,7 @@ class Request:
             return dict(self.call(service, 'GET', path.format(self.uuid(prefix, shown))))
 
     def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[Any]:
-        """Return the requested items with all details. For no IDs, or many, return all items of the project.
+        """Return the requested items with all details. Without IDs, or with many, return all items of the project.
 
         :param noun: used for the path, the key of the list and, without its s, the key of one item
         :raises Ec2Error: a requested item does not exist
@@ -227,7 +227,7 @@ class Operation:
     handler    (request, given) -> values of the response; keys are names in botocore's model
     takes      supported parameters (names in the model); others are refused
     ignores    accepted parameters without effect
-    makes      created resource, a key of errors.QUOTA
+    makes      kind of resource that the operation creates, a key of errors.QUOTA, or None
     """
 
     name: str

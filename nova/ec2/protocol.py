@@ -117,7 +117,7 @@ def _structure(shape: StructureShape, tree: Tree, where: str) -> Parameters:
 
 
 def _names_of(shape: StructureShape) -> dict[str, tuple[str, Shape]]:
-    """Return {name in requests: (name in the model, shape)} of the members of a structure."""
+    """Return {name in requests: (name in the model, shape)} for the members of a structure."""
     found = _NAMES.get(shape.name)
     if found is None:
         found = _NAMES[shape.name] = {
@@ -270,7 +270,7 @@ _Writer = Callable[[_Out, Any], None]
 
 @functools.cache
 def _writer_of(operation: str) -> _Writer | None:
-    """Return the writer of an operation's values, or None."""
+    """Return the writer of an operation's values, or None if the response has no values."""
     shape = service().operation_model(operation).output_shape
     return _Structure(shape) if shape is not None and shape.members else None
 

@@ -61,8 +61,8 @@ def signed_of(environ: WSGIEnvironment, body: bytes, pairs: Pairs) -> SignedRequ
         access, proof = found[1], signature[0]
         sent = _covered(headers, params, given['SignedHeaders'], in_url=not authorization)
         if not (sent.get('X-Amz-Date') or params.get('X-Amz-Date', '')).startswith(found[2]):
-            raise errors.Ec2Error('SignatureDoesNotMatch', f'The request has no date of the day {found[2]} in the '
-                                                           'scope of its signature.', 403)
+            raise errors.Ec2Error('SignatureDoesNotMatch', 'The date of the request is missing, or is not the day '
+                                                           f'{found[2]} of its credential scope.', 403)
     elif not authorization and params.get('AWSAccessKeyId') and params.get('Signature'):
         access, proof = params['AWSAccessKeyId'], params['Signature']
     else:

@@ -24,11 +24,13 @@ from nova.web import params
 
 KEY_LENGTH, VALUE_LENGTH = 127, 255
 MAX_TAGS = 50                              # tags of one request
-HIDDEN = db.HIDDEN                         # prefix of internal keys in metadata
+HIDDEN = db.HIDDEN                         # prefix of internal keys, in metadata and in rows
 TEMPLATE = HIDDEN + 'launch-template'       # metadata item of a server: ID and version of its launch template
 TEMPLATE_TAGS = ('aws:ec2launchtemplate:id', 'aws:ec2launchtemplate:version')      # tags that show the template
+DELETED = HIDDEN + 'delete-with-snapshots'   # metadata item of a hidden volume, see volumes.deletion
 # metadata keys that are never tags: they configure the access of the guest to the metadata service
 PROTECTED = frozenset({tokens.PROPERTY, tokens.HOPS})
+_PROTECTED_TEXT = ' or '.join(f'"{key}"' for key in sorted(PROTECTED))
 _METADATA_KEY = re.compile(params.METADATA_KEY)       # keys that the compute API and Cinder accept
 # {prefix: (service, path of the metadata, key of its document)}
 METADATA = {
@@ -72,6 +74,8 @@ def given(specifications: Sequence[operations.TagSpecification] | None, kind: st
             raise errors.Ec2Error('InvalidParameterValue', 'TagSpecifications must have the resource type '
                                   f'{kind}.')
         found |= checked(specification.get('Tags'))
+    if len(found) > MAX_TAGS:                # before the resource is created
+        raise errors.Ec2Error('TagLimitExceeded', f'A request can have at most {MAX_TAGS} tags.')
     return found
 
 
@@ -87,7 +91,7 @@ def checked(tags: Sequence[operations.Tag] | None) -> dict[str, str]:
         key, value = tag.get('Key') or '', tag.get('Value') or ''
         if not key or len(key) > KEY_LENGTH or len(value) > VALUE_LENGTH or key.startswith('aws:') or _hidden(key):
             raise errors.Ec2Error('InvalidParameterValue', f'A tag key must have 1 to {KEY_LENGTH} characters, must '
-                                  f'not begin with "aws:" or "{HIDDEN}" and must not be "{tokens.PROPERTY}"; a value '
+                                  f'not begin with "aws:" or "{HIDDEN}" and must not be {_PROTECTED_TEXT}; a value '
                                   f'has at most {VALUE_LENGTH} characters.')
         found[key] = value
     return found
@@ -134,10 +138,13 @@ def _when_built(req: operations.Request, prefix: str, uuid: str, write: Callable
         write()
 
 
-def forget(req: operations.Request, prefix: str, uuid: str) -> None:
-    """Remove all tags of a deleted resource, because its ID may be reused."""
+def forget(req: operations.Request, prefix: str, *uuids: str) -> None:
+    """Remove all tags and internal attributes of deleted resources. DescribeTags shows them otherwise, and an ID may
+    be reused.
+    """
     req.writes()
-    db.remove(req.api_db, req.project_id, req.ids.number(prefix, uuid), {})
+    for number in req.ids.numbers(prefix, uuids).values():
+        db.remove(req.api_db, req.project_id, number, {})
 
 
 def of(req: operations.Request, prefix: str, uuids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
@@ -191,8 +198,9 @@ def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
     if prefix not in TYPES:
         raise errors.Ec2Error('InvalidID', f'The resource {resource[:64]!r} does not support tags.')
     _kind, service, path = TYPES[prefix]
-    if service:
-        req.find(prefix, resource, service, path)
+    found = req.find(prefix, resource, service, path) if service else {}
+    if prefix == 'vol' and DELETED in found['volume']['metadata']:
+        raise errors.not_found(prefix, resource)
     uuid = req.uuid(prefix, resource)
     if not service and not _OWN[prefix](req, uuid):
         raise errors.not_found(prefix, resource)
@@ -239,7 +247,8 @@ def describe_tags(req: operations.Request, given: operations.Given) -> JsonDocum
     things = [('i', server['id'], server['metadata']) for server in req.pages('compute', '/servers/detail', 'servers')]
     with contextlib.suppress(errors.NoService):        # the cloud may have no block storage service
         for prefix, kind in (('vol', 'volumes'), ('snap', 'snapshots')):
-            things += [(prefix, row['id'], row.get('metadata')) for row in req.pages('volume', f'/{kind}/detail', kind)]
+            things += [(prefix, row['id'], row.get('metadata')) for row in req.pages('volume', f'/{kind}/detail', kind)
+                       if DELETED not in (row.get('metadata') or ())]
     rows = [(prefix, uuid, tag) for prefix, uuid, metadata in things for tag in shown(metadata)]
     names = {prefix: req.ids.shown(prefix, {thing[1] for thing in things if thing[0] == prefix}) for prefix in METADATA}
     found = [{'ResourceId': names[prefix][uuid], 'ResourceType': TYPES[prefix][0], **tag}

@@ -15,7 +15,7 @@ WAIT_S, POLL_INTERVAL_S = 20, 0.2          # maximum wait (below client timeouts
 
 
 def when_idle(req: operations.Request, server_id: str, change: Callable[[], _Result]) -> _Result:
-    """Call a function that changes a server. If an image of the server is being created, wait and call it again.
+    """Call a function that changes a server. If an image of the server is being created, wait and repeat the call.
 
     The compute API refuses changes while it creates an image. EC2 allows such changes, and EC2 clients send them.
     """
@@ -34,7 +34,7 @@ def _task(req: operations.Request, server_id: str) -> str:
 
 @contextlib.contextmanager
 def slot(req: operations.Request) -> Iterator[None]:
-    """Reserve one of the limited waits for a request, before the request changes anything.
+    """Reserve one of the places for waiting requests, before the request changes anything.
 
     :raises Ec2Error: too many requests wait
     """
@@ -60,7 +60,7 @@ def wait(req: operations.Request, server_id: str, reached: Callable[[Server], bo
 
 
 def poll(req: operations.Request, server_id: str, reached: Callable[[Server], bool]) -> bool:
-    """Return True if a server reaches a condition, False at the timeout. The caller has entered ``slot``.
+    """Return True if a server reaches a condition, False at the timeout. The caller holds a place, see ``slot``.
 
     :param reached: predicate of the server's document
     """

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 LIMIT = 1 << 13                # CPU numbers must be below this limit, so that a parsed range needs little memory
 _PART = re.compile(r'(\^?)\s*([0-9]{1,6})(?:\s*-\s*([0-9]{1,6}))?\Z')
-_SIZE = re.compile(r'([0-9]{1,12}) ?(?:([kmgt])(?:i?b)?)?\Z', re.IGNORECASE)
+# size of a memory page: KiB, or a number with a unit
+SIZE = r'0*(?P<number>[1-9][0-9]{0,11}) ?((?P<unit>[kmgt])i?b?)?'
+_SIZE = re.compile(SIZE, re.IGNORECASE)
 _UNITS = {'': 1, 'k': 1, 'm': 1 << 10, 'g': 1 << 20, 't': 1 << 30}      # KiB
 
 
@@ -59,13 +61,13 @@ def page_size(text: str) -> int | str:
 
     :raises ValueError: the text is malformed
     """
-    word = str(text).strip().lower()
-    if word in ('small', 'large', 'any'):
-        return word
-    match = _SIZE.match(word)
-    if not match or not int(match[1]):
+    word = str(text).strip()
+    if word.lower() in ('small', 'large', 'any'):
+        return word.lower()
+    match = _SIZE.fullmatch(word)
+    if not match:
         raise ValueError(f'{text!r} is not a page size')
-    return int(match[1]) * _UNITS[(match[2] or '').lower()]
+    return int(match['number']) * _UNITS[(match['unit'] or '').lower()]
 
 
 def _named(text: str) -> tuple[frozenset[int], frozenset[int]]:

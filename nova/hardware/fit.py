@@ -16,7 +16,8 @@ Devices = tuple[Sequence[pci.Pool], Sequence[pci.Request]]
 
 MAX_SETS = 5000            # maximum number of sets of host cells that are checked for near PCI devices
 
-# reasons why a cell does not fit, in the order of the checks; if none fits, the last reason in this order is reported
+# reasons why a guest's cell does not fit on a host's cell, in the order of the checks. If it fits on no host cell, the
+# last of their reasons in this order is reported.
 MEMORY = 'has no NUMA node with enough free memory'
 PAGES = 'has no NUMA node with enough free memory pages of the requested size'
 CPUS = 'has no NUMA node with enough free CPUs'

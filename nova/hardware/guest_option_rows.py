@@ -7,15 +7,17 @@ https://docs.openstack.org/os-traits/latest/reference/traits.html.
 from collections.abc import Mapping
 import dataclasses
 
+from nova.hardware import cpus
+
 # component that implements an option
-GUEST = 'the driver, in the guest'
+GUEST = 'the virtualization driver'
 PLACE = 'the scheduler'
 CREATE = 'the compute API'
 COMPUTE = 'the compute service'
 FACT = 'no service: it only describes the image'
 REFUSED = 'no service: the API refuses it'
 
-# trait of hosts with a driver that implements every option (by=GUEST) without a standard trait
+# trait of a host whose driver implements all driver options (by=GUEST) that have no separate trait in os-traits
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
 # trait of hosts that verify image signatures
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'
@@ -59,7 +61,7 @@ CPUS = r'\^?[0-9]+(-[0-9]+)?(,\^?[0-9]+(-[0-9]+)?)*'
 BUSES = 'fdc|ide|sata|scsi|usb|virtio|none'
 CLASS = r'(CUSTOM_[A-Z0-9_]+|[A-Z][A-Z0-9_]*)'
 GROUP = r'([1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?'
-PAGE_SIZE = r'(?i:any|small|large|[0-9]+ ?([kmgt]i?b?)?)'
+PAGE_SIZE = rf'(?i:any|small|large|{cpus.SIZE})'
 # pattern of the namespaces of extra specs for which this table has all keys
 NAMESPACES = ('accel|aggregate_instance_extra_specs|capabilities|hw|hw_rng|hw_video|os|pci_passthrough|quota|'
               f'resources{GROUP}|trait{GROUP}|vmware')
@@ -283,7 +285,7 @@ HOSTS = (
     Option('resources', f'resources{GROUP}:{CLASS}', None, NUMBER, REFUSED, 'amount of another resource of the host',
            refused={POSITIVE: 'No host reports resources of this class'}),
     Option('group_policy', 'group_policy', None, 'none|isolate', PLACE,
-           'policy of numbered resource groups, without effect: one host must have the traits of all groups'),
+           'policy of numbered resource groups; no effect, because one host must have the traits of all groups'),
     *(Option(f'cpu_{name}', f'quota:cpu_{name}', None, values, REFUSED, 'limit of the CPUs of a VMware guest',
              refused={ANY: _NO_VMWARE})
       for name, values in (('limit', INTEGER), ('reservation', NUMBER), ('shares_level', 'custom|high|normal|low'),

@@ -1,7 +1,7 @@
 """Guest options: extra specs of flavors and properties of images. guest_option_rows.py has the table of all options.
 
-Services implement the options of the table, or the API refuses them. The API refuses options without an implementation
-(``check``), the scheduler excludes hosts without the required traits (``traits``), and drivers read the ``settings``.
+The API refuses options that no service implements (``check``), the scheduler excludes hosts without the required traits
+(``traits``), and drivers read the ``settings``.
 """
 from collections.abc import Iterator, Mapping
 import functools

@@ -2,8 +2,8 @@
 
 The flavor's extra spec ``hw:name`` and the image's property ``hw_name`` have the same meaning. If both are set, the
 rules of https://docs.openstack.org/nova/latest/admin/cpu-topologies.html, huge-pages.html, real-time.html and
-https://docs.openstack.org/nova/latest/configuration/extra-specs.html apply. Errors are BadRequests that name the key:
-the API checks extra specs only since 2.86, and image properties never.
+https://docs.openstack.org/nova/latest/configuration/extra-specs.html apply. Values are checked here, because the API
+checks extra specs only since 2.86, and image properties never. Errors are BadRequests that name the key.
 """
 import re
 from collections.abc import Mapping, Sequence
@@ -36,16 +36,17 @@ class Requested:
     def image(self, name: str) -> str | None:
         return _text(self._properties.get('hw_' + name))
 
-    def agreed(self, name: str, choices: Sequence[str]) -> str | None:
+    def agreed(self, name: str, choices: Sequence[str], prevails: str | None = None) -> str | None:
         """Return the value on which flavor and image agree.
 
-        :raises InvalidInput: the value is not in ``choices``, or flavor and image differ
+        :param prevails: a value of the flavor that applies whatever value the image has
+        :raises InvalidInput: a value is not in ``choices``, or flavor and image differ
         """
         flavor, image = self.flavor(name), self.image(name)
         for value in (flavor, image):
             if value is not None and value not in choices:
                 raise _invalid(f'{name} is {value!r}; it may be {", ".join(choices)}.')
-        if flavor and image and flavor != image:
+        if flavor and image and flavor not in (image, prevails):
             raise _invalid(f'the image property hw_{name} is {image!r}, but hw:{name} of the flavor is {flavor!r}. '
                            'Set one of them only.')
         return flavor or image
@@ -113,8 +114,12 @@ def concerns(flavor: Flavor, properties: Mapping[str, str] | None) -> bool:
 
 
 def _cpu_policy(requested: Requested, flavor: Flavor) -> str:
-    """Return the CPU policy; ``resources:PCPU`` in the flavor also requests the policy dedicated."""
-    policy = requested.agreed('cpu_policy', CPU_POLICIES)
+    """Return the CPU policy; ``resources:PCPU`` in the flavor also requests the policy dedicated.
+
+    Flavor and image are combined as in the policy matrix of the specification
+    https://specs.openstack.org/openstack/nova-specs/specs/victoria/implemented/use-pcpu-vcpu-in-one-instance.html.
+    """
+    policy = requested.agreed('cpu_policy', CPU_POLICIES, prevails='dedicated')
     dedicated = _text((flavor.get('extra_specs') or {}).get(DEDICATED))
     if dedicated is None:
         return policy or 'shared'

@@ -109,11 +109,11 @@ def partition(host: numa.HostTopology, shared: frozenset[int] | None = None, ded
               reserved: dict[int, dict[int, int]] | None = None) -> numa.HostTopology:
     """Return the HostTopology with CPUs divided into shared and dedicated ones, and with reserved pages.
 
-    Cells without guest CPUs are omitted.
+    Cells without CPUs for guests are omitted.
 
     :param shared: CPUs for guests without pinning (``cpu_shared_set``), or None
     :param dedicated: CPUs for pinning (``cpu_dedicated_set``), or None. If both sets are None, all CPUs serve both
-        purposes. If only one set is None, the host has no CPUs for the purpose of this set.
+        purposes. If only one set is None, the host has no CPUs for the guests of this set.
     :param reserved: see reserved_pages()
     :raises ValueError: the sets have a CPU in common
     """

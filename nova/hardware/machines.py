@@ -1,6 +1,6 @@
 """Flavors of bare metal machines: the extra spec ``resources:CUSTOM_…`` = 1 names the machine's resource class.
 
-Such a server claims the whole node instead of vCPUs, memory and disk. A bare metal node takes no other server.
+A server with such a flavor claims the whole node instead of vCPUs, memory and disk. A node takes only one server.
 """
 from collections.abc import Mapping
 import re

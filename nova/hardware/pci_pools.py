@@ -213,7 +213,7 @@ def _near(node: int | None, policy: str | None, host: numa.HostTopology | None, 
         return node in cells
     if host is None:
         return False
-    # host.cell() returns None for a cell of the guest that hardware.host.partition() now omits
+    # host.cell() returns None if the options have removed the CPUs of a cell since the guest was placed
     sockets = {place.socket for place in map(host.cell, cells) if place is not None} - {None}
     place = host.cell(node)
     return place is not None and place.socket in sockets

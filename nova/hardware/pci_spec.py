@@ -30,7 +30,7 @@ _SWITCHES = ('trusted', 'remote_managed', 'managed', 'live_migratable')
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSpec:
-    """Selects the guest devices that match every attribute that is not None.
+    """Selects the devices of the host that match every attribute that is not None.
 
     address   {part: compiled pattern}; a virtual function also matches by the address or name of its physical function
     """
@@ -81,8 +81,8 @@ def configured(read: Callable[[Iterable[str]], Made], values: Iterable[str]) -> 
 def admitted(specs: Sequence[DeviceSpec], devices: Iterable[pci.Device]) -> list[pci.Device]:
     """Select the devices that guests may get, each with the tags of the first matching spec.
 
-    Mediated devices are always included, because a host reports only those that are for guests. Domains beyond ffff,
-    used by some storage controllers, cannot be assigned to guests.
+    Mediated devices are always included, because a host reports only those that are for guests. Devices in PCI
+    domains above ffff (some storage controllers) cannot be assigned to guests.
     """
     found = []
     for device in devices:

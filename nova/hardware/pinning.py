@@ -24,7 +24,7 @@ def pin(cell: numa.HostCell, vcpus: Iterable[int], policy: str | None, reserve: 
     """Choose host CPUs for vCPUs. Return a Pinned that depends only on the arguments, or None if CPUs are missing.
 
     prefer   take whole cores if possible, so that few cores are shared with other guests
-    require  take only cores with several threads; the last of an odd number of vCPUs may have a single thread
+    require  take only cores with several threads; the last of an odd number of vCPUs may take one thread of a core
     isolate  take one core for each vCPU, and leave the sibling threads idle
     :param cell: HostCell
     :param policy: as in GuestTopology.cpu_thread_policy

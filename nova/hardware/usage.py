@@ -46,10 +46,12 @@ def recount(host: numa.HostTopology, guests: Iterable[numa.GuestTopology]) -> nu
 def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
                   floating: Mapping[int, tuple[int, int]] | None = None,
                   limits: fit.Overcommit = fit.Overcommit()) -> numa.HostCell | None:
-    """Return the cell for a guest without topology, or None if the guest runs on all shared CPUs.
+    """Return the cell to which a guest without topology is confined.
 
-    The guest runs in this cell; the stored topology has no claim of the guest. The cell with the lowest CPU usage is
-    chosen, then the smallest, to keep large cells for guests that request them.
+    Return None if no cell has room for the guest; it then runs on all shared CPUs. The usage in ``host`` excludes
+    guests without topology. The cell with the lowest CPU usage is chosen; among equals the smallest, which leaves large
+    cells for guests with many CPUs.
+
     :param floating: {cell id: (vCPUs, MiB)} of the guests in each cell
     :param limits: overcommit ratio of memory; the vCPUs must not outnumber the shared CPUs of the cell
     """

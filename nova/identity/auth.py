@@ -65,7 +65,7 @@ COMPUTE = ('compute',)   # catalog types of the API that api-paste.ini configure
 # key in the environ: function() -> caller with its current roles, see _Middleware.known_now
 AGAIN = 'nova.caller_again'
 TOKEN_AGAIN = 'nova.token_again'       # key in the environ, set by AuthToken: function() -> current roles of the token
-ENDS = 'nova.token_expires_at'         # key in the environ of a cached token: expiry, naive UTC
+ENDS = 'nova.token_expires_at'         # key in the environ of a request with a cached token: its expiry, naive UTC
 KEYSTONE_S = 30          # default of http_connect_timeout in [keystone_authtoken]
 
 _REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
@@ -128,7 +128,7 @@ class _Middleware:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
             caller = self.context_of(environ)
-            if 'service' not in caller.roles:                # not for services, which act for many projects
+            if 'service' not in caller.roles:                # a service acts for many projects
                 priorities.join(environ, caller.project_id or caller.user_id)
         except exception.Unauthorized as error:
             caller = None
@@ -192,7 +192,7 @@ def _unavailable(error: exception.NovaException, environ: WSGIEnvironment,
 
 
 def challenge(environ: WSGIEnvironment, uri: str | None = None) -> str:
-    """Return the value of WWW-Authenticate. Clients send passwords to this URL, so the Host header is not used.
+    """Return the value of WWW-Authenticate. Clients send passwords to this URL: it is not taken from the Host header.
 
     :param uri: configured identity URL; None: /identity at the address that received the request
     """
@@ -306,7 +306,7 @@ def _settings(global_conf: dict[str, str], local: dict[str, str]) -> _Settings:
 
 
 def embedded_factory(global_conf: dict[str, str], **local: str) -> Factory:
-    """Filter factory for Paste; the service must be registered before the pipeline is loaded."""
+    """Filter factory for Paste; the service must be in paste_registry before the pipeline is loaded."""
     service = paste_registry.lookup(global_conf['identity_service'])
     settings = _settings(global_conf, local)
     if 'auth_uri' not in settings:
@@ -327,7 +327,7 @@ def authtoken_factory(global_conf: dict[str, str], **local: str) -> Factory:
         """Caches validations, and returns 503 instead of 401 while Keystone is unavailable.
 
         The cache includes the headers that auth_token sets after a validation. These headers must not depend on the
-        request, so tokens with access rules or bind, and requests with a service token, are excluded. Each request
+        request, so tokens with access rules or ``bind``, and requests with a service token, are excluded. Each request
         checks the expiry.
         """
 

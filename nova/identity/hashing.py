@@ -41,7 +41,7 @@ class HashPool:
         self._changed = threading.Condition()
         # {address: deque of (future, function), oldest first}
         self._queues: collections.OrderedDict[str, collections.deque[Job]] = collections.OrderedDict()
-        self._held = self._waiting = 0                   # running and waiting callers; waiting callers
+        self._held = self._waiting = 0                   # number of callers; number of waiting callers
         self._threads = self._idle = 0
         queues.watch(queues.HASHES, self, lambda pool: queues.Size(pool._waiting, pool._held - pool._waiting))
 
@@ -67,13 +67,15 @@ class HashPool:
                 if longest is None:
                     raise exception.ServiceBusy(retry_after=RETRY_S)
                 self._take_from(longest)
+            if self._waiting >= self._idle and self._threads < self._size:
+                if concurrency.try_spawn('hashing', self._work):
+                    self._threads += 1
+                elif not self._threads:
+                    raise exception.ServiceBusy(retry_after=RETRY_S)
             self._held += 1
             self._queues.setdefault(address, collections.deque()).append((job, lambda: function(*args)))
             self._waiting += 1
             self._changed.notify()
-            if self._waiting > self._idle and self._threads < self._size:
-                self._threads += 1
-                concurrency.spawn('hashing', self._work)
         return job.result()
 
     def _longest_queue(self, address: str) -> str | None:

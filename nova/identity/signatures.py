@@ -36,7 +36,7 @@ def matches(secret: str, signed: SignedRequest) -> bool:
     params, headers = dict(signed['params']), _headers(signed)
     version_4 = _is_v4(params, headers)
     if version_4 and params.get('SignatureVersion') in ('0', '1', '2'):
-        return False                           # Ec2Signer would check this version, which may not sign X-Amz-Date
+        return False             # Ec2Signer would verify the signature of this version, which need not cover X-Amz-Date
     if not version_4 and (params.get('SignatureVersion'), params.get('SignatureMethod')) != ('2', 'HmacSHA256'):
         return False                           # Ec2Signer ignores SignatureMethod
     for name in ('Signature', 'X-Amz-Signature'):
@@ -94,7 +94,7 @@ def is_recent(signed: SignedRequest, now: datetime.datetime) -> bool:
     if made is None:
         return False
     valid = min(VALID, datetime.timedelta(seconds=int(lasts))) if re.fullmatch('[0-9]{1,7}', lasts) else VALID
-    return -VALID <= now - made <= valid       # differences of datetimes cannot overflow
+    return -VALID <= now - made <= valid       # not now <= made + VALID, which could overflow
 
 
 def _is_v4(params: dict[str, str], headers: dict[str, str]) -> bool:

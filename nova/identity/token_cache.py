@@ -12,7 +12,7 @@ _Data = TypeVar('_Data')          # validation of a token
 _Made = TypeVar('_Made')          # data derived from it
 
 MAX_TOKENS = 4096                      # maximum tokens; each takes a few kilobytes
-SHARED_CACHE_LIFETIME_S = 10       # maximum lifetime with memcached, which does not show the age of a validation
+SHARED_CACHE_LIFETIME_S = 10       # maximum lifetime if memcached caches too: the age of its validations is unknown
 
 
 class TokenCache(Generic[_Data, _Made]):
@@ -47,7 +47,7 @@ class TokenCache(Generic[_Data, _Made]):
         return data
 
     def derived(self, token: str) -> _Made | None:
-        """Return data derived from the validation of a token while it is valid, or None."""
+        """Return the data that ``derive`` cached for the unexpired validation of a token; None: there are none."""
         key, now = _key(token), self._clock()
         with self._lock:
             made, found = self._derived.get(key), self._kept.get(key)
@@ -70,7 +70,7 @@ def _key(token: str) -> bytes:
 
 
 def seconds_for(cache_time: int, shared: bool) -> float:
-    """Return the lifetime of an entry for keystonemiddleware's ``token_cache_time``; 0 or less: no cache.
+    """Return the lifetime of an entry in s, from keystonemiddleware's ``token_cache_time``; 0 or less: no cache.
 
     :param shared: memcached caches validations too
     """

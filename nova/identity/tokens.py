@@ -175,7 +175,7 @@ class KeyRing:
 
     def _load(self) -> None:
         stamp = self._now()
-        staged = self._keys_in(self.path + STAGED)       # read first: a promotion may move this key to the other file
+        staged = self._keys_in(self.path + STAGED)  # read before the other file: a promotion may move the key there
         self._cipher = fernet.MultiFernet([fernet.Fernet(key) for key in (*self._keys_in(self.path), *staged)])
         self._stamp = stamp
 
@@ -284,7 +284,7 @@ class KeyRing:
         return len(keys) - 1
 
     def _opened(self, text: str, kind: int) -> list[Any] | None:
-        """Return the fields of an encrypted text after its kind, or None if it is invalid or of another kind."""
+        """Return the fields after the kind in an encrypted text, or None if the text is invalid or of another kind."""
         if len(text) > MAX_LENGTH or not _is_canonical(text):
             return None
         try:

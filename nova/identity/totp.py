@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.twofactor import totp
 STEP_S = 30
 DIGITS = 6
 BACK = 1                     # number of earlier steps with accepted codes, for clock skew and typing time
-MIN_BYTES, MAX_BYTES = 16, 64        # length of a secret; RFC 4226 requires 128 bits
+MIN_BYTES, MAX_BYTES = 16, 64        # length of a secret in bytes; RFC 4226 requires 128 bits
 
 
 def secret_of(text: str) -> bytes:

@@ -33,7 +33,7 @@ class Images:
     def check_download(self, ctx: RequestContext, image: Image) -> None:
         """Refuse a caller that may not download the data of an image; raises PolicyDenied.
 
-        Hosts download images for tasks later, without the rights of the caller.
+        Call this before a task begins: the host that runs the task downloads the image without the caller's rights.
         """
 
     def list(self, ctx: RequestContext, filters: Filters | None = None,

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import http.client
 import ipaddress
+import re
 import socket
 import ssl
 import threading
@@ -19,6 +20,7 @@ from typing import BinaryIO
 import urllib.parse
 
 from nova import exception
+from nova.runtime.http import channel
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -28,6 +30,7 @@ MAX_URL_LENGTH = 4096                          # maximum characters of a URL
 WAIT_S = 30                              # timeout of the connection and of each read
 ANSWER_S = 60                            # timeout for the TLS handshake and all headers together
 TIME_S = 4 * 3600                        # timeout of the whole download
+LEAST_RATE, RATE_WINDOW_S = 16384, 60    # minimum bytes per second while this process waits, in periods of seconds
 CHUNK = 1 << 20
 OK, MOVED = 200, (301, 302, 303, 307, 308)
 NAT64 = ipaddress.IPv6Network('64:ff9b::/96')       # the last 32 bits are an IPv4 address (RFC 6052)
@@ -87,7 +90,7 @@ class Fetcher:
             digest.update(chunk)
             target.write(chunk)
             size += len(chunk)
-        check(url, digest.hexdigest(), wanted)
+        check(_shown(url), digest.hexdigest(), wanted)
         return size
 
     def verify(self, url: str) -> None:
@@ -164,13 +167,17 @@ class Fetcher:
         if answer.length is not None and answer.length > self._max_size:
             raise exception.InvalidInput(f'{url} has {answer.length} bytes, more than the limit of {self._max_size}.')
         expected, size = answer.length, 0
+        pace, asked = channel.MinimumRate(LEAST_RATE, RATE_WINDOW_S), time.monotonic()
         while chunk := answer.read1(CHUNK):
             size += len(chunk)
+            if not pace.keeps(time.monotonic() - asked, len(chunk)):
+                raise exception.InvalidInput(f'{url} sends less than {LEAST_RATE} bytes per second.')
             if size > self._max_size:
                 raise exception.InvalidInput(f'{url} has more bytes than the limit of {self._max_size}.')
             if time.monotonic() > deadline:
                 raise exception.InvalidInput(f'{url} takes longer than {TIME_S} s.')
             yield chunk
+            asked = time.monotonic()
         if expected not in (None, size):
             raise exception.InvalidInput(f'{url} ended after {size} of {expected} bytes.')
 
@@ -243,7 +250,9 @@ def _parsed(url: str, schemes: Sequence[str]) -> tuple[str, str, int]:
     except ValueError:
         scheme, port, host = '', None, None
     if scheme not in schemes or not host or not printable:
-        raise exception.InvalidInput(f'{url[:200]!r} is not an {" or ".join(schemes)} URL without user name.')
+        # the query may contain a signature, and the text before an @ a password, however the URL is malformed
+        shown = 'This' if '@' in url else repr(re.split('[?#]', url, maxsplit=1)[0][:200])
+        raise exception.InvalidInput(f'{shown} is not an {" or ".join(schemes)} URL without user name.')
     return scheme, host, port or (443 if scheme == 'https' else 80)
 
 

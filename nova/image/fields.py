@@ -37,6 +37,6 @@ def is_uuid(value: str) -> bool:
 
 
 def split(flat: dict[str, _Value]) -> tuple[dict[str, _Value], dict[str, _Value]]:
-    """Split an image document of the API into ({column or link: value}, {property: value})."""
+    """Split an image document of the API into ({name in COLUMNS or LINKS: value}, {property: value})."""
     columns = {name: value for name, value in flat.items() if name in COLUMNS or name in LINKS}
     return columns, {name: value for name, value in flat.items() if name not in columns}

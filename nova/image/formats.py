@@ -18,7 +18,7 @@ class Report:
     """Result of an inspection.
 
     format        the detected format; 'raw' if none was detected
-    matches       formats with a signature (magic number) in the file
+    matches       formats that have their signature (magic number) in the file
     size          bytes of the file
     virtual_size  bytes of the guest's disk, or None if the header does not contain it
     findings      reasons why tools such as qemu-img must not open the file

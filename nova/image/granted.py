@@ -1,4 +1,4 @@
-"""Image requests of tasks, which need an image grant, and image requests with a fixed context."""
+"""Image requests with the grant of a task, and image requests with a fixed context."""
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

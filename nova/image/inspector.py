@@ -21,7 +21,7 @@ TAIL = 1536                      # VHD footer, VMDK footer and its end marker
 WINDOW = 1024 * 1024             # maximum size of a supported header structure
 STEPS = 64                       # maximum number of reads of one parser
 
-# disks must not be compressed, because guests cannot boot from compressed disks; kernels and ramdisks may be
+# guests cannot boot from compressed disks, so disks must not be compressed; kernels and ramdisks may be compressed
 COMPRESSED = frozenset({'gzip', 'xz', 'zstd', 'bzip2', 'lz4'})
 BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
 CONTENTS = BOOT_PARTS | COMPRESSED       # formats that cannot refer to other files
@@ -189,7 +189,7 @@ def _matches(head: bytes) -> list[str]:
 
 
 def _is_descriptor(head: bytes) -> bool:
-    """Return whether the data is a VMDK descriptor: the first line after comments and blank lines is the version."""
+    """Return whether the data is a VMDK descriptor: ``version =`` follows any comments and blank lines."""
     for line in head.split(b'\n'):
         line = line.strip()
         if line and not line.startswith(b'#'):

@@ -42,7 +42,7 @@ def _put_domain(req: Request, id: str) -> Document:
     public, project = given['scope'] == 'public', given.get('project')
     if given.get('availability_zone') is not None:
         raise exception.BadRequest('availability_zone is not supported: names of servers depend on their networks, '
-                                   'not on their zone. Private domains contain only entries that clients create.')
+                                   'not on their zone, and are not added to private domains.')
     if public:
         req.authorize(PUBLIC_RULE)
         if project is not None:

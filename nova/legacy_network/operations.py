@@ -1,4 +1,4 @@
-"""Row type for operations of nova-network (nova.legacy_network.table.SERVED)."""
+"""Type of the operations of nova-network in nova.legacy_network.table.SERVED."""
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

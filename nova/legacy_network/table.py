@@ -1,4 +1,4 @@
-"""Operations of nova-network that other network services lack; requires [api] nova_network_resources.
+"""Operations of nova-network, for the embedded network service; served if [api] nova_network_resources is set.
 
 nova/api/documents/removed.py has the routes, policy rules and status codes.
 """

@@ -1,7 +1,7 @@
 """Allocate and release ports of servers. One transaction handles many servers of one project.
 
 The subnets are locked until the transaction ends, so addresses do not collide. If two messages concern the same server,
-the second transaction sees the ports of the first, even in another service.
+the second transaction sees the ports that the first has allocated, even if another service runs it.
 """
 from collections.abc import Callable
 import dataclasses
@@ -19,6 +19,7 @@ from nova.db.tables import network as t
 from nova.db.tables.rows import PortsRow
 from nova.network import attach
 from nova.network import ipam
+from nova.network import quotas
 from nova.network import security
 from nova.network import selection
 from nova.network.host import network as host_network
@@ -91,14 +92,16 @@ class Allocation:
         conn = self._conn
         existing = ports.lock_many(conn, [ident for order in self._orders for ident in order.ports])
         any_network, known = self._usable(existing)
-        rows, default_group = ports.of_devices_and_default_group(
-            conn, [order.instance.uuid for order in self._orders], self._project)
-        found: list[list[Vif] | None] = []              # for each order: VIFs of existing ports, or None
+        rows, default_group, room = ports.for_allocation(
+            conn, [order.instance.uuid for order in self._orders], self._project, quotas.limit(self._conf, 'port'))
+        found: list[list[Vif] | None] = []         # for each order: VIFs of the server's ports; None: it has no ports
         given: list[list[PortsRow | host_network.ServerPort]] = []
         for order in self._orders:
             own = [row for row in rows if row['device_id'] == order.instance.uuid]
             found.append(self._existing_vifs(order, own) if own else None)
             given.append([] if own else self._allocate(order, existing, any_network, known, default_group))
+        if room is not None and room < len(self._made):          # no quota lock: most builds wait for the same subnets
+            quotas.check_unlocked(conn, self._conf, 'port', self._project, len(self._made))
         self._allocator.store()
         networks.insert(conn, t.ports, [{**port} for port in self._made])
         security_groups.bind(conn, self._bound)
@@ -118,7 +121,7 @@ class Allocation:
                 for there, of_order in zip(found, given)]
 
     def _usable(self, existing: dict[str, PortsRow]) -> tuple[selection.Usable, selection.Usable]:
-        """Lock the subnets. Return (networks for servers that request none, all networks that the servers may get)."""
+        """Lock the subnets. Return (networks for servers that request none, those plus the requested networks)."""
         named = {*(request['network_id'] for order in self._orders for request in order.requests or ()
                    if request['network_id']), *(port['network_id'] for port in existing.values())}
         any_network: selection.Usable = {}

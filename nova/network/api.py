@@ -1,4 +1,4 @@
-"""Network operations for the compute API: checks before a server is created, and data that servers show.
+"""Network operations for the compute API: checks of requests, and the network data of servers in responses.
 
 This module accesses the API database directly, without RPC calls to the embedded network service.
 """
@@ -23,6 +23,7 @@ from nova.network import caller_rules
 from nova.network import floating
 from nova.network import groups
 from nova.network import ipam
+from nova.network import quotas
 from nova.network import security
 from nova.network import selection
 from nova.network.rest.request import Deps
@@ -67,7 +68,7 @@ class API:
         :param groups: names of security groups, for new ports
         :raises NetworkRequestInvalid: the project cannot use a network, port or address, or ``groups`` has
             groups other than the default group, and a network has no port security
-        :raises PortInUse, NetworkAmbiguous, PolicyDenied:
+        :raises PortInUse, NetworkAmbiguous, PolicyDenied, QuotaExceeded:
         """
         if requested == 'none' or requested == []:
             return selection.CheckedNetworks(requested, False)
@@ -75,7 +76,7 @@ class API:
         with self.api_db.reader() as conn:
             if not (requested is None or isinstance(requested, str)):
                 return self._check_all(conn, context, requested, count, guarantees, groups)
-            usable = self._usable(conn, context, project_id)
+            usable, room = self._usable_and_room(conn, context, project_id)
             chosen = selection.choose(usable)
             found = [usable[str(request['network_id'])][0] for request in chosen]
             for network in found:
@@ -83,12 +84,22 @@ class API:
             if not chosen and requested == 'auto':
                 self._rules.check(conn, context, 'get_auto_allocated_topology', {'project_id': project_id})
             secured = [_are_used(network, groups) for network in found]
+            self._check_room(conn, project_id, room, count * len(chosen))
             marked = self._marked(conn, chosen, {}, usable, guarantees)
             if marked is not chosen:
                 requested = marked
         if not chosen and requested == 'auto':
             self._make_topology(project_id)
         return selection.CheckedNetworks(requested, any(secured) or not secured)
+
+    def _check_room(self, conn: Connection, project_id: str, room: int | None, wanted: int) -> None:
+        """Check the quota of ports.
+
+        :param room: number of new ports that the quota allows; None: any number
+        :raises QuotaExceeded:
+        """
+        if room is not None and 0 < wanted > room:
+            quotas.check_unlocked(conn, self.conf, 'port', project_id, wanted)
 
     def _marked(self, conn: Connection, requests: list[PortRequest], given: dict[str, db_rows.PortsRow],
                 usable: selection.Usable, allowed: bool) -> list[PortRequest]:
@@ -114,8 +125,17 @@ class API:
     def _usable(self, conn: Connection, context: RequestContext, project_id: str,
                 idents: set[str] | None = None) -> selection.Usable:
         """Return the networks and subnets from networks.usable() that the caller may read."""
-        return {ident: (network, subnets) for ident, (network, subnets) in networks.usable(
-            conn, project_id, idents).items() if self._rules.allows(conn, context, 'get_network', network)}
+        return self._allowed(conn, context, networks.usable(conn, project_id, idents))
+
+    def _usable_and_room(self, conn: Connection, context: RequestContext, project_id: str,
+                         idents: set[str] | None = None) -> tuple[selection.Usable, int | None]:
+        """Return (result of ``_usable``, number of new ports that the quota allows or None)."""
+        found, room = networks.usable_and_room(conn, project_id, idents, quotas.limit(self.conf, 'port'))
+        return self._allowed(conn, context, found), room
+
+    def _allowed(self, conn: Connection, context: RequestContext, found: selection.Usable) -> selection.Usable:
+        return {ident: (network, subnets) for ident, (network, subnets) in found.items()
+                if self._rules.allows(conn, context, 'get_network', network)}
 
     def _ports(self, conn: Connection, context: RequestContext, idents: set[str]) -> dict[str, db_rows.PortsRow]:
         """Return {id: row} of the ports that the caller may read."""
@@ -138,7 +158,7 @@ class API:
         project_id = nova_context.the_project(context.project_id)
         given = self._ports(conn, context, _named(requested, 'port_id'))
         named = _named(requested, 'network_id')
-        usable = self._usable(conn, context, project_id, named)
+        usable, room = self._usable_and_room(conn, context, project_id, named)
         granted = named if context.is_admin else set()
         for request in requested:
             try:
@@ -149,6 +169,7 @@ class API:
                 raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
         secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in requested
                    if not request.get('port_id')]
+        self._check_room(conn, project_id, room, count * len(secured))
         own = {ident for ident, (network, _subnets) in usable.items() if selection.is_of_project(network, project_id)}
         checked: list[PortRequest] = [
             request if request.get('port_id') or request['network_id'] in own else {**request, selection.GRANTED: True}
@@ -355,7 +376,7 @@ class API:
 
 
 def _named(requests: list[PortRequest], name: Literal['network_id', 'port_id']) -> set[str]:
-    """Return the ids of ports or networks in port requests."""
+    """Return the ids of the ports, or of the networks, that port requests name."""
     return {ident for ident in (request.get(name) for request in requests) if ident}
 
 

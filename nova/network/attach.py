@@ -8,6 +8,7 @@ from nova import exception
 from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports
+from nova.db.networks import routers
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.db.tables import rows as db_rows
@@ -44,7 +45,7 @@ class Attachments:
     def _attach(self, conn: Connection, instance: Instance, request: PortRequest, attached_by: str,
                 host: str) -> Vif:
         project_id, port_id = instance.project_id, request['port_id']
-        assert port_id is not None               # for a new port, the caller has chosen the id
+        assert port_id is not None               # the caller has chosen the id of a new port
         port = ports.lock_many(conn, [port_id]).get(port_id)
         if port is not None and port['device_id'] == instance.uuid and port['attached_by'] == attached_by:
             return self._vif_of(conn, port)
@@ -107,8 +108,9 @@ class Attachments:
 
     def remove_address(self, context: nova_context.RequestContext, instance_uuid: str, address: str, host: str) -> None:
         def remove(conn: Connection) -> None:
-            for port in ports.of_device(conn, instance_uuid):
-                networks.release_some(conn, port['id'], [address])
+            for port_id in ports.lock_many(conn, [port['id'] for port in ports.of_device(conn, instance_uuid)]):
+                networks.release_some(conn, port_id, [address])
+                routers.forget_addresses(conn, port_id, [address])
         self._network.api_db.run(remove)
         self._network.refresh()
 

@@ -23,12 +23,12 @@ def _own_request(call: admission.Call) -> None:
 
 
 def _plumbs(call: admission.Call) -> None:
-    """Require that the server is on the calling host, and ``host`` is this host or the source of a move to it."""
+    """Require that the server is on the calling host. ``host`` is this host, or the source of a move to this host."""
     server = on_caller(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host
                                      for move in server.moves):
-        call.refuse(f'it names host {host}')
+        call.refuse(f'the message names host {host}, which is neither the caller nor the source of a move to it')
 
 
 def _is_about_to_come(call: admission.Call) -> None:

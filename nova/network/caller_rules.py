@@ -2,7 +2,7 @@
 
 The compute API calls functions of the embedded network service in the API's process. Checks of port rules add the role
 service to the user's roles, because the compute API is a service. A policy file may restrict users further.
-doc/source/admin/policy.rst has the rules of each operation. With Neutron, Neutron checks the user's token.
+doc/source/admin/policy.rst has the rules of each operation. If Neutron is used, it checks the user's token.
 """
 from collections.abc import Mapping, Sequence
 import copy

@@ -24,7 +24,7 @@ class NetworkDriver(Protocol):
         """Check the host; raises NetworkPlumbingError if a prerequisite is missing."""
 
     def refresh(self, load: Callable[[], HostState]) -> list[str]:
-        """Apply the HostState that ``load()`` returns to this host; return the kinds of objects that were repaired."""
+        """Call ``load()`` and apply the HostState to this host; return the kinds of objects that were repaired."""
 
     def teardown(self) -> None:
         """Remove all network objects of this cloud."""
@@ -36,7 +36,7 @@ def forwards(driver: NetworkDriver) -> bool:
 
 
 def follow(driver: NetworkDriver, load: Callable[[], HostState]) -> list[str]:
-    """Apply a changed state with the optional method ``follow(load)``, or else with ``refresh``.
+    """Apply a changed state with the driver's optional method ``follow(load)``; if it is missing, with ``refresh``.
 
     ``follow`` may skip unchanged objects, because ``refresh`` also runs periodically.
     """

@@ -23,7 +23,7 @@ Found = TypeVar('Found')
 
 
 class FloatingIps:
-    """Operations of one caller."""
+    """Operations of one caller on floating IPs."""
 
     def __init__(self, api_db: Database, conf: ConfigOpts, context: RequestContext,
                  rules: caller_rules.CallerRules) -> None:
@@ -79,7 +79,7 @@ class FloatingIps:
         self._run(drop)
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
-        """Associate the caller's floating address with a server's address ``fixed``; None: any IPv4 address."""
+        """Associate a floating address with the address ``fixed`` of a server; None: with any of its IPv4 addresses."""
         def change(conn: Connection) -> None:
             row = self._of_address(conn, address)
             held = networks.addresses_of(conn, [port['id'] for port in ports.of_device(conn, instance_uuid)])

@@ -1,8 +1,8 @@
 """Gateway hosts: placement of routers on hosts, and tunnel addresses of hosts.
 
-Each host sends a heartbeat every REPORT_S. The response has the revision of the network state, which reveals missed
-notifications. A router is placed on the live gateway host with the fewest routers. If the host of a router sends no
-heartbeat for DOWN_S, the router moves to another host.
+Each host sends a heartbeat every REPORT_S. The response has the revision of the network state, so that a host notices
+missed notifications. A router is placed on the live gateway host with the fewest routers. If the host of a router sends
+no heartbeat for DOWN_S, the router moves to another host.
 
 A host that an administrator disabled gets no routers, and its routers move to live hosts if there are any. A router
 that an administrator removed from a host has no host until an administrator assigns it to a host.
@@ -58,7 +58,7 @@ class Gateways:
         self.others = False
 
     def report(self) -> list[int]:
-        """Record the heartbeat of this host and place routers without a host; return the state's revision."""
+        """Record the heartbeat of this host and place routers without a live host; return the revision of the state."""
         able = self._conf.network.routers and (self._forwards or self._is_alone())
         return self.report_host(self._host, self._address, able, release.VERSION, guarantees.stated(self._conf), 0)
 
@@ -109,7 +109,7 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
 
 
 def _reschedule_routers(conn: Connection, allowed: frozenset[str]) -> int:
-    """Move routers of hosts that are down or not allowed, and return the number of all hosts."""
+    """Move routers away from hosts that are down or may not have routers; return the number of all hosts."""
     rows = hosts.every(conn)
     alive = {row['host'] for row in rows
              if is_eligible(row) and (not allowed or row['host'] in allowed)}

@@ -1,4 +1,4 @@
-"""Bandwidth and packet rates that the options of a host guarantee and that ports request: pure functions."""
+"""Guaranteed bandwidth and packet rates: functions for the guarantees in a host's options, and for ports' requests."""
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -254,7 +254,7 @@ class AddressAllocator:
         raise exception.NoMoreFixedIps(network_id=network_id)
 
     def store(self) -> None:
-        """Insert the chosen addresses. Concurrent choices violate the unique key, see retry_on_duplicate."""
+        """Insert the chosen addresses. A concurrent equal choice violates the unique key; see retry_on_duplicate."""
         for subnet_id, numbers in self._resting.items():
             networks.forget_rests(self._conn, subnet_id, numbers)
         networks.insert_addresses(self._conn, list(self._chosen.values()))

@@ -47,7 +47,7 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-AUDIT_AGE_S = 120       # seconds from allocation to audit of a port; before, its server may not be stored yet
+AUDIT_AGE_S = 120       # seconds from allocation to audit of a port: the server of a newer port may not be stored yet
 
 
 class NetworkManager:
@@ -73,7 +73,7 @@ class NetworkManager:
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self.gateways = gateways.Gateways(conf, api_db, host, self._address, drivers.forwards(driver))
         self._plumb = batching.CoalescedRun(self._plumb_once)
-        self._check_host = threading.Event()                  # the next run checks the whole host
+        self._check_host = threading.Event()                  # set: the next _plumb() repairs changes by other programs
         self._loaded: list[int] | None = None           # revision of the state that was loaded last
         self._plumbed: list[int] | None = None          # revision of the state that was applied to this host
         self._relay_key = relay_keys.RelayKey(api_db, host)
@@ -122,7 +122,7 @@ class NetworkManager:
             raise
         for kind in repaired:
             metrics.NETWORK_REPAIRS.labels(kind).inc()
-        self._plumbed = self._loaded        # unchanged after a failure, so the next report repeats the run
+        self._plumbed = self._loaded        # an error leaves the old value, so the next report applies the state again
 
     def _refresh_once(self) -> None:
         """Apply the database's state to this host, and notify the other hosts."""
@@ -251,7 +251,7 @@ class NetworkManager:
         """Apply changed ports, groups or rules to this host, and notify agents.
 
         Each network service notifies all agents, so that one available service is enough. Agents coalesce notifications
-        that arrive during a run.
+        that arrive while they apply a state.
         """
         if self._agents is not None and self.gateways.others:
             try:

@@ -1,7 +1,7 @@
 """Network managers of the hosts' flat networks, with the class names of nova-network.
 
-Other packages add classes with ``serves_dhcp`` to the entry point group ``nova.network.managers``. Project networks are
-overlays (ADR 0026), carried by VXLAN or VLANs.
+Other packages add classes with ``serves_dhcp`` to the entry point group ``nova.network.managers``. Project networks
+(ADR 0026) are VXLAN overlays or VLANs.
 """
 from typing import Protocol
 
@@ -85,5 +85,5 @@ def check_dhcp(conf: ConfigOpts, enabled: bool) -> None:
     :raises InvalidInput: DHCP is requested, but the manager serves no DHCP
     """
     if enabled and not load(conf).serves_dhcp:
-        raise exception.InvalidInput(reason=f'{OPTION} = {conf.network.manager} serves no DHCP: such a subnet needs '
-                                            'enable_dhcp false, and its guests a config drive.')
+        raise exception.InvalidInput(reason=f'{OPTION} = {conf.network.manager} serves no DHCP. Create the subnet with '
+                                            'enable_dhcp = false; its guests need a config drive.')

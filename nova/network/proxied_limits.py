@@ -1,4 +1,4 @@
-"""Limits and usage of network resources in the compute API (until microversion 2.35, quota classes until 2.49).
+"""Limits and usage of network resources in the compute API: until microversion 2.35, in quota classes until 2.49.
 
 The embedded network service stores and enforces these quotas. The compute API neither shows nor changes quotas of an
 external Networking service.
@@ -12,7 +12,7 @@ from nova.db.engine import Connection
 from nova.db.networks import limits as db_limits
 from nova.network import quotas
 
-# {key of the compute API: name in [network] quota}. The limit shown as fixed_ips is that of ports
+# {key of the compute API: name in [network] quota}. fixed_ips is the limit of ports
 NAMES = {'fixed_ips': 'port', 'floating_ips': 'floatingip', 'security_groups': 'security_group',
          'security_group_rules': 'security_group_rule'}
 

@@ -25,21 +25,28 @@ def limit(conf: ConfigOpts, name: str | None, own: dict[str, int] | None = None)
 
 
 def used(conn: Connection, name: str, project_id: str) -> int:
-    """Return the number of a project's resources of one kind."""
+    """Return how many resources of a kind (a key of COUNTED) a project has."""
     return networks.count(conn, COUNTED[name], project_id)
 
 
 def check(conn: Connection, conf: ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
     """Check the quota. Other requests of the project wait until the transaction ends.
 
-    Call this function before any read without a lock: such a read fixes the snapshot for later reads.
+    Call this function before any read without a lock, because that read would fix the snapshot of later reads.
 
     :raises QuotaExceeded:
     """
     quotas.lock(conn, project_id)
-    allowed = limit(conf, name, limits.of(conn, project_id))
-    if allowed < 0:
-        return
-    count = used(conn, name, project_id)
-    if count + adding > allowed:
-        raise exception.QuotaExceeded(resource=name + 's', requested=adding, used=count, limit=allowed)
+    check_unlocked(conn, conf, name, project_id, adding)
+
+
+def check_unlocked(conn: Connection, conf: ConfigOpts, name: str, project_id: str, adding: int) -> None:
+    """Check the quota. Concurrent requests may use the same room.
+
+    :raises QuotaExceeded:
+    """
+    left = limits.left(conn, name, COUNTED[name], project_id, limit(conf, name))
+    if left is not None and left < adding:
+        allowed = limit(conf, name, limits.of(conn, project_id))
+        plural = f'{name[:-1]}ies' if name.endswith('y') else f'{name}s'
+        raise exception.QuotaExceeded(resource=plural, requested=adding, used=allowed - left, limit=allowed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import encodings.idna                # noqa: F401 - imported early: an unprivileged user may not be able to read it
+import encodings.idna                # noqa: F401 - imported early: the unprivileged user may lack access to its file
 import hashlib
 import hmac
 import json
@@ -38,7 +38,7 @@ MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # maximum connections of a
 MAX_REQUESTS = 4                              # maximum concurrent requests of a network
 MAX_TOTAL_REQUESTS = 32                       # maximum concurrent requests of all networks
 MAX_CONTROL_MESSAGE = 64 << 10                # maximum bytes of a control message
-# Forwarded headers. X-Forwarded-For is forwarded so that the metadata service rejects the request.
+# headers of guests that are forwarded; the metadata service rejects requests with X-Forwarded-For
 FORWARDED_HEADERS = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
                      'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
 _REQUEST = re.compile(rb'(GET|HEAD|PUT|POST) (/[!-~]*) (HTTP/1\.[01])\Z')

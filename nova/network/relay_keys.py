@@ -8,7 +8,7 @@ from nova.network import relay
 
 
 class RelayKey:
-    """Keys of one host, derived from the deployment's key. The database is read only once."""
+    """Keys of one host, derived from the deployment's key, which is read from the database once."""
 
     def __init__(self, api_db: Database, host: str) -> None:
         self._api_db, self._host = api_db, host

@@ -9,7 +9,7 @@ MAX_ID = 36
 
 
 def check_used(network_id: str, secured: bool, names: Collection[str]) -> bool:
-    """Return ``secured``: whether new ports in the network get security groups.
+    """Check that no security groups are requested for a network without port security; return ``secured``.
 
     :param secured: whether new ports in the network have port security
     :param names: group names in the server request

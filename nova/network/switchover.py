@@ -14,9 +14,9 @@ this migration. The security groups of the guest also apply to these connections
 This process runs this file by its path, so the file imports no module of nova. The process exchanges JSON messages
 with its parent over a socket:
 
-* ``{'device', 'moving': [[MAC, address of the destination host]]}`` replaces the expected MACs of a tunnel device.
+* ``{'device', 'moving': [[MAC, address of the destination host]]}`` from the parent sets a tunnel's migrating MACs.
 * ``[device, MAC, address]`` is sent to the parent before the process changes the FDB entries of the MAC.
-* ``{'flows': [MigratingGuest as an object]}`` replaces the list of guests with copied connections.
+* ``{'flows': [MigratingGuest as an object]}`` from the parent sets the guests of which connections are copied.
 
 The process exits with its parent.
 """
@@ -36,10 +36,10 @@ from collections.abc import Iterator
 from typing import Any
 
 RARP, REQUEST = 0x8035, 3                     # RFC 903
-MAX_MOVING = 1000  # maximum expected MACs of a device; a later refresh sends the further MACs
+MAX_MOVING = 1000  # maximum migrating MACs of a tunnel device; a later refresh sends the others
 MESSAGE = 128 << 10                           # bytes of a message with MAX_MOVING entries
 _ANNOUNCEMENT = struct.Struct('!6s6sHHHBBH6s')      # destination, source, type; hardware, protocol, sizes, operation
-# linux/if_packet.h, linux/if_ether.h, linux/filter.h. _ALL: a bridge takes frames before sockets of one protocol.
+# linux/if_packet.h, linux/if_ether.h, linux/filter.h. _ALL: sockets of one protocol miss frames that a bridge takes.
 _SOL_PACKET, _IGNORE_OUTGOING, _ALL, _ATTACH_FILTER = 263, 23, 3, 26
 _ANNOUNCEMENTS = ((0x28, 0, 0, 12), (0x15, 0, 1, RARP), (6, 0, 0, 64), (6, 0, 0, 0))     # BPF: frames of type RARP
 # linux/rtnetlink.h, linux/neighbour.h
@@ -222,7 +222,7 @@ def new_flow(flow: list[Any], zone: int, own: list[str]) -> bytes | None:
 
 
 class Connections:
-    """Sends and receives the connections of migrating guests."""
+    """Sends and receives conntrack entries for the connections of migrating guests."""
 
     def __init__(self) -> None:
         self._all: list[MigratingGuest] = []

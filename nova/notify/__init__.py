@@ -6,7 +6,7 @@
         if notifier.on:
             notifier.record(conn, ctx, 'instance.power_off', 'end', row, host='host1')
 
-``record`` gets the row as it is at the end of the transaction, and queues the event after the commit. Events of one
+Pass ``record`` the row as it is at the end of the transaction; the event is queued after the commit. Events of one
 server keep the order of their commits. ``publish`` queues an event without a transaction. A thread of the notifier
 renders and sends the queued events. While the broker is unavailable, the thread waits. If the queue is full, further
 events are dropped and counted; events that are unsent when the process ends are lost. An event is sent at most once in

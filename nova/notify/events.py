@@ -1,6 +1,6 @@
 """Published events: name, phases, payload, condition, and name in the older form.
 
-The notifier, the reference in the documentation and the samples' test read this table.
+The notifier, the reference in the documentation, and the test of the notification samples read this table.
 """
 import dataclasses
 
@@ -16,13 +16,13 @@ COMPUTE, CONDUCTOR, API, SCHEDULER = 'nova-compute', 'nova-conductor', 'nova-api
 class Event:
     """One kind of event.
 
-    name      without its phase
+    name      name without the phase
     when      sentence for the documentation: when the event is published
     payload   name of its row in payloads.PAYLOADS
     phases    phases of the event; for the phase None, the event type is the name without a phase
     by        the service that publishes it: the first part of the publisher's id
     legacy    name in the older form, or None
-    once      the older form has one event for all phases, at the end
+    once      whether the older form has a single event, at the end, for all phases
     """
 
     name: str

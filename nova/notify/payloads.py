@@ -109,7 +109,7 @@ def _keypairs(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _fingerprint(public_key: str) -> str | None:
-    from nova.objects import keypair          # local import: loads cryptography, which only notifications need here
+    from nova.objects import keypair          # local import: only this function needs cryptography
     try:
         return keypair.fingerprint(public_key, 'x509' if 'CERTIFICATE' in public_key else 'ssh')
     except exception.NovaException:           # an earlier release stored an invalid key

@@ -34,7 +34,7 @@ BlockDevice = TypedDict('BlockDevice', {
 
 
 class VolumeDevice(BlockDevice):
-    """A device with a volume that is connected to the host."""
+    """A volume of a server, with the host's connection to the volume."""
 
     volume_id: 'ReadOnly[str]'
     volume_size: 'ReadOnly[int]'

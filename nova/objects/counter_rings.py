@@ -19,6 +19,9 @@ FINEST, *COARSE = STEPS
 MAX_GAP_S = 100              # a longer interval between two samples counts only in the totals, not in slots
 FORMAT = 1                   # a stored ring of another format is replaced by an empty one
 UNKNOWN = -1
+# added to a counter of an earlier sample, if the last sample did not have it. A release without this value counts
+# nothing for the missing time, and continues with the next sample.
+MISSED = 1 << 62
 
 SlotValues = tuple[float, ...]
 _HEAD = struct.Struct('<Bq')                             # format, number of the newest slot
@@ -79,7 +82,7 @@ class CounterRing(Ring):
     at      time of the last sample, in seconds since 1970; 0 before the first one
     order   monotonic time of the last sample on its host
     source  number that identifies the host and the run (Counters.run); if it changes, the counters restart at 0
-    last    counters of the last sample
+    last    counters of the last sample: UNKNOWN, or that of an earlier sample plus MISSED, if it did not have one
     totals  counters since the server was first measured, over all hosts and runs
     """
 
@@ -93,7 +96,8 @@ class CounterRing(Ring):
         """Add a sample.
 
         The increase since the last sample is divided between the slots of this interval, in proportion to the part of
-        the interval in each slot.
+        the interval in each slot. If the last sample did not have the counter, the increase is of a longer time, and
+        counts only in the totals.
 
         :param now: seconds since 1970
         :returns: {step: (number, values)} of the coarser slots that have ended since the last sample; None if the
@@ -106,11 +110,17 @@ class CounterRing(Ring):
         increase = []
         for place, value in enumerate(sample[2:]):
             before = 0 if is_new_run else self.last[place]
-            grown = UNKNOWN if value is None or before == UNKNOWN else max(0, value - before)
-            if value is not None or is_new_run:
-                self.last[place] = UNKNOWN if value is None else value
+            missed = before >= MISSED
+            before -= MISSED * missed
+            if value is None:
+                grown = UNKNOWN
+                self.last[place] = UNKNOWN if is_new_run or before == UNKNOWN else before + MISSED
+            else:
+                value = min(value, MISSED - 1)
+                grown = UNKNOWN if before == UNKNOWN else max(0, value - before)
+                self.last[place] = value
             self.totals[place] = min(counters.MAX, self.totals[place] + max(0, grown))
-            increase.append(math.nan if grown == UNKNOWN else float(grown))
+            increase.append(math.nan if missed or grown == UNKNOWN else float(grown))
         was_at, self.at, self.order, self.source = self.at, now, order, source
         ended = {}
         if 0 < now - was_at <= MAX_GAP_S:

@@ -11,7 +11,7 @@ class Counters(typing.NamedTuple):
 
     run           identifies a run of the guest or host; a new run restarts the counters at 0
     memory_bytes  memory in use now
-    others        sums over processors, disks and ports since the run began; receive: to the guest
+    others        totals of all processors, disks and ports since the run began; "receive": traffic to the guest or host
     """
 
     run: str

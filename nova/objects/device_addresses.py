@@ -28,12 +28,10 @@ _ADDRESS = re.compile(r'[0-9a-f:.]{1,32}\Z')
 Addresses = dict[str, list[str]]
 
 
-def problem(values: Json) -> str | None:
-    """Return the reason why a value is not a valid record, or None."""
-    if not isinstance(values, dict) or len(values) > MAX_DEVICES:
-        return f'it is not a record of at most {MAX_DEVICES} devices'
-    bad = next((name for name, place in values.items() if not _is_device(name, place)), None)
-    return None if bad is None else f'its entry {str(bad)[:64]!r} has no valid key, bus or address'
+def is_record(values: Json) -> bool:
+    """Return whether a value is a record within the limits."""
+    return (isinstance(values, dict) and len(values) <= MAX_DEVICES
+            and all(_is_device(name, place) for name, place in values.items()))
 
 
 def _is_device(name: object, place: object) -> bool:
@@ -53,7 +51,7 @@ def limited(found: Addresses) -> Addresses:
 def read(metadata: JsonObject | None) -> Addresses:
     """Return the record in a server's system metadata, or {} if it is missing or malformed."""
     values = (metadata or {}).get(KEY)
-    return {} if problem(values) else typing.cast(Addresses, values)
+    return typing.cast(Addresses, values) if is_record(values) else {}
 
 
 def of_device(device: typing.Mapping[str, typing.Any], known: Addresses) -> tuple[str, str]:

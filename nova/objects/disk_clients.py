@@ -53,27 +53,22 @@ class Record:
         return dataclasses.asdict(self)
 
 
-def problem(values: Json) -> str | None:
-    """Return the reason why a value is not a record, or None."""
+def is_record(values: Json) -> bool:
+    """Return whether a value is a record within the limits."""
     if not isinstance(values, dict) or values.keys() != {'host', 'images', 'fenced'}:
-        return 'it is not a record of clients'
+        return False
     images = values['images']
-    if not isinstance(values['host'], str) or not isinstance(values['fenced'], str | None):
-        return 'its hosts are not names'
-    if not isinstance(images, dict) or len(images) > MAX_IMAGES:
-        return f'it has more than {MAX_IMAGES} images'
-    for name, addresses in images.items():
-        if not isinstance(name, str) or not IMAGE.match(name):
-            return 'one of its images is not named pool/image'
-        if addresses is None:
-            continue
-        if not isinstance(addresses, list) or len(addresses) > MAX_ADDRESSES or not all(
-                isinstance(each, str) and ADDRESS.match(each) for each in addresses):
-            return 'one of its addresses is not that of a Ceph client'
-    return None
+    return (isinstance(values['host'], str) and isinstance(values['fenced'], str | None) and isinstance(images, dict)
+            and len(images) <= MAX_IMAGES and all(_is_image(name, clients) for name, clients in images.items()))
+
+
+def _is_image(name: object, clients: Json) -> bool:
+    return isinstance(name, str) and bool(IMAGE.match(name)) and (
+        clients is None or isinstance(clients, list) and len(clients) <= MAX_ADDRESSES
+        and all(isinstance(each, str) and ADDRESS.match(each) for each in clients))
 
 
 def read(metadata: JsonObject | None) -> Record | None:
     """Return the Record in a server's system metadata, or None if it is missing or malformed."""
     values = (metadata or {}).get(KEY)
-    return None if problem(values) else Record(**typing.cast('dict[str, typing.Any]', values))
+    return Record(**typing.cast('dict[str, typing.Any]', values)) if is_record(values) else None

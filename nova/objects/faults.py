@@ -4,14 +4,18 @@ from typing import NotRequired, TypedDict
 
 from nova import exception
 from nova import utils
+from nova.json_types import Json
 
 _READABLE = (exception.NoValidHost,)      # server errors whose messages are written for users
 MESSAGE_CHARACTERS = 255                  # length of instance_action_events.details
+DETAILS_CHARACTERS = 64 * 1024            # a traceback has a few KiB; its cut end is in the log of the service
+_TIME_CHARACTERS = 32
+_REQUIRED = {'code', 'message', 'details', 'created'}
 ANYONE = 'The host could not complete the operation; the administrator of this cloud can see why.'
 
 
 class Fault(TypedDict):
-    """The column ``fault`` of a server, and a host's report of it.
+    """The column ``fault`` of a server, and the form in which a host reports it.
 
     created   time in the format of the API
     final     in a report: whether a failed build would also fail on every other host
@@ -35,7 +39,17 @@ def fault(error: BaseException, message: str | None = None, details: str = '') -
         message = known.message if known.code < 500 or isinstance(known, _READABLE) else ANYONE
     parts = (f'{type(error).__name__}: {error}', known.kwargs.get('details'), details)
     return {'code': known.code, 'message': message[:MESSAGE_CHARACTERS],
-            'details': '\n'.join(str(part) for part in parts if part), 'created': utils.isotime(utils.utcnow())}
+            'details': '\n'.join(str(part) for part in parts if part)[:DETAILS_CHARACTERS],
+            'created': utils.isotime(utils.utcnow())}
+
+
+def is_report(value: Json) -> bool:
+    """Return whether a value from a host is a fault within the limits of ``fault``."""
+    return (isinstance(value, dict) and _REQUIRED <= value.keys() <= {*_REQUIRED, 'final'}
+            and type(value['code']) is int and 100 <= value['code'] <= 599
+            and isinstance(value.get('final', False), bool)
+            and all(isinstance(text := value[name], str) and len(text) <= most for name, most in (
+                ('message', MESSAGE_CHARACTERS), ('details', DETAILS_CHARACTERS), ('created', _TIME_CHARACTERS))))
 
 
 def stored(fault: Fault) -> Fault:

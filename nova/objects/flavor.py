@@ -1,4 +1,4 @@
-"""The flavor of a server, as the rows of servers and moves and the request specs store it."""
+"""The flavor of a server, as stored in the rows of servers and moves, and in request specs."""
 from __future__ import annotations
 
 from typing import Any, NotRequired, TYPE_CHECKING, TypedDict

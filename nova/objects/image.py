@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import NotRequired, TYPE_CHECKING, TypedDict
+from typing import cast, NotRequired, TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from typing_extensions import ReadOnly
@@ -31,6 +31,9 @@ class StoredImage(TypedDict):
     trusted_certs: NotRequired[list[str] | None]
 
 
+_STORED = tuple(name for name in StoredImage.__annotations__ if name != 'trusted_certs')
+
+
 class Image(StoredImage):
     """An image. virtual_size is in bytes; times are naive UTC."""
 
@@ -42,6 +45,11 @@ class Image(StoredImage):
     created_at: ReadOnly[datetime.datetime]
     updated_at: ReadOnly[datetime.datetime]
     tags: ReadOnly[list[str]]
+
+
+def stored(image: Image) -> StoredImage:
+    """Return the stored fields of an image."""
+    return cast(StoredImage, {name: image.get(name) for name in _STORED})
 
 
 class ImageValues(TypedDict, total=False):

@@ -2,6 +2,7 @@
 import datetime
 from typing import Any, TypedDict
 
+from nova.json_types import Json
 from nova.objects import base
 from nova.objects import pci
 
@@ -11,6 +12,15 @@ REIMAGE = 'reimage_id'
 POSTED_PASSWORD = 'password'
 # keys of the system metadata of a shelved server: its image, and the time (ISO 8601)
 SHELVED_IMAGE, SHELVED_AT = 'shelved_image_id', 'shelved_at'
+
+
+def shelving_time(value: Json) -> datetime.datetime | None:
+    """Return a value of SHELVED_AT as a time (UTC, without a zone), or None if it is not such a time."""
+    try:
+        moment = datetime.datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return None if moment is None or moment.tzinfo else moment
 
 
 class ServerState(TypedDict):

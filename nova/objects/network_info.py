@@ -28,7 +28,7 @@ class Vif(TypedDict):
     """A port of a server. ``id``: port id; ``address``: MAC; ``type``: 'bridge', 'ovs' or 'hw_veb'.
 
     The VIF of a trunk's parent port has the bridge of the trunk and the VIFs of the subports. ``vlan`` is a subport's
-    VLAN id in the guest. Only Neutron sets the last three keys.
+    VLAN id in the guest. Only Neutron sets ``pci_slot``, ``vnic_type`` and ``details``.
     """
 
     id: str

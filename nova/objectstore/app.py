@@ -15,6 +15,7 @@ from nova.objectstore import buckets
 from nova.objectstore import digests
 from nova.objectstore import documents
 from nova.objectstore import errors
+from nova.objectstore import headers
 from nova.objectstore import objects
 from nova.objectstore import payload
 from nova.objectstore import signing
@@ -34,7 +35,9 @@ ELSE = {'accelerate', 'analytics', 'attributes', 'cors', 'encryption', 'intellig
         'policyStatus', 'publicAccessBlock', 'replication', 'requestPayment', 'restore', 'retention', 'select',
         'session', 'tagging', 'torrent', 'versionId', 'versions', 'website'}
 REFUSED_HEADERS = ('x-amz-server-side-encryption', 'x-amz-tagging', 'x-amz-object-lock', 'x-amz-grant-',
-                   'x-amz-website-redirect-location', 'x-amz-copy-source-server-side', 'x-amz-write-offset-bytes')
+                   'x-amz-website-redirect-location', 'x-amz-copy-source-server-side', 'x-amz-write-offset-bytes',
+                   'x-amz-bucket-object-lock', 'x-amz-if-match-')
+OWNERS = ('x-amz-expected-bucket-owner', 'x-amz-source-expected-bucket-owner')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,6 +193,10 @@ class Application:
         if req.header('x-amz-acl') not in (None, *access.OWN_ACLS) or req.header('x-amz-storage-class') not in (
                 None, 'STANDARD'):
             raise errors.unsupported('An ACL for other accounts, or a storage class,')
+        if any(req.header(name) not in (None, user.project_id) for name in OWNERS):
+            raise errors.S3Error('AccessDenied', 'The bucket has another owner than the expected one.', 403)
+        if rule == WRITE:
+            headers.check_write(req)
         answer: Answer = operation(req)
         return answer
 

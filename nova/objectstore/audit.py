@@ -1,4 +1,4 @@
-"""Audit records of the object store. Each record is stored after its write, not in the transaction of the write.
+"""Audit records of the object store. A write is recorded after its transaction, not in it.
 
 The store's index and the audit log are in different databases, so they cannot share a transaction.
 """
@@ -36,7 +36,7 @@ def caller(environ: WSGIEnvironment, user_id: str, project_id: str, roles: Seque
 
 
 def logged(record: log.Record, code: int) -> None:
-    """Write a record to the log of the service; for a store without access to the audit log of the deployment."""
+    """Write a record to the service's log; used if the store has no access to the deployment's audit log."""
     record.ended(code, None)
     values = record.values
     LOG.info('Write: %s of %s %s by user %s of project %s from %s: %s, %s', values['action'], values['target_id'],

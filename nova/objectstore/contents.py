@@ -4,6 +4,7 @@ deleted after the row is deleted.
 from collections.abc import Iterable, Iterator
 from concurrent import futures
 import contextlib
+import logging
 import os
 import pathlib
 from typing import BinaryIO
@@ -20,6 +21,9 @@ FLUSHES = 4                        # concurrent flushes during large writes
 PIECE = 1 << 20
 MAX_PIECES = 512                  # pieces in one writev call; the limit of Linux is 1024
 _PART = '.part'
+UNREFERENCED = 'unreferenced'     # subdirectory of files that are not in the index
+
+LOG = logging.getLogger(__name__)
 
 
 class Contents:
@@ -39,6 +43,7 @@ class Contents:
 
         :param size: expected number of bytes
         :raises InsufficientStorage: the disk is full
+        :raises OSError: the disk, or a file from which the pieces are read, fails
         """
         if size > disk_space.STEP:
             self._reserve.check(str(self._directory), size)
@@ -64,11 +69,10 @@ class Contents:
                 if ahead is not None:
                     ahead.result()
             concurrency.blocking(durable_files.commit, part, path)
-        except OSError as error:
+        except BaseException as error:
             part.unlink(missing_ok=True)
-            raise exception.InsufficientStorage() from error
-        except BaseException:
-            part.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in disk_space.FULL:
+                raise exception.InsufficientStorage() from error
             raise
         return name
 
@@ -92,14 +96,24 @@ class Contents:
             with contextlib.suppress(FileNotFoundError):
                 self._path(name).unlink()
 
-    def clean(self, known: set[str]) -> int:
-        """Delete files without a reference, which a crash has left, and return their number; call only at start."""
-        count = 0
-        for path in self._directory.glob('??/*'):
-            if path.name not in known:
+    def clean(self, known: set[str]) -> None:
+        """Delete incomplete files, and move unreferenced files to UNREFERENCED. Call this function only at start.
+
+        A crash leaves few unreferenced files. A lost index, or an older one, leaves many: they are not deleted, and are
+        moved back when the right index is there again.
+        """
+        apart = self._directory / UNREFERENCED
+        for path in [*self._directory.glob('??/*'), *apart.glob('*')]:
+            if path.suffix == _PART:
                 path.unlink()
-                count += 1
-        return count
+            elif (path.name in known) == (path.parent == apart):
+                target = self._path(path.name) if path.name in known else apart / path.name
+                target.parent.mkdir(exist_ok=True, mode=0o700)
+                path.rename(target)
+        if count := len(list(apart.glob('*'))):
+            LOG.error('%s files of the object store are not in its index. They are kept in %s, because the index may '
+                      'have been lost or restored from a backup. Restore index.sqlite and start again, or delete them '
+                      'if they are not needed.', count, apart)
 
     def _path(self, name: str) -> pathlib.Path:
         return self._directory / name[:2] / name

@@ -9,6 +9,7 @@ from nova.objectstore.request import Request
 from nova.web import formats
 
 STORED_HEADERS = ('cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires')
+OF_SOURCE = 'x-amz-copy-source-'      # prefix of the conditions of a copy
 MAX_META = 2048                   # maximum bytes of an object's metadata, and of one header
 
 
@@ -57,22 +58,38 @@ def span(text: str | None, size: int) -> tuple[int, int] | None:
     return first, last
 
 
-def check(req: Request, row: ResultRow) -> None:
-    """Check the conditional headers of a read.
+def source_span(text: str | None, size: int) -> tuple[int, int]:
+    """Return (first, last) byte to copy from a source of ``size`` bytes; without a range all bytes.
 
-    :raises S3Error: a condition is false
+    :raises S3Error: the range is malformed, or not within the source
+    """
+    if text is None:
+        return 0, size - 1
+    match = re.fullmatch('bytes=([0-9]{1,18})-([0-9]{1,18})', text)
+    if not match or int(match[1]) > int(match[2]):
+        raise errors.S3Error('InvalidArgument', 'x-amz-copy-source-range must have the form bytes=first-last.')
+    if int(match[2]) >= size:
+        raise errors.S3Error('InvalidArgument', f'x-amz-copy-source-range exceeds the source of {size} bytes.')
+    return int(match[1]), int(match[2])
+
+
+def check(req: Request, row: ResultRow, prefix: str = '') -> None:
+    """Check the conditional headers of a read, or of the source of a copy.
+
+    :param prefix: of the headers: '' or OF_SOURCE
+    :raises S3Error: a condition is false, or a condition of a copy has an invalid time
     """
     failed = errors.S3Error('PreconditionFailed', 'A condition of the request is not met.', 412)
-    same, other = req.header('if-match'), req.header('if-none-match')
+    same, other, *times = (req.header(prefix + name) for name in (
+        'if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since'))
+    since, until = map(formats.parse_http_date, times)
+    if prefix and [text for text in times if text is not None and formats.parse_http_date(text) is None]:
+        raise errors.S3Error('InvalidArgument', 'The time of a condition is not an HTTP date.')
     changed = row.modified_at.replace(microsecond=0)
-    since, until = (formats.parse_http_date(req.header(name)) for name in ('if-modified-since', 'if-unmodified-since'))
-    if same is not None:
-        if not _named(same, row.etag):
-            raise failed
-    elif until is not None and changed > until:
+    if not _named(same, row.etag) if same is not None else until is not None and changed > until:
         raise failed
-    if (other is not None and _named(other, row.etag)) or (other is None and since is not None and changed <= since):
-        raise errors.S3Error('NotModified', '', 304)
+    if _named(other, row.etag) if other is not None else since is not None and changed <= since:
+        raise failed if prefix else errors.S3Error('NotModified', '', 304)
 
 
 def check_write(req: Request) -> None:

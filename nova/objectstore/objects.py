@@ -40,7 +40,6 @@ def get(req: Request) -> Answer:
 def put(req: Request) -> Answer:
     if req.header('x-amz-copy-source') is not None:
         return _copy(req)
-    headers.check_write(req)
     body = req.body(stores.MAX_PUT, quick=True)
     row = req.store.put(req.project, req.bucket, req.key, body, body.length, headers.kept(req), body.etag)
     return 200, [('ETag', f'"{row.etag}"')], b''
@@ -62,13 +61,21 @@ def _copy(req: Request) -> Answer:
 
 
 def source(req: Request) -> tuple[tuple[str, str, ResultRow], BinaryIO]:
-    """Return ((bucket, key, row), open file) of the source of a copy."""
+    """Return ((bucket, key, row), open file) of the source of a copy.
+
+    :raises S3Error: the source does not exist, or a condition of the copy is false
+    """
     text = urllib.parse.unquote(req.header('x-amz-copy-source') or '')
     path, _, version = text.partition('?')
     if version:
         raise errors.unsupported('A version')
     bucket, _, key = path.removeprefix('/').partition('/')
     row, file = req.store.read(req.project, bucket, key)
+    try:
+        headers.check(req, row, headers.OF_SOURCE)
+    except BaseException:
+        file.close()
+        raise
     return (bucket, key, row), file
 
 

@@ -13,6 +13,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import context
 from nova import exception
 from nova import policy
+from nova.api import proxy_headers
 from nova.identity import signatures
 from nova.objectstore import app
 from nova.objectstore import audit
@@ -180,10 +181,13 @@ def finish_of(conf: ConfigOpts) -> tuple[audit.Finish, Database | None]:
 def server(conf: ConfigOpts, application: app.Application, threads: int, certificate: tls.Tls | None) -> wsgi.Server:
     """Return the HTTP server of the object store at [objectstore] listen and port; the store is at the path /.
 
-    :param threads: maximum number of concurrent requests; half of them may be uploads
+    :param threads: maximum number of concurrent requests without uploads and reads of objects. Reads have as many
+        threads, because slow clients hold them, and uploads have half as many
     """
-    mounts = wsgi.Mounts([wsgi.Mount('', application, max_body=None)], lambda url: {})
-    plan = priorities.Plan(threads, max(2, threads // 2),
-                           classes=[priorities.RequestClass(b'(PUT|POST) /', '', uploads=True)])
+    mounts = proxy_headers.of_proxies(conf, wsgi.Mounts([wsgi.Mount('', application, max_body=None)]))
+    plan = priorities.Plan(threads, max(2, threads // 2), classes=[
+        priorities.RequestClass(b'GET /[^/]+/.', 'downloads'),
+        priorities.RequestClass(b'(PUT|POST) /', '', uploads=True),
+    ], apart=[priorities.Priority('downloads', threads, threads, each=max(1, threads // 2))])
     return wsgi.Server(mounts, conf.objectstore.listen, conf.objectstore.port, plan=plan, drain=conf.http.drain_time,
                        trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)

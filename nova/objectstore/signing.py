@@ -108,7 +108,8 @@ def _fourth(environ: WSGIEnvironment, headers: dict[str, str], params: dict[str,
         raise errors.S3Error('AccessDenied', error.message, 403) from None
     _check_time(_basic(date), _lifetime(expires), now)
     if not date.startswith(scope[3]):
-        raise errors.S3Error('AuthorizationHeaderMalformed', 'The date differs from that of the scope.')
+        raise errors.S3Error('AuthorizationHeaderMalformed', f'The date of the request is not the day {scope[3]} '
+                                                             'of its credential scope.')
     lines = [f'{name}:{value}' for name, value in signed.items()]
     request = '\n'.join((environ['REQUEST_METHOD'], _path(environ), _query(params), *lines, '', covered[1], body))
     digest = hashlib.sha256(request.encode('utf-8', 'surrogateescape')).hexdigest()

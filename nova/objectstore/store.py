@@ -1,7 +1,7 @@
 """Buckets and objects of projects. All lookups are limited to the caller's project.
 
-A content file is written before its row is, and deleted after its row is. A crash may leave unreferenced files, which
-the next start deletes.
+A content file is written before its row, and deleted after its row. A crash may leave unreferenced files, which
+the next start moves aside.
 """
 import collections
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -70,7 +70,7 @@ class Store:
         self._lock = threading.Lock()
         self._coming: collections.Counter[str] = collections.Counter()        # bytes of running uploads by project
         self._completing: set[str] = set()                                    # uploads being completed
-        self._db.run(self._expire)
+        self._contents.remove(*self._db.run(self._expire))
         with self._db.reader() as conn:
             known = db.files(conn)
         self._contents.clean(known)
@@ -337,14 +337,17 @@ class Store:
 
         def write(conn: engine.Connection) -> _Written:
             _row, still = self._upload(conn, project, bucket, key, upload)
-            if {part.file for part in chosen} - {part.file for part in still}:
-                raise errors.S3Error('InvalidPart', 'A part was replaced during the request.')
+            _check_unchanged(chosen, still)
             gone = self._end_upload(conn, project, upload, still)
             made, before = self._replace(conn, project, row.bucket_id, key, name, size, etag, row.headers)
             return made, [*gone, *before]
         with self._complete_once(upload):
-            name = self._contents.write((
-                piece for part in chosen for piece in watched(part.number, self._contents.pieces(part.file))), size)
+            try:
+                name = self._contents.write((
+                    piece for part in chosen for piece in watched(part.number, self._contents.pieces(part.file))), size)
+            except FileNotFoundError:
+                _check_unchanged(chosen, self.upload(project, bucket, key, upload)[1])
+                raise
             return self._named(name, write)
 
     def abort(self, project: str, bucket: str, key: str, upload: str) -> None:
@@ -372,11 +375,11 @@ class Store:
                 upload: str) -> tuple[ResultRow, Sequence[ResultRow]]:
         return self._begun(conn, project, bucket, key, upload), db.parts(conn, upload)
 
-    def _expire(self, conn: engine.Connection) -> None:
-        """Delete the rows of expired uploads; their files are then unreferenced and are deleted."""
+    def _expire(self, conn: engine.Connection) -> list[str]:
+        """Delete the rows of expired uploads; return their files."""
         ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
-        for row in db.uploads_before(conn, ended):
-            self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))
+        return [name for row in db.uploads_before(conn, ended)
+                for name in self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))]
 
 
 def _check_key(key: str) -> None:
@@ -403,6 +406,15 @@ def _chosen_parts(have: Sequence[ResultRow], wanted: Sequence[tuple[int, str]]) 
     if sum(part.size for part in chosen) > MAX_OBJECT:
         raise errors.S3Error('EntityTooLarge', f'An object can have at most {MAX_OBJECT} bytes.')
     return chosen
+
+
+def _check_unchanged(chosen: Sequence[ResultRow], still: Sequence[ResultRow]) -> None:
+    """Check that the chosen parts of an upload are still there.
+
+    :param still: rows of the upload's parts now
+    """
+    if {part.file for part in chosen} - {part.file for part in still}:
+        raise errors.S3Error('InvalidPart', 'A part was replaced during the request.')
 
 
 def copied(pieces: Iterable[bytes], digest: Digest) -> Iterator[bytes]:

@@ -33,7 +33,7 @@ def put_part(req: Request) -> Answer:
         return 200, [('ETag', f'"{row.etag}"')], b''
     source, file = objects.source(req)
     with file:
-        span = headers.span(req.header('x-amz-copy-source-range'), source[2].size) or (0, source[2].size - 1)
+        span = headers.source_span(req.header('x-amz-copy-source-range'), source[2].size)
         size, digest = span[1] - span[0] + 1, hashlib.md5(usedforsecurity=False)
         row = req.store.put_part(*place, stores.copied(contents.read(file, span[0], size), digest), size,
                                  digest.hexdigest)

@@ -19,7 +19,8 @@ from nova.policies.service import Service
 __all__ = ('BASE_RULES', 'BLOCK_STORAGE', 'COMPUTE', 'EXTRAS', 'IDENTITY', 'IMAGE', 'KEY_MANAGER', 'NETWORK', 'RULES',
            'SERVICES')
 
-# Rules of additional rights in an operation; the rule of their extension in a policy file does not set these rules.
+# Rules that grant additional rights in an operation. A rule for a whole extension in a policy file does not replace
+# these rules.
 EXTRAS = frozenset({
     'os_compute_api:servers:allow_all_filters', 'os_compute_api:os-instance-actions:events',
     'os_compute_api:os-shelve:unshelve_to_host', 'os_compute_api:os-volumes-attachments:swap',

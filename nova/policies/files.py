@@ -1,9 +1,9 @@
 """Policy files: the rules of policy.yaml and policy.d.
 
 The main file is read first, then the files of each directory in alphabetical order; the last value of a rule wins. A
-rule that no file sets keeps its default, unless a file sets its extension: ``os_compute_api:os-services`` applies to
-every operation of os-services that no file sets. Rules in ``policies.EXTRAS`` never follow their extension. A legacy
-rule name (``policies.legacy_names``) applies if no file sets the current name.
+file may also name an extension: ``os_compute_api:os-services`` applies to all rules of os-services that no file sets,
+except rules in ``policies.EXTRAS``. A legacy rule name (``policies.legacy_names``) applies if no file sets the current
+name. Other rules keep their defaults.
 
 Extensions, legacy names and directories exist for the compute API only. The other APIs have one file each.
 """
@@ -100,19 +100,30 @@ def rules(conf: cfg.ConfigOpts | None, added: dict[str, str] | None = None,
     for path in paths(conf, service):
         for name, text in _read(path).items():
             written[name] = Rule(_words(text), _parse(path, name, text), path)
+    if not written and not added:
+        return dict(_defaults(service.name))     # a test checks the references between the defaults
     if service.extensions:
         known = service.defaults | (added or {})
         found = {**written, **{name: _in_force(name, text, written, known) for name, text in known.items()}}
     else:
-        found = {name: Rule(text, _check(text), DEFAULT) for name, text in service.defaults.items()} | written
+        found = {**_defaults(service.name), **written}
         _add_referred(found, service.absent)
-    if written or added:  # a test checks the references between the defaults
-        _check_references(found)
+    _check_references(found)
+    return found
+
+
+@functools.cache
+def _defaults(api: str) -> Mapping[str, Rule]:
+    """Return {name: Rule} of an API without policy files."""
+    service = policies.named(api)
+    found = {name: Rule(text, _check(text), DEFAULT) for name, text in service.defaults.items()}
+    if not service.extensions:
+        _add_referred(found, service.absent)
     return found
 
 
 def _add_referred(found: dict[str, Rule], known: Mapping[str, str]) -> None:
-    """Add the default of each rule that the API does not check, but to which rules of a file refer."""
+    """Add the defaults of rules that the API does not check, if rules of a file refer to them."""
     waiting = list(found)
     for name in waiting:
         for other in references(found[name].check):

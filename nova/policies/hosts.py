@@ -95,7 +95,7 @@ RULES = (
      'List usage audits.',
      (('GET', '/os-instance_usage_audit_log'),)),
     ('os_compute_api:os-instance-usage-audit-log:show', ADMIN,
-     'Show usage audits before a time.',
+     'Show the usage audits of the last period before a given time.',
      (('GET', '/os-instance_usage_audit_log/{before_timestamp}'),)),
     ('os_compute_api:os-services:list', ADMIN,
      'List compute services.',

@@ -42,7 +42,10 @@ _ASSIGNMENT_READER = _SYSTEM + (
 
 
 def _on_grant(role: str) -> str:
-    """Return a check for a role assignment: the caller has the role on the domain of both actor and target."""
+    """Return a check for an assignment of a role to an actor (user or group) on a target (project or domain).
+
+    The caller must have ``role`` on the domain of both the actor and the target.
+    """
     return ' or '.join(f'(role:{role} and domain_id:%(target.{actor}.domain_id)s and domain_id:%(target.{target})s)'
                        for actor in ('user', 'group') for target in ('project.domain_id', 'domain.id'))
 
@@ -271,7 +274,7 @@ RULES = (
     Rule('identity:list_limits', '',
          'List limits. Callers who do not pass identity:get_limit see only limits of their project or domain.',
          scope=_ALL),
-    Rule('identity:create_limits', _ADMIN, 'Create limits of projects or of the domain.', scope=_NO_DOMAIN),
+    Rule('identity:create_limits', _ADMIN, 'Create limits of projects or domains.', scope=_NO_DOMAIN),
     Rule('identity:get_limit', _LIMIT_READER, 'Show a limit.', scope=_ALL),
     Rule('identity:update_limit', _ADMIN, 'Change a limit.', scope=_NO_DOMAIN),
     Rule('identity:delete_limit', _ADMIN, 'Delete a limit.', scope=_NO_DOMAIN),

@@ -93,12 +93,13 @@ RULES = (
     Rule('project_quotas:get', _ADMIN, 'Show the limits of any project.',
          (('GET', _QUOTAS), ('GET', f'{_QUOTAS}/{{project_id}}'))),
     Rule('project_quotas:put', _ADMIN, 'Set limits of a project.', (('PUT', f'{_QUOTAS}/{{project_id}}'),)),
-    Rule('project_quotas:delete', _ADMIN, 'Delete the limits that a project has of its own.',
+    Rule('project_quotas:delete', _ADMIN, 'Delete the limits of a project, so that the default limits apply.',
          (('DELETE', f'{_QUOTAS}/{{project_id}}'),)),
 )
 
 # Rules that this service does not evaluate. Policy files may refer to the rules for older roles of Barbican. The other
-# rules are for operations that do not exist: on secret stores, transport keys or one consumer, and updates of orders.
+# rules belong to operations that this service does not have: secret stores, transport keys, showing a single consumer,
+# and updating orders.
 ABSENT = {
     'audit': 'role:audit', 'observer': 'role:observer', 'creator': 'role:creator',
     'service_admin': 'role:key-manager:service-admin',

@@ -133,7 +133,7 @@ _CORE_ALONE = frozenset(rule for name, rules in _CORE for rule in rules if rule.
 
 @functools.cache
 def _of_rules(known: frozenset[str], extras: frozenset[str]) -> dict[str, list[str]]:
-    """Return {current rule: [legacy names]}; legacy names of extensions precede legacy names of the core."""
+    """Return {current rule: [legacy names]}; names of extension rules precede names of core rules."""
     found: dict[str, list[str]] = {}
     for name, rules in NAMES.items():
         for rule in rules:

@@ -16,7 +16,7 @@ RULES = (
      'List, create and configure the VPN instances of projects.',
      (('GET', '/os-cloudpipe'), ('POST', '/os-cloudpipe'), ('PUT', '/os-cloudpipe/{id}'))),
     ('nova:fixed-ips', ADMIN,
-     'Show, reserve and release a fixed IP address of the local networks.',
+     'Show, reserve and release a fixed IP address of the embedded network service.',
      (('GET', '/os-fixed-ips/{id}'), ('POST', '/os-fixed-ips/{id}/action (reserve)'),
       ('POST', '/os-fixed-ips/{id}/action (unreserve)'))),
     ('nova:floating-ip-dns', MEMBER,

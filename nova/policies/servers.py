@@ -28,7 +28,7 @@ RULES = (
     ('nova:servers:launch-attributes',
      '(rule:os_compute_api:os-extended-server-attributes) or (rule:project_reader_api and service_roles:service)',
      'Show the kernel, ramdisk, root device, launch index, reservation and user data of a server. The EC2 API reads '
-     'them for project readers: with a service token, or without one in the process of the compute API.',
+     'them for project readers; it sends a service token, unless it runs in the process of the compute API.',
      (('GET', '/servers/{id}'),
       ('GET', '/servers/detail'),
       ('PUT', '/servers/{server_id}'),
@@ -140,7 +140,7 @@ RULES = (
       ('PUT', '/servers/{server_id}'),
       ('POST', '/servers/{server_id}/action (rebuild)'),)),
     ('os_compute_api:servers:show:host_status:unknown-only', ADMIN,
-     'Show the status of the host of a server if it is unknown.',
+     'Show the status of the host of a server, but only the status UNKNOWN.',
      (('GET', '/servers/{server_id}'),
       ('GET', '/servers/detail'),
       ('PUT', '/servers/{server_id}'),

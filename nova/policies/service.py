@@ -14,7 +14,7 @@ class Rule(NamedTuple):
     """A rule that guards operations, or a field of their bodies or answers.
 
     :ivar check: default check
-    :ivar operations: the operations where the sample does not name those of the routes that check the rule
+    :ivar operations: operations in the documentation; empty: those of the routes that check the rule
     :ivar scope: scopes of the tokens that it accepts: project (also for unscoped tokens), domain, system
     """
 

@@ -42,7 +42,7 @@ class OpenAction(TypedDict):
 
 
 class MoveRow(TypedDict):
-    """Unfinished move of a server: columns of its row."""
+    """Unfinished move (migration, resize or evacuation) of a server: columns of its row."""
 
     source_compute: str | None
     dest_compute: str | None
@@ -104,7 +104,7 @@ class Call:
         return found
 
     def requester(self) -> tuple[str | None, str | None]:
-        """Return (project id, user id) of this request's open action, or (None, None) if no check has read actions."""
+        """Return (project id, user id) of this request's open action; (None, None) if no check has read this action."""
         for found in (self.__dict__.get('server'), self.__dict__.get('move')):
             for action in found.actions if found else ():
                 if action['request_id'] == self.request_id:
@@ -154,7 +154,7 @@ class Admission:
         call = Call(host, self._topic, method, arguments, context.request_id, self._read)
         try:
             if method not in self._rights:
-                call.refuse('only services of the control plane may call it')
+                call.refuse('only services of the control plane may call this method')
             for check in self._rights[method]:
                 check(call)
         except (exception.HostForbidden, exception.NotOnHost) as error:
@@ -176,7 +176,7 @@ class Admission:
                 call.host, named or 'none', error.message)
 
 
-# ---- checks of arguments, which read no facts
+# ---- checks that compare only arguments, and read no facts
 
 def allow(call: Call) -> None:
     """Allow the call with all arguments."""

@@ -1,7 +1,7 @@
 """Permissions of a host's broker user: its own queues, and messages to the services that a host calls.
 
-RabbitMQ searches the regular expressions anywhere in a name. Replies go through the default exchange, for which
-RabbitMQ cannot restrict the destination queues. See doc/source/admin/messages.rst.
+RabbitMQ searches the expressions anywhere in a name, so each begins with ^ and ends with $. Replies go through the
+default exchange, for which RabbitMQ cannot restrict the destination queues. See doc/source/admin/messages.rst.
 """
 import dataclasses
 import re
@@ -16,8 +16,8 @@ RANDOM = '[0-9a-f]{32}'
 class Rights:
     """Permissions of a broker user, as regular expressions.
 
-    configure, write, read     names of exchanges and queues
-    topic_write, topic_read    routing keys of the exchange
+    configure, write, read     names of exchanges and queues that the user may create, send to, and consume
+    topic_write, topic_read    routing keys with which the user may send to the exchange, and bind queues
     """
 
     configure: str

@@ -62,31 +62,33 @@ OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 KEEPALIVE_TIMEOUT_S = 15         # a server without a keepalive for this time during a call is considered dead
 
 # The RabbitMQ driver of oslo.messaging acknowledges calls and casts on receipt. Yet its listener wakes up after 1 ms
-# for deferred acknowledgements. These wake-ups took more time than the messages, so here the first is after 0.5 s.
+# for deferred acknowledgements. These wake-ups took more time than the messages, so 0.5 s replaces the 1 ms.
 messaging_hooks.acknowledge_after(0.5)
 
-_RABBIT_DEFAULTS = {
-    'heartbeat_timeout_threshold': 30,       # a dead broker is detected within 30 s
-    'rabbit_retry_interval': 1,
-    'rabbit_retry_backoff': 2,
-    'rabbit_interval_max': 15,
-    'kombu_reconnect_splay': 2,              # spreads the reconnections of a thousand computes
-    'amqp_durable_queues': True,             # casts survive a restart of the broker
-    'rabbit_quorum_queue': True,             # casts survive the loss of a cluster node
-}
+# {(group, option of oslo.messaging): default of this project}
+DEFAULTS: dict[tuple[str | None, str], str | float | None] = {
+    (None, 'control_exchange'): EXCHANGE,
+    (None, 'transport_url'): None,
+    **{(messaging_hooks.RABBIT_GROUP, name): value for name, value in {
+        'heartbeat_timeout_threshold': 30,       # a dead broker is detected within 30 s
+        'rabbit_retry_interval': 1,
+        'rabbit_retry_backoff': 2,
+        'rabbit_interval_max': 15,
+        'kombu_reconnect_splay': 2.0,            # spreads the reconnections of a thousand computes
+        'amqp_durable_queues': True,             # casts survive a restart of the broker
+        'rabbit_quorum_queue': True,             # casts survive the loss of a cluster node
+    }.items()}}
 
 
 def register_options(conf: ConfigOpts) -> None:
     """Register the options of oslo.messaging, with the defaults of this project."""
     for group, options in OPTION_GROUPS:
         conf.register_opts(options, group=group)
-    for name, value in _RABBIT_DEFAULTS.items():
-        found = conf.get_location(name, 'oslo_messaging_rabbit')
-        # set_default also replaces the recorded location: get_location would no longer report the override
+    for (section, name), value in DEFAULTS.items():
+        found = conf.get_location(name, section)
+        # skip overrides: set_default would replace the location that set_override has recorded for get_location
         if found is None or found.location is not cfg.Locations.set_override:
-            conf.set_default(name, value, group='oslo_messaging_rabbit')
-    conf.set_default('control_exchange', EXCHANGE)
-    conf.set_default('transport_url', None)
+            conf.set_default(name, value, group=section)
 
 
 def configured(conf: ConfigOpts) -> bool:
@@ -139,12 +141,12 @@ class Bus:
         return made
 
     def client(self, interface: Interface) -> Client:
-        """Return an object with one method for each row of the interface.
+        """Return an object with one method for each Method of the interface.
 
-        Methods take the context, ``server`` (None: any server of the topic) and the row's arguments by keyword. A call
-        returns the result or raises a NovaException of the server. It raises ``exception.Unavailable`` if there is no
-        broker or no reply, and ``exception.RemoteError`` for any other failure of the server. If ``pins`` shows that
-        receivers are too old, the call drops arguments or raises ``exception.Unsupported``, as the row specifies.
+        Methods take the context, ``server`` (None: any server of the topic) and the Method's arguments by keyword. A
+        call returns the result or raises a NovaException of the server. It raises ``exception.Unavailable`` if there is
+        no broker or no reply, and ``exception.RemoteError`` for any other failure of the server. If ``pins`` shows that
+        receivers are too old, the call drops arguments or raises ``exception.Unsupported``, as the Method specifies.
         """
         return Client(self._transport, interface, self.pins, self._backport, self._host)
 
@@ -163,8 +165,8 @@ class Bus:
     def _backport(self, context: RequestContext | None, primitive: JsonObject) -> JsonObject:
         """Return the older version of an object that is too new for this code; a conductor converts the object.
 
-        The object is sent as JSON text, which the conductor's serializer does not deserialize. Otherwise a conductor
-        that is also too old for the object would ask another conductor; with the text, it raises an error.
+        The object is sent as JSON text, which the conductor's serializer does not deserialize. So a conductor that is
+        also too old for the object raises an error, and does not ask another conductor.
         """
         answer = self.client(rpc_interface.BACKPORT).object_backport(
             context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
@@ -172,7 +174,7 @@ class Bus:
         return made
 
     def reach(self, timeout: float = 2) -> None:
-        """Check by a TCP connection whether a broker listens.
+        """Check with a TCP connection whether a broker listens.
 
         :raises OSError: no broker listens
         """
@@ -331,7 +333,7 @@ class Server:
             serializer.Serializer(backport=backport),
             check=None if keys is None else functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
-        # threads that end replaced subscriptions when the running calls have ended
+        # threads that end former subscriptions (see resubscribe) and wait for their running calls
         self._unsubscribing: list[threading.Thread] = []
         self._stopped, self._changing = False, threading.Lock()
         self._again = threading.Event()
@@ -407,7 +409,7 @@ def _unsubscribe(server: _RpcServer) -> None:
 
 
 def _endpoint(interface: Interface, manager: object, work: health.Work, admission: rpc_admission.Admission) -> object:
-    """Return an object that exposes only the interface's methods of ``manager``."""
+    """Return an endpoint that exposes those methods of ``manager`` that the interface lists."""
     table = rpc_interface.methods_of(interface, manager)
     methods = {name: staticmethod(_counted(interface.topic, row, work, _convert_errors(
                    interface.topic, row, _check_rights(admission, name, table[name]))))
@@ -438,8 +440,8 @@ def _counted(topic: str, row: Method, work: health.Work, function: Callable[P, R
     return method
 
 
-# Without its database, a service raises ServiceUnavailable, and callers retry. The classes are given by name, because
-# compute services do not import the database modules.
+# Without its database, a service raises ServiceUnavailable, and callers retry. The exception classes are given by name,
+# because compute services do not import the database modules.
 _DATABASE_DOWN = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.errors.Unwritable'})
 # The database is busy: a deadlock, or no free connection in the pool.
 _DATABASE_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
@@ -448,8 +450,8 @@ _DATABASE_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.Time
 CAST_PAUSES_S = {_DATABASE_DOWN: (0.5, 1, 2, 4, 8, 16), _DATABASE_BUSY: (0.5, 1)}
 
 
-def _retry_cast(function: Callable[P, Result]) -> Callable[P, Result]:
-    """Return a function that retries a cast while the database is unavailable: a cast has no caller to retry it."""
+def _retry_cast(topic: str, row: Method, function: Callable[P, Result]) -> Callable[P, Result]:
+    """Return a function that retries a cast while the database is unavailable or busy: it has no caller to retry it."""
     def method(*args: P.args, **kwargs: P.kwargs) -> Result:
         attempt = 0
         while True:
@@ -460,7 +462,8 @@ def _retry_cast(function: Callable[P, Result]) -> Callable[P, Result]:
                 if attempt >= len(pauses):
                     raise
                 pause = pauses[attempt]
-                LOG.warning('The database is unavailable; a message is retried in %s s: %s', pause, error)
+                LOG.warning('%s.%s is retried in %s s, because the database is unavailable or busy: %s', topic,
+                            row.name, pause, error)
             time.sleep(pause)
             attempt += 1
     return method
@@ -468,7 +471,7 @@ def _retry_cast(function: Callable[P, Result]) -> Callable[P, Result]:
 
 def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> Callable[P, Result]:
     """Return a function that passes NovaExceptions to the caller; it logs other errors and passes only their type."""
-    run = function if row.call else _retry_cast(function)
+    run = function if row.call else _retry_cast(topic, row, function)
 
     def method(*args: P.args, **kwargs: P.kwargs) -> Result:
         try:
@@ -478,7 +481,7 @@ def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> C
             failure = error
         except Exception as error:
             if errors.is_named(error, _DATABASE_DOWN | _DATABASE_BUSY):
-                LOG.error('%s.%s: the database is unavailable: %s', topic, row.name, error)
+                LOG.error('%s.%s: the database is unavailable or busy: %s', topic, row.name, error)
                 failure = exception.ServiceUnavailable(service=topic)
             else:
                 LOG.exception('%s.%s failed', topic, row.name)

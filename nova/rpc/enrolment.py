@@ -1,10 +1,12 @@
 """Signing key of a compute host, generated at the first start of the host and registered with a conductor.
 
 The directory ``<state path>/services`` has a file with the host's key and a file with the trusted public keys of the
-deployment. A third file marks a host that was first started with a release that requires signatures by default.
+deployment. A third file has the next key while the key is renewed. A fourth file marks a host that was first started
+with a release that requires signatures by default.
 """
 import base64
 from collections.abc import Callable
+import contextlib
 import logging
 import os
 import secrets
@@ -32,7 +34,7 @@ _APPROVED = ('approved', 'renewing')
 class DeploymentKey(TypedDict):
     """A public key of the deployment, in base64.
 
-    signed_by, key_signature   id of the previous key, and its signature of this key; None for the first key
+    signed_by, key_signature   id of the previous key, and that key's signature of this key; None for the first key
     good                       whether this key is still valid
     """
 
@@ -46,6 +48,7 @@ class Answer(TypedDict):
     """Reply of a conductor to the registration of a host's key.
 
     state        pending, approved or renewing
+    proof        the conductor's proof that it has the join token of the host, None without one
     deployment   public key of the deployment in base64
     deployments  all keys of the deployment, oldest first
     """
@@ -75,6 +78,7 @@ class Enrolment:
                  trusted: Callable[[str], signatures.Trusted | None] | None = None) -> None:
         self._conf, self._keys, self._host, self._conductor = conf, keys, host, conductor
         self._path, self._pinned_path = paths(conf, host)
+        self._next_path = os.path.join(os.path.dirname(self._path), f'next-{os.path.basename(self._path)}')
         self._stopping = threading.Event()
         self._deployment: list[bytes] = []           # public keys, the current key first
         self._looks_up = trusted
@@ -93,10 +97,16 @@ class Enrolment:
         self._deployment = _read(self._pinned_path)
         self._keys.trusted = self._looks_up or self._trusted
         if not self._deployment:
-            # the first reply contains the deployment's key and is not signed
+            # the first reply brings this key; without a join token, the host trusts the key unverified
             LOG.info('This host does not know the key of its deployment yet.')
         while not self._stopping.is_set():
-            state = self._ask(key)
+            try:
+                state = self._ask(key)
+            except exception.HostKeyRefused:
+                if not self._use_next():             # it replaced the refused key, but the host stopped before it knew
+                    raise
+                key = self._keys.key = self._own()
+                continue
             if state in _APPROVED and self._deployment or self._keys.mode != signatures.REQUIRE and state is not None:
                 break
             self._stopping.wait(APPROVAL_POLL_INTERVAL_S)
@@ -123,7 +133,7 @@ class Enrolment:
     # ---- files
 
     def _requires_signatures(self) -> bool:
-        """Return whether the host was first started by a release that requires signatures; a marker file records it."""
+        """Return whether the first release of this host requires signatures by default; a marker file records this."""
         mark = f'{self._path}.required'
         if not os.path.exists(self._path) and not os.path.exists(mark):
             _store(mark, '', new=True)
@@ -137,6 +147,21 @@ class Enrolment:
                 LOG.warning('Host %s has made its key %s.', self._host, key.id)
             found = _read(self._path)                # another service of this host may have made the key
         return signatures.Key(found[0])
+
+    def _next(self) -> signatures.Key:
+        """Return the next key of this host, from its file: a stopped host can use a key that it has registered."""
+        _write(self._next_path, [signatures.Key().private_bytes()], new=True)
+        return signatures.Key(_read(self._next_path)[0])
+
+    def _use_next(self) -> bool:
+        """Replace the key of this host by its next key; return False if there is none."""
+        try:
+            durable_files.commit(self._next_path, self._path)
+        except FileNotFoundError:                    # or another service of this host has replaced the key
+            return False
+        except OSError as error:
+            raise exception.InvalidInput(reason=f'{self._path}: {error.strerror}') from None
+        return True
 
     # ---- the conductor
 
@@ -154,7 +179,8 @@ class Enrolment:
             return None
         if answer['state'] in _APPROVED and not self._deployment:
             LOG.warning('The key of the deployment is not verified: the join token has expired or was used. '
-                        'Make another token, or remove [messages] join_token_file to trust the key in the answer.')
+                        'Make another token, or remove [messages] join_token_file to trust the key that the '
+                        'conductor sent.')
         if answer['state'] not in _APPROVED:
             LOG.warning('The key %s of host %s waits for approval: run nova-manage host approve %s --fingerprint '
                         '%s', key.id, self._host, self._host, key.id)
@@ -233,10 +259,15 @@ class Enrolment:
         answer = self._enroll(own, None)
         if answer['state'] != 'renewing':
             return False
-        key = signatures.Key()
-        self._enroll(key, None)              # this message is signed with the previous key, which is still valid
-        _write(self._path, [key.private_bytes()])
-        self._keys.key = key
+        key = self._next()
+        try:
+            self._enroll(key, None)          # this message is signed with the previous key, which is still valid
+        except exception.HostKeyRefused:     # an operator has revoked it since an interrupted renewal
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._next_path)
+            raise
+        self._use_next()
+        key = self._keys.key = self._own()
         LOG.warning('Host %s uses its new signing key %s.', self._host, key.id)
         return True
 

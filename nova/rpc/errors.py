@@ -4,7 +4,7 @@ from collections.abc import Set
 import oslo_messaging
 
 _UNSENT = (oslo_messaging.MessagingException, oslo_messaging.MessageUndeliverable, OSError)
-_NO_CONNECTION = {'kombu.exceptions.OperationalError'}      # raised by the driver if a connection hangs
+_NO_CONNECTION = {'kombu.exceptions.OperationalError'}      # a driver raises it if a connection hangs
 
 
 def is_named(error: BaseException, names: Set[str]) -> bool:
@@ -13,7 +13,7 @@ def is_named(error: BaseException, names: Set[str]) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return why a message was not sent, for a log; MessageUndeliverable has no text."""
+    """Return why a message was not sent, for a log. MessageUndeliverable gets a text here, because it has none."""
     if isinstance(error, oslo_messaging.MessageUndeliverable):
         return 'no running service receives it'
     return str(error) or type(error).__name__

@@ -51,7 +51,7 @@ class _Reply:
 
 
 class Incoming(messaging_hooks.BaseIncoming):
-    """A message for a server. ``deadline`` is a time of the monotonic clock, or None for a cast."""
+    """A message for a server. ``deadline`` is a time of time.monotonic(); None: the message does not expire."""
 
     def __init__(self, payload: bytes, reply: _Reply | None, deadline: float | None) -> None:
         context, message = orjson.loads(payload)

@@ -1,7 +1,7 @@
-"""RPC interfaces of the services: a version, and one row for each method.
+"""RPC interfaces of the services: each has a version, and a Method for each of its methods.
 
-Clients are built from these rows, and ``methods_of`` checks that a manager implements them. Additions
-raise the minor version, other changes the major one; see rpc/versions.py for messages to older services.
+Clients are built from the interfaces, and ``methods_of`` checks that a manager implements them. Additions
+raise the minor version, and other changes raise the major version; see rpc/versions.py for messages to older services.
 """
 import collections.abc
 import dataclasses
@@ -15,7 +15,7 @@ from nova import exception
 
 Value = TypeVar('Value')
 
-CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the method's row has another timeout
+CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the Method sets another timeout
 
 
 def parsed(version: str) -> tuple[int, int]:
@@ -26,10 +26,10 @@ def parsed(version: str) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Newer:
-    """An argument that was added to an existing method; the parameter of the manager has a default.
+    """An argument that was added to an existing method. In the manager the parameter has a default, for older senders.
 
     since     interface version that added the argument
-    optional  True: omit the argument for older receivers; False: raise Unsupported unless the argument is None
+    optional  for older receivers, True: omit the argument; False: raise Unsupported unless the argument is None
     """
 
     name: str
@@ -47,7 +47,7 @@ class Method:
     since      interface version that added the method
     timeout    seconds that a caller waits
     at_once    maximum concurrent calls in one service; 0: no limit. Further calls wait and do not block other methods
-    newer      Newer rows of arguments that were added after the method
+    newer      a Newer for each argument that was added after the method
     optional   True: return None without sending if receivers lack the method; False: raise Unsupported
     fanout     True: a cast without a server name goes to all services of the topic
     versions   whether the result has the key 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
@@ -67,7 +67,7 @@ class Method:
 
     def fitted(self, arguments: dict[str, Value],
                newest: tuple[int, int] | None) -> tuple[str, dict[str, Value]] | None:
-        """Return (version, arguments) of a message for receivers of a version; None: an optional message is not sent.
+        """Return (version, arguments) of a message that the receivers support; None: do not send this optional message.
 
         :param arguments: {name: value}
         :param newest: the version that the receivers support, a tuple; None: the version of this code
@@ -133,7 +133,7 @@ class Methods(collections.abc.Mapping[str, Any]):
 
 
 def named(*functions: typing.Callable[..., Any]) -> dict[str, typing.Callable[..., Any]]:
-    """Return {name: function} for functions with the names of methods of an interface."""
+    """Return {name: function} of functions that are named like the methods of an interface."""
     return {function.__name__: function for function in functions}
 
 

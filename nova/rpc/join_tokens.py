@@ -22,7 +22,7 @@ def succession(public: bytes) -> bytes:
 
 
 def proof(secret: str, what: str, *facts: str) -> str:
-    """Return a MAC of ``facts``. It covers the sender (``what``: 'host' or 'deployment') to prevent reflection."""
+    """Return a MAC of ``facts`` and of the sender's role ``what``, 'host' or 'deployment', to prevent reflection."""
     made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')
     return base64.b64encode(made).decode()
 

@@ -45,7 +45,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
             self._check(incoming.ctxt, incoming.message)
 
     def dispatch(self, incoming: Incoming) -> Json:
-        timeout, incoming.client_timeout = incoming.client_timeout, None  # with None oslo.messaging starts no thread
+        timeout, incoming.client_timeout = incoming.client_timeout, None  # so oslo.messaging sends no heartbeat
         if not timeout:
             return super().dispatch(incoming)
         with self._lock:

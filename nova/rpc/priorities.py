@@ -12,7 +12,12 @@ from nova.rpc.interface import Interface
 from nova.runtime import fairness
 from nova.runtime import queues
 
-_Batch: TypeAlias = list[Incoming]            # batch of oslo.messaging, always with one message
+# Waiting messages of the common pool in this process. The broker keeps the rest, and other processes take it. A lower
+# number disturbs the order: messages between services, and those of other projects, then wait behind a project's
+# backlog. The other pools have no limit: their messages would use up the prefetch count, and stop all other methods.
+MAX_WAITING = 2000
+
+_Batch: TypeAlias = list[Incoming]            # oslo.messaging passes each message in a list
 
 
 class Pools:
@@ -29,9 +34,15 @@ class Pools:
                        for row in interface.methods.values() if row.at_once}
 
     def submit(self, function: Callable[[_Batch], object], incoming: _Batch) -> concurrent.futures.Future[object]:
-        """:raises RuntimeError: the pool has ended; the broker sends the message to another process"""
+        """Run a message now or later, and acknowledge it: now, or when it has a thread if too many messages
+        wait for the common pool.
+
+        :raises RuntimeError: the pool has ended; the broker sends the message to another process
+        """
         project_id = str((incoming[0].ctxt or {}).get('project_id') or '')
         pool = self._pools.get(str(incoming[0].message.get('method')), self._main)
+        if pool is not self._main or pool.backlog < MAX_WAITING:
+            incoming[0].acknowledge()
         return pool.submit(project_id or None, function, incoming)
 
     @property

@@ -16,7 +16,7 @@ NAMESPACE = 'nova.probe'
 
 
 class Endpoint:
-    """RPC endpoint that receives the probe messages of a server; it calls ``arrived(token)``."""
+    """RPC endpoint for the probe messages of a server; it passes their tokens to the function given to ``follow``."""
 
     target = oslo_messaging.Target(namespace=NAMESPACE, version='1.0')
 
@@ -46,7 +46,7 @@ class Sender:
                                              version='1.0'), serializer=serializer.Serializer(host=host))
 
     def send(self, context: RequestContext, token: str) -> bool:
-        """Send a probe message; return False if the broker has no such queue.
+        """Send a probe message; return False if the broker does not have the server's queue.
 
         :raises ServiceUnavailable: there is no broker
         """

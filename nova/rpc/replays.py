@@ -18,12 +18,13 @@ from nova.runtime import versioned_records
 LOG = logging.getLogger(__name__)
 
 MAX_NUMBERS = 200_000         # maximum message numbers: about 30 MB in memory and 8 MB in files
-FLOORS = versioned_records.RecordFormat[dict[str, int]](name='record of the oldest message times', fields=None)
+FLOORS = versioned_records.RecordFormat[dict[str, int]](
+    name='record of the latest times of dropped message numbers', fields=None)
 RECORD = struct.Struct('>20s12sQ')      # id of the key, number, time of the message in seconds
 
 
 class Replays:
-    """Numbers of received messages.
+    """The numbers (nonces) of the received messages.
 
     :param path: prefix of the file names; None: keep the numbers in memory only. A failure to write the files is logged
         once, and messages are still accepted
@@ -94,7 +95,7 @@ class Replays:
                 self._file = _private(f'{self._path}.newer', os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
                 whole = os.fstat(self._file).st_size // RECORD.size * RECORD.size
                 os.ftruncate(self._file, whole)              # a crash may have left an incomplete record
-            if os.write(self._file, record) < len(record):   # the file system is full: reopen and truncate it
+            if os.write(self._file, record) < len(record):   # file system full: the next call truncates the file
                 os.close(self._file)
                 self._file = -1
 

@@ -21,7 +21,7 @@ class _Names:
 
 
 def prefix(host: str) -> str:
-    """Return the prefix of a host's reply queues, between ``reply_`` and the random part."""
+    """Return the part of a host's reply queue names between ``reply_`` and the random part."""
     return host[:HOST_LENGTH] + ':'
 
 

@@ -34,14 +34,14 @@ DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a plain dicti
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 DATA = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.data'
 _TAGS = frozenset((TIME, BYTES, DICT, OBJECT))
-# tags as JSON keys, with quotes and colon; no string value contains these bytes, because quotes in it are escaped
+# tags as JSON keys, with quotes and colon; no string value contains these bytes, because JSON escapes its quotes
 _KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
 
 def _tag(value: object, manifest: Manifest | None = None) -> JsonObject:
-    """Return a JSON representation of a value that JSON lacks."""
+    """Return the JSON representation of a value of a type that JSON lacks."""
     if isinstance(value, base.VersionedObject):
         made: JsonObject = at_version(value, manifest) if manifest else value.obj_to_primitive()
         return made
@@ -136,7 +136,7 @@ def object_backport(ctx: nova_context.RequestContext, primitive: str, versions: 
 
 
 class Serializer(oslo_messaging.Serializer):
-    """Serializer for oslo.messaging: of arguments, results, and contexts with their request ids.
+    """Serializer of arguments, results, and contexts with their request ids, for oslo.messaging.
 
     Objects in requests have the versions that ``pin`` returns; replies contain versions that the caller supports.
 
@@ -163,7 +163,7 @@ class Serializer(oslo_messaging.Serializer):
         return {**ctxt.to_dict(), **self._sender}
 
     def deserialize_context(self, ctxt: JsonObject) -> nova_context.RequestContext:
-        """Return the sender's context and make it the context of this thread, for its log lines."""
+        """Return the sender's context and make it the context of this thread, for the thread's log lines."""
         sent: dict[str, Any] = ctxt
         made = nova_context.RequestContext.from_dict(sent)
         made.sender_host, made.signed_by = sent.get(SENDER_HOST), sent.get('signed_by')
@@ -172,6 +172,6 @@ class Serializer(oslo_messaging.Serializer):
 
 
 def _known_to(version: int) -> dict[str, str] | None:
-    """Return the manifest for a service of a VERSION, or None if it supports the current object versions."""
+    """Return the manifest for a service of a VERSION, or None if the service supports the current object versions."""
     release = versions.RELEASES[min(max(version, versions.OLDEST), versions.VERSION)]
     return None if release.objects == versions.RELEASES[versions.VERSION].objects else release.objects

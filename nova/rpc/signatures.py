@@ -34,13 +34,14 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 LOG = logging.getLogger(__name__)
 
 OFF, ACCEPT, REQUIRE = MODES = ('off', 'accept', 'require')
-FIELD = 'signature'          # context key
+FIELD = 'signature'          # context key of the signature
 SIGNED_BY = 'signed_by'      # context key with the id of the verified signing key; missing in unsigned messages
 
 SKEW_S = 120                 # maximum clock difference between sender and receiver
 # Seconds for which a cast is valid: it waits in its queue while a service is down. A call is valid until its timeout.
 CAST_S = 24 * 3600
 
+MAX_NOTED = 1000             # maximum warnings that are remembered, to log each only once
 KEY_CHECK_INTERVAL_S = 60                # seconds between two checks for a new key of the deployment
 
 NUMBER, KEY_ID = re.compile(r'[0-9a-f]{24}\Z'), re.compile(r'[0-9a-f]{40}\Z')
@@ -103,7 +104,7 @@ class Trusted:
     """A trusted key.
 
     host    the compute host that owns the key; None: the control plane
-    public  32 bytes
+    public  the public key, 32 bytes
     """
 
     host: str | None
@@ -131,7 +132,7 @@ class Signatures:
         self._due = 0.0
 
     def decide(self, required: bool) -> None:
-        """Choose the mode if the configuration names none.
+        """Set the mode; called only if the configuration names no mode.
 
         :param required: the deployment, or the host, was made by a release that requires signatures
         """
@@ -163,13 +164,13 @@ class Signatures:
             self.key = found
 
     def signed(self, topic: str, server: str | None, ctxt: JsonObject, message: JsonObject) -> JsonObject:
-        """Return the context of a message with its signature; unchanged if there is no key."""
+        """Return the context with the signature of the message, or the unchanged context if there is no key."""
         if self.mode == OFF or self.key is None:
             return ctxt
         if self._look is not None and time.monotonic() > self._due:
             self._due = time.monotonic() + KEY_CHECK_INTERVAL_S
             concurrency.spawn('message-key', self._follow, self._look)
-        key = self.key                       # one read of the attribute: another thread may replace the key
+        key = self.key                       # read the attribute once: another thread may replace the key
         head: list[Json] = [int(time.time()), os.urandom(12).hex(), key.id, server or '']
         made = key.sign(content(topic, ctxt, message, head))
         return {**ctxt, FIELD: [*head, base64.b64encode(made).decode()]}
@@ -193,7 +194,7 @@ class Signatures:
             raise
         except exception.MessageRefused as error:
             metrics.RPC_SIGNATURES.labels(topic, 'refused').inc()
-            self._note(str(message.get('method'))[:40], str(ctxt.get(serializer.SENDER_HOST))[:60], error.message)
+            self._note(f'The message {str(message.get("method"))[:40]}', ctxt, error.message)
             raise
         metrics.RPC_SIGNATURES.labels(topic, 'ok' if found else 'unsigned').inc()
         if found is not None and found.host is not None:
@@ -204,13 +205,12 @@ class Signatures:
         if signature is None:
             if self.mode == REQUIRE:
                 raise exception.MessageRefused(reason='it is not signed')
-            self._note('', str(ctxt.get(serializer.SENDER_HOST))[:60], 'messages without a signature are accepted: '
-                       '[messages] signatures is accept')
+            self._note('A message', ctxt, 'messages without a signature are accepted: [messages] signatures is accept')
             return None
         at, number, key_id, to, made = _parsed(signature)
-        found = self.trusted(key_id)
-        if found is None and message.get('method') == self.enrolling:
-            found = _applicant(ctxt, message, key_id)
+        trusted = self.trusted(key_id)
+        applies = trusted is None and message.get('method') == self.enrolling
+        found = _applicant(ctxt, message, key_id) if applies else trusted
         if found is None:
             if self.mode == ACCEPT:
                 return None                  # a message with an unapproved key counts as unsigned
@@ -223,7 +223,8 @@ class Signatures:
         row = interface.methods.get(str(message.get('method')))
         if at > now + SKEW_S or at < now - SKEW_S - (row.timeout if row is not None and row.call else CAST_S):
             raise exception.MessageRefused(reason='its time has expired or is in the future')
-        self._replays_of(topic, server).check(key_id, number, at)
+        if not applies:                      # a repeated registration is harmless, and anybody can make keys
+            self._replays_of(topic, server).check(key_id, number, at)
         ctxt[SIGNED_BY] = key_id
         return found
 
@@ -235,13 +236,19 @@ class Signatures:
             found = self._replays.setdefault((topic, server), replays.Replays(path, CAST_S + SKEW_S))
         return found
 
-    def _note(self, method: str, host: str, reason: str) -> None:
-        """Log a warning for the first message of a method, host and reason; the metric counts all messages."""
-        key = (method, host, reason[:60])
-        LOG.log(logging.DEBUG if key in self._noted else logging.WARNING, 'Message %s of host %s: %s', method, host,
-                reason)
-        if len(self._noted) < 1000:
-            self._noted.add(key)
+    def _note(self, what: str, ctxt: JsonObject, reason: str) -> None:
+        """Log a warning about a message, once for each sender, reason and ``what``; the metric counts all messages.
+
+        :param what: beginning of the sentence
+        """
+        host = ctxt.get(serializer.SENDER_HOST)
+        sender = 'that names no host' if host is None else f'that names host {str(host)[:60]}'    # not verified
+        key = (what, sender, reason[:60])
+        first = key not in self._noted
+        if len(self._noted) >= MAX_NOTED:
+            self._noted.clear()
+        self._noted.add(key)
+        LOG.log(logging.WARNING if first else logging.DEBUG, '%s %s: %s', what, sender, reason)
 
 
 def _parsed(signature: Json) -> tuple[int, str, str, str, bytes]:

@@ -12,7 +12,6 @@ import logging
 import operator
 
 from nova.rpc import delivery
-from nova.rpc.rabbit import driver as rabbit_driver
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 LOG = logging.getLogger(__name__)
@@ -23,7 +22,7 @@ def follow(listener: delivery.Listener, again: Callable[[], None]) -> None:
 
     :param listener: listener of a started server
     """
-    if isinstance(listener, rabbit_driver.Listener):
+    if isinstance(listener, delivery.Followed):
         listener.follow(again)
         return
     for consumer in messaging_hooks.consumers_of(listener):

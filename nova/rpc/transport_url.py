@@ -10,6 +10,9 @@ import urllib.parse
 from oslo_config import cfg
 import oslo_messaging
 
+# The errors of urllib and oslo.messaging repeat a part of a password that contains a slash or a colon.
+MALFORMED = ('it is malformed: check hosts and ports, and percent-encode the characters / ? # : @ , [ and ] of a user '
+             'name and password.')
 _URL = re.compile(r'([^:/?#]*://)([^/?#]*)(.*)', re.DOTALL)
 _HOST = re.compile(r'(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::([0-9]{1,5}))?')
 
@@ -27,21 +30,21 @@ def parse(conf: cfg.ConfigOpts, url: str | None = None) -> oslo_messaging.Transp
             return oslo_messaging.TransportURL.parse(conf, url)
         parsed = oslo_messaging.TransportURL.parse(conf, parts[1] + parts[3])
         parsed.hosts = [_host(text) for text in parts[2].split(',') if text]
-    except ValueError as error:
-        raise oslo_messaging.InvalidTransportURL(url, str(error)) from None
+    except (ValueError, oslo_messaging.InvalidTransportURL):
+        raise oslo_messaging.InvalidTransportURL(url, MALFORMED) from None
     return parsed
 
 
 def _host(text: str) -> oslo_messaging.TransportHost:
     """Parse ``user:password@host:port``.
 
-    :raises ValueError: the host is malformed; the message contains no password
+    :raises ValueError: the host is malformed
     """
     user, at, place = text.rpartition('@')
     name, colon, password = user.partition(':')
     found = _HOST.fullmatch(place)
     if found is None:
-        raise ValueError(f'{place!r} is not a host with an optional port.')
+        raise ValueError
     address, hostname, port = found.groups()
     if address is not None:
         ipaddress.IPv6Address(address)

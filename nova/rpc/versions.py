@@ -1,7 +1,7 @@
 """Versions of services and of their messages during a rolling upgrade.
 
-A service's row contains its VERSION; RELEASES lists the interfaces and objects of each VERSION. A sender uses the
-lowest VERSION among the possible receivers (``auto`` in [upgrade_levels]), or a configured version. Services with
+A service's database row contains its VERSION; RELEASES lists the interfaces and objects of each VERSION. A sender uses
+the lowest VERSION among the possible receivers (``auto`` in [upgrade_levels]), or a configured version. Services with
 database access read the rows at start, on SIGHUP and every REFRESH_S. Other services get the versions in the replies
 to heartbeats. nova-api receives no messages and has no row. Replies use the VERSION that the request names.
 """
@@ -49,7 +49,7 @@ TOPICS = tuple(RELEASES[VERSION].interfaces)
 class Pin:
     """Versions of the messages that are sent to the receivers of one topic.
 
-    interface   newest version of the interface as a tuple; None: no limit
+    interface   newest interface version that messages may use, as a tuple; None: no limit
     objects     {name: version} of sent objects; None: the current versions
     """
 
@@ -108,7 +108,7 @@ class Pins:
         return self._pins.get(topic, NEWEST)
 
     def lowest(self) -> dict[str, int]:
-        """Return {topic: lowest VERSION of its running services}, for services without databases."""
+        """Return {topic: lowest VERSION of its running services}, for services without database access."""
         self._renew()
         return dict(self._lowest or {})
 
@@ -142,7 +142,7 @@ class Pins:
         self.refresh()
         self._set(self._lowest)
 
-    # ---- interface service.Part, for processes without a Service
+    # ---- methods of a service.Part, for processes that run no service.Service
 
     def start(self) -> None:
         """Do nothing: ``follow`` has read the versions."""
@@ -172,7 +172,7 @@ class Pins:
     @staticmethod
     def _log(pins: Mapping[str, Pin]) -> None:
         for topic, pin in pins.items():
-            LOG.info('Messages to %s are of %s', topic, 'version {}.{}'.format(*pin.interface) if pin.interface else
+            LOG.info('Messages to %s use %s', topic, 'version {}.{}'.format(*pin.interface) if pin.interface else
                      f'the newest version, {RELEASES[VERSION].interfaces[topic]}')
 
     def _made(self) -> dict[str, Pin]:

@@ -1,9 +1,9 @@
-"""Backup file format: one file of named members with checksums, encrypted if a passphrase is given.
+"""Format of a backup file: a header, then chunks with the data of named members, encrypted if a passphrase is given.
 
     header     MAGIC, then one line of JSON: {"format": 1, "encryption": null or the parameters of scrypt}
     chunk      kind (1 byte: MORE or LAST), length (4 bytes, big endian), payload, tag
-    stream     the payloads of all chunks: members, then the member MANIFEST with the size and SHA-256 of each member
-    member     length (4 bytes), {"name": …, "size": …} as JSON, data
+    stream     the payloads of all chunks in order: members, then the member MANIFEST with size and SHA-256 of each
+    member     length of the JSON (4 bytes), JSON {"name": …, "size": …}, data
 
 Encrypted payloads use AES-256-GCM. The nonce is the number of the chunk; the header and the kind are associated data.
 The key is derived by scrypt from the passphrase and a random salt, so each file has its own key. The tag of a plain
@@ -65,7 +65,7 @@ class Damaged(exception.InvalidInput, template='This backup cannot be used: %(re
 
 
 def is_encrypted(path: str) -> bool:
-    """Return whether a file is an encrypted backup; :raises OSError, Damaged: it cannot be read, or is not a backup."""
+    """Return whether a backup is encrypted; raise OSError for an unreadable file, Damaged for another kind of file."""
     with open(path, 'rb') as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise Damaged(reason='it is not a backup.')
@@ -75,6 +75,11 @@ def is_encrypted(path: str) -> bool:
 def is_name(name: Json) -> TypeGuard[str]:
     """Return whether a text is a member's name: a relative path without a part that begins with a dot."""
     return isinstance(name, str) and len(name) <= 512 and _NAME.fullmatch(name) is not None
+
+
+def name_of(file_name: str) -> str:
+    """Return a file name as the last part of a member's name."""
+    return re.sub('[^A-Za-z0-9_.@%+-]', '_', file_name).lstrip('.@%+-')[:255] or '_'
 
 
 @dataclasses.dataclass(frozen=True)

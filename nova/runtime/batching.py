@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from nova.runtime import queues
 
-REJOIN_S = 0.00005  # maximum wait for woken threads to add their next item; much shorter than a run
+REJOIN_S = 0.00005  # maximum wait for woken threads to add their next item; much shorter than a call of ``work``
 
 
 class Item:
@@ -27,8 +27,8 @@ Work = TypeVar('Work', bound=Item)
 class Batch(Generic[Work]):
     """Requests of several threads; one thread at a time handles them together.
 
-    There is no separate worker thread. Under low load a caller handles its own item immediately; under high load a run
-    handles more items. A thread that ends while it waits or works does not block the others.
+    There is no separate worker thread. Under low load a caller handles its own item immediately; under high load a
+    caller handles the items of several. A thread that ends while it waits or works does not block the others.
 
     :param work: ``work(items)``, oldest first; its exception becomes the ``error`` of all these items
     :param max_items: maximum number of items in one run
@@ -74,7 +74,7 @@ class Batch(Generic[Work]):
         return len(self._waiting)
 
     def _wait_for_others(self, item: Work) -> None:
-        """If the last run had several items, wait until the other threads that it woke have added their next items.
+        """If the last run had several items, wait until the other threads woken by the run have added their next items.
 
         Without this wait, two groups of threads would alternate, and each run would have only half the items.
 

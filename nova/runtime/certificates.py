@@ -36,11 +36,11 @@ from nova.runtime import durable_files
 from nova import utils
 
 AUTHORITY_DAYS = 3650
-AUTHORITY_RENEWAL_DAYS = 400   # exceeds the validity of all certificates, so that no certificate outlives its authority
+AUTHORITY_RENEWAL_DAYS = 400   # remaining days at renewal: no certificate is valid longer, so an authority outlives all
 DAYS = 90                     # validity of a certificate; limits the use of a stolen key
 RENEWAL_DAYS = 30                # remaining days at renewal: time to notice that a renewal failed
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH      # purpose of a certificate
-BACKDATED = datetime.timedelta(hours=1)         # start of validity before now: a client's clock may be slow
+BACKDATED = datetime.timedelta(hours=1)         # a validity starts this long before now: a client's clock may be slow
 
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}')
 _LABEL = r'[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?'
@@ -62,7 +62,7 @@ class Status:
     hosts       host names and addresses; () for an authority
     subject     common name
     uses        SERVER or CLIENT; a certificate of an earlier release has both
-    ends_at     naive UTC
+    ends_at     end of the validity, naive UTC
     """
 
     name: str
@@ -161,7 +161,7 @@ class Authority:
                 .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                 .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
                 .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
-                # if it were critical, libvirt and QEMU would require key encipherment, which EC keys do not support
+                # not critical: otherwise libvirt and QEMU would require key encipherment, which EC keys do not support
                 .add_extension(usage(digital_signature=True), critical=False)
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
                                critical=False)

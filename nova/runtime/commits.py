@@ -11,8 +11,8 @@ from nova.runtime import queues
 
 Callback = typing.Callable[[], object]
 
-AFTER = 'nova_after'       # key in Connection.info: [(function, otherwise)] of the transaction
-BEFORE = 'nova_before'     # key in Connection.info: {function: set of the words that the function gets}
+AFTER = 'nova_after'       # key in Connection.info; value: [(function, otherwise)], see ``after``
+BEFORE = 'nova_before'     # key in Connection.info; value: {function: the set ``words`` that the function gets}
 
 
 class Connection(typing.Protocol):

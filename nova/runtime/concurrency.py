@@ -1,4 +1,4 @@
-"""Choose green or native threads, once and before other imports.
+"""Choose green or native threads and the thresholds of garbage collection, once and before other imports.
 
 All other modules use ``threading``. A command (or a test session) calls ``setup`` before it imports another module of
 the project. For eventlet, ``setup`` patches the standard library, so that the code runs in green threads.
@@ -7,6 +7,7 @@ import collections
 from collections.abc import Callable
 from concurrent import futures
 import functools
+import gc
 import os
 import threading
 import time
@@ -15,6 +16,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, TypeVarTuple
 
 MODELS = ('native', 'eventlet')
 DEFAULT_MODEL = 'native'     # ADR 0001 compares measurements of the two thread models
+# gc.set_threshold: one list response creates far more objects than the default of 700, and so do imports, of whose time
+# collections were a sixth
+GC_THRESHOLDS = (50_000, 10, 10)
 POLL_INTERVAL_S = 0.01                # polling interval of a green thread that waits for the end of another thread
 
 _model: str | None = None
@@ -25,12 +29,13 @@ _Positional = TypeVarTuple('_Positional')
 
 
 def setup(model: str | None = None) -> str:
-    """Choose the thread model of this process; later calls must agree with the first.
+    """Choose the thread model of this process; a later call must choose the same model.
 
     :param model: 'native' or 'eventlet'; None reads NOVA_THREAD_MODEL and falls back to the default.
     :raises RuntimeError: the process already runs under the other model.
     """
     global _model
+    gc.set_threshold(*GC_THRESHOLDS)
     model = model or os.environ.get('NOVA_THREAD_MODEL') or DEFAULT_MODEL
     if model not in MODELS:
         raise RuntimeError(f'NOVA_THREAD_MODEL is {model!r}; choose one of {", ".join(MODELS)}.')
@@ -87,6 +92,16 @@ def spawn(name: str, function: Callable[_Arguments, object], *args: _Arguments.a
     return thread
 
 
+def try_spawn(name: str, function: Callable[_Arguments, object], *args: _Arguments.args,
+              **kwargs: _Arguments.kwargs) -> bool:
+    """Start a daemon thread; return False if the process can start none now, so that a later call tries again."""
+    try:
+        spawn(name, function, *args, **kwargs)
+    except RuntimeError:
+        return False
+    return True
+
+
 def join(thread: threading.Thread, seconds: float) -> bool:
     """Wait up to ``seconds`` for the end of a thread that ``spawn`` started; return whether it has ended.
 
@@ -136,7 +151,7 @@ class Mailbox(Generic[_Item]):
 
 
 class Pool:
-    """Thread pool with at most ``size`` concurrent jobs, which can be drained.
+    """Thread pool with at most ``size`` concurrent jobs; ``stop`` waits for running jobs.
 
     :param size: maximum number of threads; they start when needed.
     """

@@ -1,6 +1,6 @@
 """Disk space: free bytes, a reserve that callers must leave free, and claims of writers.
 
-A claim counts the bytes that a writer will still write; bytes that it has written are already used space of the file
+A claim counts the bytes that a writer will still write; bytes that are written already count as used in the file
 system. A claim is a file in a directory that all processes of this machine share (``<state path>/disk-space``).
 The process locks the file during the claim, so that claims of dead processes are ignored.
 """
@@ -49,7 +49,7 @@ def used_bytes(path: str) -> int:
 
 
 def reserve_of(conf: cfg.ConfigOpts) -> Reserve:
-    """Return the Reserve of [image] free_disk_reserve, with the claims of all processes of this machine."""
+    """Return a Reserve of the size [image] free_disk_reserve, with the claims of all processes of this machine."""
     return Reserve(conf.image.free_disk_reserve * MIB, os.path.join(host_identity.state_path(conf), LEDGER))
 
 
@@ -174,8 +174,8 @@ class Reserve:
     def _claimed(self, device: int, own: Claim | None, *, locked: bool = False) -> int:
         """Return the bytes on a file system that writers have claimed but not written, without the claim ``own``.
 
-        :param locked: the caller holds the lock and removes unlocked claims, which are of ended processes. Without the
-            lock, an unlocked claim may be a new one
+        :param locked: True: the caller holds the lock for changes, so a claim file without a lock belongs to an ended
+            process and is removed. False: such a file may be a new claim
         """
         if self._ledger is None or not os.path.isdir(self._ledger):
             return 0
@@ -219,7 +219,7 @@ class Reserve:
         assert self._ledger is not None
         if not os.path.isdir(self._ledger):
             os.makedirs(self._ledger, exist_ok=True)
-            if os.geteuid() == 0:        # services that do not run as root also write here
+            if os.geteuid() == 0:        # services that do not run as root must also write here
                 owner = os.stat(os.path.dirname(self._ledger))
                 os.chown(self._ledger, owner.st_uid, owner.st_gid, follow_symlinks=False)
         path, deadline = os.path.join(self._ledger, LOCK), time.monotonic() + LOCK_S
@@ -238,7 +238,7 @@ class Reserve:
                 raise
 
     def _cannot(self, error: OSError) -> None:
-        """Raise InsufficientStorage if the file system is full; otherwise log that space is not reserved."""
+        """Raise InsufficientStorage if the file system is full; for other errors, log that space is not reserved."""
         if error.errno in FULL:
             raise exception.InsufficientStorage() from error
         if not self._warned:

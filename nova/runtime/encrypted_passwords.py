@@ -1,7 +1,7 @@
 """Encryption of the passwords that the databases store in the arguments of unfinished actions.
 
-The API generates the key, a file in the state directory. Usually the RPC message of an action contains the password. A
-conductor decrypts the stored password only to repeat an action, and needs the same key file.
+The API generates the key, a file in the state directory. Usually a host gets the password in the RPC message of the
+action. A conductor decrypts the stored password only to repeat an action, and needs the same key file.
 """
 import logging
 import os

@@ -2,8 +2,9 @@
 from collections.abc import Iterable
 import functools
 import importlib.metadata
+import itertools
 import sys
-from typing import Any
+from typing import Any, cast
 
 from oslo_utils import importutils
 
@@ -12,13 +13,18 @@ from nova import exception
 
 def installed(group: str) -> dict[str, importlib.metadata.EntryPoint]:
     """Return {name: entry point} of the installed packages in this group."""
-    return _found(group, tuple(sys.path))
+    return {point.name: point for point in groups(tuple(sys.path)).get(group, ())}
 
 
 @functools.cache
-def _found(group: str, _path: tuple[str, ...]) -> dict[str, importlib.metadata.EntryPoint]:
-    """Return {name: entry point}, cached for each sys.path: a search reads a file of every installed package."""
-    return {point.name: point for point in importlib.metadata.entry_points(group=group)}
+def groups(_path: tuple[str, ...]) -> dict[str, list[importlib.metadata.EntryPoint]]:
+    """Return {group: entry points}, cached for each sys.path: a search reads a file of every installed package."""
+    every: object = importlib.metadata.entry_points()
+    points = itertools.chain.from_iterable(dict.values(every)) if isinstance(every, dict) else every      # Python 3.11
+    found: dict[str, list[importlib.metadata.EntryPoint]] = {}
+    for point in cast(Iterable[importlib.metadata.EntryPoint], points):
+        found.setdefault(point.group, []).append(point)
+    return found
 
 
 def named(option: str, name: str, group: str, known: Iterable[str] = ()) -> Any:

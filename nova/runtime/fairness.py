@@ -58,8 +58,8 @@ class Shares:
     def has_room(self, project_id: str, free: int, spare: bool = True) -> bool:
         """Return whether a project may have one of the free threads.
 
-        A project without a thread may take the last free thread. Other projects must leave one thread free, and get at
-        most ``MAX_TIMES_FREE`` times as many threads as are free.
+        A project without a thread may take the last free thread. A project with threads must leave one free, and may
+        have at most ``MAX_TIMES_FREE`` times as many threads as are free.
 
         :param spare: False: each project may take the last free thread
         """
@@ -92,7 +92,7 @@ class FairQueue(Generic[Work]):
         self._waiting: dict[str, collections.deque[Work]] = {}  # a project moves to the end when it is added or served
 
     def take(self, project_id: str, work: Work) -> bool:
-        """Return whether a job may start now. Otherwise the job waits until ``ended`` returns it."""
+        """Return whether a job may start now. If not, the job waits until ``ended`` returns it."""
         with self._lock:
             if project_id not in self._waiting and self._shares.has_room(project_id, self._free, self._spare):
                 self._shares.start(project_id)
@@ -124,6 +124,11 @@ class FairQueue(Generic[Work]):
         """Return how many jobs wait."""
         with self._lock:
             return sum(map(len, self._waiting.values()))
+
+    def waiting_of(self, project_id: str) -> int:
+        """Return how many jobs of a project wait."""
+        with self._lock:
+            return len(self._waiting.get(project_id, ()))
 
     @property
     def running(self) -> int:
@@ -170,7 +175,7 @@ class _Job:
 
 
 class FairExecutor:
-    """Thread pool that projects share fairly: a ``FairQueue`` gives jobs to a ThreadPoolExecutor.
+    """Thread pool that projects share fairly: a ``FairQueue`` decides when a job goes to a ThreadPoolExecutor.
 
     The threads are green under eventlet. Idle threads are reused before new ones start.
 
@@ -183,7 +188,7 @@ class FairExecutor:
     def __init__(self, queue: queues.Queue, name: str, max_running: int, spare: bool = True) -> None:
         self._threads = futures.ThreadPoolExecutor(max_running, thread_name_prefix=name)
         self._queue: FairQueue[_Job] = FairQueue(max_running, spare)
-        self._started: set[_Job] = set()                 # jobs that may run (FairQueue), but wait for a thread
+        self._started: set[_Job] = set()                 # jobs that the FairQueue has started, but no thread runs yet
         self._unfinished: set[futures.Future[Any]] = set()
         self._lock = threading.Lock()
         self._stopped = False
@@ -212,6 +217,11 @@ class FairExecutor:
     def waiting(self) -> int:
         """Return how many jobs wait because their project may not have another thread."""
         return self._queue.waiting
+
+    @property
+    def backlog(self) -> int:
+        """Return how many jobs have no thread yet."""
+        return self._queue.waiting + len(self._started)
 
     @property
     def full(self) -> bool:
@@ -268,5 +278,5 @@ class FairExecutor:
             self._unfinished.discard(future)
 
     def _size(self) -> queues.Size:
-        waiting = self._queue.waiting
-        return queues.Size(waiting + len(self._started), len(self._unfinished) - waiting - len(self._started))
+        backlog = self.backlog
+        return queues.Size(backlog, len(self._unfinished) - backlog)

@@ -1,6 +1,6 @@
 """Health of a process, for the watchdog of systemd, /healthz and /readyz.
 
-A part (object) of a process may have two methods. Both return {name: (whether it is healthy, {details})}:
+A part of a process, such as a service, may have two methods. Both return {name: (whether it is healthy, {details})}:
 
 * ``alive()`` reports failures that a restart would repair. It never blocks.
 * ``ready()`` reports whether the dependencies of the part are available.
@@ -19,16 +19,16 @@ from nova.runtime import metrics
 State = tuple[bool, Mapping[str, Json]]          # (whether it is healthy, details)
 States = Mapping[str, State]                     # {name: State}
 
-# Workers without progress for this time are considered stuck.
+# Seconds without progress after which workers are considered stuck.
 STUCK_S = 600
-# Time without a heartbeat after which the sending thread is considered stuck; each wait for the broker is shorter.
+# Seconds without a heartbeat after which the sending thread counts as stuck; each wait for the broker is shorter.
 HEARTBEAT_STUCK_S = 300
 ANSWER_S = 3                 # seconds until a check times out
 FRESH_S = 1                  # seconds for which the result of a check is reused
 
 
 class Work:
-    """Load of a pool of workers: a context manager around each job.
+    """Load of a pool of workers; used as the context manager of each job.
 
     :param workers: maximum number of concurrent jobs
     """
@@ -137,7 +137,8 @@ class _Check:
                 return
             self._asked, self._asking = time.monotonic(), True
             self._answered.clear()
-        concurrency.spawn(f'check-{self._name}', self._ask)
+        if not concurrency.try_spawn(f'check-{self._name}', self._ask):
+            self._note((False, {'error': 'no thread can start'}))
 
     def _ask(self) -> None:
         begun = time.monotonic()
@@ -146,6 +147,9 @@ class _Check:
             result: State = True, {'seconds': round(time.monotonic() - begun, 3)}
         except Exception as error:
             result = False, {'error': type(error).__name__}    # not the error's text, which may name hosts and users
+        self._note(result)
+
+    def _note(self, result: State) -> None:
         with self._lock:
             self._result, self._asking = result, False
             self._answered.set()

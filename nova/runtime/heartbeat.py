@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 PROBE_TIMEOUT_S = 10  # if the probe message takes longer, no heartbeat is sent
 MAX_FAILURES = 2      # consecutive failures after which the service subscribes again
-REPLY_EVERY = 12      # report intervals between two requests to a conductor for the service's state (disabled, …)
+REPLY_EVERY = 12      # number of report intervals between two requests for the service's state (disabled, …)
 PAUSE_S = 2           # seconds before another attempt to register, or to probe a missing queue
 
 
@@ -39,7 +39,7 @@ class ServiceState(TypedDict, total=False):
 
 
 class Report(TypedDict):
-    """Arguments of each report."""
+    """Arguments of each report, the RPC message of a heartbeat."""
 
     host: str
     binary: str
@@ -213,7 +213,7 @@ class Sender:
         return server.probe(nova_context.admin_context(), token)
 
     def _probe_again(self, server: Queue) -> bool:
-        """Probe again: oslo.messaging may have declared the queue. If this fails, subscribe and probe."""
+        """Probe again, because oslo.messaging may have declared the queue; after a failure, subscribe and probe."""
         self._stopping.wait(PAUSE_S)
         return self._probe(server) or (
             self._resubscribe(server, 'The broker has no queue for it any more') and self._probe(server))

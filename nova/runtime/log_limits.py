@@ -27,7 +27,7 @@ _FORMATTER = logging.Formatter()
 
 
 class UnauthenticatedLimit(logging.Filter):
-    """Log filter that passes BYTES for each client address and period; it logs how many lines it suppressed.
+    """Log filter that passes BYTES of each unauthenticated address in a period, and logs how many lines it suppressed.
 
     :param clock: function that returns a time in seconds
     :param later: function(callback) that calls ``callback`` after PERIOD_S, in another thread
@@ -44,7 +44,7 @@ class UnauthenticatedLimit(logging.Filter):
         self._last_result = threading.local()                        # (last record, whether it passed)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record passes, with the same result for each handler."""
+        """Return whether a record passes; all handlers of a record get the same result."""
         last = getattr(self._last_result, 'last', None)
         if last is not None and last[0] is record:
             return bool(last[1])

@@ -35,9 +35,7 @@ def _begin(delay: float) -> None:
     if _trim is None:
         return
     with _lock:
-        begin, _waiting = not _waiting, True
-    if begin:
-        concurrency.spawn('memory', _give_back, delay)
+        _waiting = _waiting or concurrency.try_spawn('memory', _give_back, delay)
 
 
 def _give_back(delay: float) -> None:

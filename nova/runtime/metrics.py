@@ -5,9 +5,9 @@
         …
     metrics.DB_CONNECTIONS.watch(database, read)        # read(database) -> {labels: value}, called at a scrape
 
-Label values come from the code and the configuration: rows, filters, status codes; never ids, paths or text of a
-client. Only SERVERS has ids, up to a configured number. All clouds of a process share one registry, so a metric has the
-sum of their values.
+Label values come from the code and the configuration, such as method names and status codes. They are never ids, paths
+or text of a client. Only SERVERS has ids, up to a configured number. All clouds of a process share one registry, so a
+metric has the sum of their values.
 """
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ ORPHANS = Watched(
     'nova_compute_orphans', 'Orphans of servers that no conductor knows, and orphans that could not be removed: '
     'they are kept and need attention', 'kind')
 
-# {counter of nova/objects/counters.py: its metric}; empty unless [monitoring] server_series names a number
+# {counter of nova/objects/counters.py: its metric}; without samples if [monitoring] server_series is 0
 SERVERS = {
     'memory_bytes': Watched('nova_server_memory_bytes', 'Memory that a server of this host uses', 'server'),
     'cpu_ns': Watched('nova_server_cpu_seconds_total', 'Processor time of a server of this host', 'server',

@@ -33,7 +33,9 @@ THREADS = 4
 
 
 class Monitor:
-    """The listener, which must be the first part of a Process, to serve while the other parts start and stop.
+    """The listener for metrics and health checks.
+
+    It must be the first part of a Process, so that it serves while the other parts start and stop.
 
     :param binary: determines the port if none is configured
     :param exposed: function like metrics.exposed, for this process and its workers

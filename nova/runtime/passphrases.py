@@ -39,7 +39,7 @@ def prompt(twice: bool) -> str:
     :raises InvalidInput: there is no terminal, or it is not a valid passphrase
     """
     if not sys.stdin.isatty():
-        raise exception.InvalidInput(f'A passphrase is needed: --passphrase-file, or {VARIABLE} in the environment.')
+        raise exception.InvalidInput(f'A passphrase is needed: use --passphrase-file, or set {VARIABLE}.')
     text = _checked(getpass.getpass('Passphrase: '), 'The passphrase')
     if twice and getpass.getpass('Again: ') != text:
         raise exception.InvalidInput('The passphrases are not the same.')

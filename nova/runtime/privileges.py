@@ -39,7 +39,7 @@ Operations = typing.Mapping[str, typing.Callable[..., object]]       # {name: fu
 MAX_BYTES = 64 << 20                    # maximum length of a request or a reply
 LENGTH = struct.Struct('>Q')
 ENDED = 'its privileged part has ended'
-STOP_S = 5                               # seconds for running operations after the other process has ended
+STOP_S = 5                               # seconds that running operations may take after the other process has ended
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 8, 24, 38    # prctl(2)
 CAPABILITY_VERSION = 0x20080522
 # Numbers of capabilities in linux/capability.h.
@@ -93,7 +93,7 @@ class Helper:
             self._links.put(ours)
 
     def call(self, operation: str, **arguments: object) -> typing.Any:
-        """Run an operation and return its result. The caller declares the type of the result.
+        """Run an operation and return its result. The type of the result is not checked.
 
         :raises NovaException: a ``failure``: the operation failed or was refused, or the helper has ended
         """
@@ -110,7 +110,7 @@ class Helper:
         except (OSError, EOFError):
             raise self._failure(reason=ENDED) from None
         finally:
-            if answer is None and link is not None:      # close: the next caller would get this reply
+            if answer is None and link is not None:      # close: the next caller would get the late reply
                 link.close()
                 link, self._cut = None, True
             self._links.put(link)
@@ -148,7 +148,7 @@ class Helper:
 
 def _serve(links: list[socket.socket], operations: Operations) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)        # the parent handles signals; this process ends after it
+        signal.signal(number, signal.SIG_IGN)        # the parent handles signals; this process ends after the parent
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True,
                         format='%(asctime)s %(process)d %(levelname)s %(name)s [privileged] %(message)s')
     first, *others = links
@@ -230,7 +230,7 @@ def limit(capabilities: typing.Collection[int]) -> None:
     """
     for number in range(64):
         if number not in capabilities and _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
-            break  # beyond the last capability; or dropping is not permitted, and only ``_keep`` has an effect
+            break  # no further capability exists; or the call is not permitted, and only ``_keep`` drops capabilities
     _keep(capabilities)
     _gain_nothing()
 

@@ -1,7 +1,7 @@
 """Progress of long operations, in percent.
 
-A ``Report`` is a function(percent), which may be called at any rate. If a Report raises an error, the
-operation is aborted with this error.
+A ``Report`` is a function(percent); an operation need not limit how often it calls the function. If a Report raises
+an error, the operation is aborted with this error.
 """
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
@@ -39,7 +39,7 @@ def of_bytes(report: Report, whole: int | None) -> Moved:
 
 @contextlib.contextmanager
 def watched(path: str, sources: Iterable[str], report: Report) -> Iterator[None]:
-    """During the block, report the progress of a tool that makes a file from ``sources``, by the growth of the file.
+    """Report the progress of a tool that makes a file from ``sources`` in the block, computed from the file's size.
 
     An error of ``report`` does not stop the tool; the error is raised at the end of the block.
     """

@@ -16,7 +16,7 @@ class Queue(NamedTuple):
 
     name      label of the metrics
     what      what waits or runs
-    classes   classes that implement the queue, below ``nova``
+    classes   paths of the classes that implement the queue, without ``nova.``
     running   maximum number of concurrent items: an option or a number
     waiting   maximum number of waiting items
     order     order in which waiting work starts, and fairness between projects or clients
@@ -45,17 +45,19 @@ HTTP = Queue(
     f'by priority; clients round-robin; {_COST}')
 RPC = Queue(
     'rpc', 'messages of RPC servers', 'rpc.priorities.Pools, runtime.fairness.FairExecutor',
-    'executor_thread_pool_size; methods with a separate limit: at_once', 'the prefetch count of the broker', _COST)
+    'executor_thread_pool_size; methods with a separate limit: at_once',
+    '2000 of the common pool, then the prefetch count of each queue; broker: the rest. No limit: rabbit://, at_once',
+    _COST)
 TASKS = Queue(
     'tasks', 'tasks of servers on a compute host', 'compute.queue.TaskQueue, runtime.fairness.FairExecutor',
-    'max_concurrent_builds, max_concurrent_tasks; 4 copies of volumes; 1 task of a server',
+    'max_concurrent_builds, max_concurrent_tasks; 4 volume copies; 1 task per server',
     'the servers of the host: a task state allows one task', f'tasks of a server in order; {_COST}')
 LIVE_MIGRATIONS = Queue(
     'live_migrations', 'outgoing live migrations of a compute host', 'runtime.fairness.FairQueue',
     'max_concurrent_live_migrations', 'the servers of the host', 'first in, first out')
 VOLUMES = Queue(
     'volumes', 'copies of embedded volumes, snapshots and backups',
-    'volume.store.jobs.VolumeJobs, runtime.fairness.FairExecutor', '5; 1 of a volume', 'the rows that are in progress',
+    'volume.store.jobs.VolumeJobs, runtime.fairness.FairExecutor', '5; 1 per volume', 'the rows that are in progress',
     _COST)
 HASHES = Queue(
     'password_hashes', 'hashes of passwords', 'identity.hashing.HashPool', 'half of the processors',
@@ -82,6 +84,9 @@ EC2_WAITS = Queue(
 EC2_IMPORTS = Queue(
     'ec2_imports', 'imports of image bundles', 'runtime.fairness.ConcurrencyLimit', '2',
     '8; half of one project; more are refused', '')
+IMAGE_IMPORTS = Queue(
+    'image_imports', 'downloads of images', 'image.embedded.imports.Imports, runtime.fairness.FairQueue', '4',
+    '64; half of one project; more are refused', _COST)
 NOTIFICATIONS = Queue(
     'notifications', 'notifications that wait for their broker', 'notify.Notifier', '1',
     '10000: more are dropped', 'first in, first out')
@@ -89,7 +94,7 @@ BUILDS = Queue(
     'builds', 'servers that wait to be built', 'api.build_admission.BuildAdmission', '-',
     '[api] max_waiting_builds; three quarters of one project', 'refused with Retry-After')
 ROWS = (HTTP, RPC, TASKS, LIVE_MIGRATIONS, VOLUMES, HASHES, BATCHES, CALLBACKS, EVENT_STREAMS, PREFER_WAIT, CONSOLES,
-        EC2_WAITS, EC2_IMPORTS, NOTIFICATIONS, BUILDS)
+        EC2_WAITS, EC2_IMPORTS, IMAGE_IMPORTS, NOTIFICATIONS, BUILDS)
 
 
 def watch(queue: Queue, owner: Owner, size: Callable[[Owner], Size]) -> None:

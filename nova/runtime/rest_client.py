@@ -1,7 +1,7 @@
 """HTTP client for other services of the cloud, and conversion of their errors."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 import re
 from typing import TYPE_CHECKING
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 BAD_TOKEN = 401
 REFUSALS: dict[int, type[exception.NovaException]] = {BAD_TOKEN: exception.Unauthorized, 403: exception.Forbidden}
 _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
-TIMEOUT_S = 180           # timeout for a response or its next part, unless the section sets another
+TIMEOUT_S = 180           # seconds to wait for a response or its next part, unless the section sets another time
 
 
 def session_of(conf: ConfigOpts, section: str, timeout_s: int
                ) -> tuple[sessions.Session, auth_plugins.BaseAuthPlugin | None]:
-    """Return (keystoneauth1 session of a section, auth plugin of the session, or None if the section names no account).
+    """Return (keystoneauth1 session of a section, auth plugin); the plugin is None if the section names no account.
 
     :param timeout_s: time to wait for a response; the section may set another timeout
     """
@@ -56,28 +56,41 @@ class Service:
     :param name: name of the service in messages
     :param errors: {code: class of the error} of refusals in addition to REFUSALS
     :param own_beside: whether requests of the system have the token in both headers
+    :param connect_retries: retries after a broken connection, unless the section sets a number
+    :param once: methods without these retries, because the service may have carried out the request
     """
 
     def __init__(self, conf: ConfigOpts, section: str, service_type: str, name: str,
-                 errors: Mapping[int, type[exception.NovaException]] | None = None, own_beside: bool = False) -> None:
+                 errors: Mapping[int, type[exception.NovaException]] | None = None, own_beside: bool = False,
+                 connect_retries: int = 0, once: Collection[str] = ('POST',)) -> None:
         options = conf[section]
+        self._once = once
         self.name, self._errors, self._own_beside = name, {**REFUSALS, **(errors or {})}, own_beside
         session, self._auth = session_of(conf, section, TIMEOUT_S)
         self.has_account = self._auth is not None
-        self._adapter = adapter.Adapter(session, auth=self._auth, service_type=options.service_type or service_type,
-                                        interface=options.valid_interfaces or None, region_name=options.region_name,
-                                        endpoint_override=options.endpoint_override)
+        self._adapter = adapter.Adapter(
+            session, auth=self._auth, service_type=options.service_type or service_type,
+            service_name=options.service_name, interface=options.valid_interfaces or None,
+            region_name=options.region_name, endpoint_override=options.endpoint_override,
+            connect_retries=connect_retries if options.connect_retries is None else options.connect_retries,
+            connect_retry_delay=options.connect_retry_delay, status_code_retries=options.status_code_retries,
+            status_code_retry_delay=options.status_code_retry_delay,
+            retriable_status_codes=options.retriable_status_codes)
 
     def request(self, ctx: RequestContext, method: str, address: Callable[[], str], headers: Mapping[str, str],
                 **kwargs: object) -> requests.Response:
         """Send a request and return the response with any status code.
 
         :param address: returns the URL
-        :param kwargs: of keystoneauth1
+        :param kwargs: of keystoneauth1. ``data`` is a stream, so that such a request is not repeated.
         :raises Unavailable: there is no URL, no token for the service, or no response in time
         """
         if ctx.request_id:
             headers = {**headers, 'X-Openstack-Request-Id': ctx.request_id}
+        if 'data' in kwargs:
+            kwargs.update(connect_retries=0, status_code_retries=0)
+        elif method in self._once:
+            kwargs['connect_retries'] = 0
         try:
             return self._adapter.request(address(), method, authenticated=False, raise_exc=False,
                                          headers={**headers, **self._tokens(ctx)}, **kwargs)

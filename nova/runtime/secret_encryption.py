@@ -1,9 +1,9 @@
 """Envelope encryption (AES-256-GCM) of keys in a database with a key file of the deployment.
 
-Without the file, the database or a copy of it reveals no key.
+Without the key file, the database or a copy of the database reveals no key.
 
-Each line of the file is a key: the first key encrypts, all keys decrypt. A key is bound
-to the id of its owner, such as a server: decryption with another id fails.
+Each line of the file is a key: the first key encrypts, all keys decrypt. An encrypted key is bound to the id of its
+owner, such as a server: decryption with another id fails.
 """
 import base64
 import binascii
@@ -72,7 +72,7 @@ class SecretCipher:
 
 
 def name_of(key: bytes) -> str:
-    """Return an id of a key that reveals nothing about the key."""
+    """Return an id for a key; it reveals nothing about the key."""
     return hashlib.sha256(b'name of ' + key).hexdigest()[:16]
 
 
@@ -113,9 +113,9 @@ def path_of(conf: ConfigOpts) -> str:
 
 
 def usable(path: str, used: set[str]) -> SecretCipher:
-    """Return a SecretCipher for new keys, if its file contains all keys that existing rows use.
+    """Return a SecretCipher for new keys, if the file has every key with which keys in the database are encrypted.
 
-    :param used: names of the keys in existing rows
+    :param used: names of the file keys that are in use
     :raises Unusable:
     """
     cipher = read_cipher(path, used)

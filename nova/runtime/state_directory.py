@@ -1,4 +1,4 @@
-"""State directory: the lock that its user holds, and the marker files of a restore."""
+"""State directory: the lock of the process that uses the directory, and the marker files of a restore."""
 import fcntl
 import os
 import pathlib
@@ -9,7 +9,7 @@ from nova import exception
 # QEMU runs as another user and must reach the disks of guests; the files have stricter modes.
 MODE = 0o711
 INCOMPLETE = 'restore-incomplete'        # exists during a restore, so an interrupted restore is detected
-RESTORED = 'restored'                    # exists after a restore, until a start has compared servers and guests
+RESTORED = 'restored'                    # exists after a restore, until guests and database have been compared
 
 
 def take(path: pathlib.Path) -> TextIO:

@@ -3,10 +3,10 @@
 Each row of ROWS names files and a function that returns their new content. Before a file is changed, it is copied to
 the directory COPIES of the state directory. An interrupted conversion is repeated.
 
-To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. No row is necessary if only
-the content changes and the code that reads the record still accepts version 1.
+To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. No row is necessary if the
+path stays and the code can still read version 1 of the record (versioned_records.py).
 
-``nova.db.conversion`` converts names of stored values in databases. After the first release, ROWS gets no new row.
+``nova.db.conversion`` renames columns and stored values of databases. After the first release, ROWS gets no new row.
 """
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
@@ -25,7 +25,7 @@ from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
-COPIES = 'before-conversion'             # in the state path: the original files, at their absolute paths below it
+COPIES = 'before-conversion'             # directory in the state path for the original files, with their absolute paths
 
 
 def _unchanged(content: bytes) -> bytes:
@@ -37,7 +37,7 @@ class StoredFile:
     """Files that the conversion rewrites or renames.
 
     pattern    glob below ``directory``
-    convert    function(content) -> new content; returns converted content unchanged
+    convert    function(content) -> new content; returns already converted content unchanged
     name       new name of the file in its directory; '': the file keeps its name. * stands for the text that matches *
                in the pattern
     directory  function(configuration) -> absolute directory; by default the state path
@@ -58,8 +58,8 @@ class StoredFile:
 def _rename_fields(fields: Mapping[str, str]) -> Callable[[bytes], bytes]:
     """Return a function that renames fields of a JSON object.
 
-    :param fields: {path: new name}, for example {'volumes.source.below': 'backing_files'}. A name in the path may
-        lead to an object or a list of objects
+    :param fields: {path: new name}, for example {'volumes.source.below': 'backing_files'}. Each part of
+        the path except the last is the key of an object or of a list of objects
     """
     def convert(content: bytes) -> bytes:
         try:
@@ -90,7 +90,7 @@ def _guests(conf: ConfigOpts) -> str:
 
 
 def _fake_driver(conf: ConfigOpts) -> str:
-    """Return the state directory of the fake driver, or a path that does not exist."""
+    """Return the state directory of the fake driver or, if it is not configured, a path that no file matches."""
     return str(conf.fake.state_dir) or os.path.join(host_identity.state_path(conf), 'no-directory')
 
 

@@ -3,7 +3,7 @@
 A record is a JSON object. Two fields are its header:
 
     version      format version of the release that has last written the record
-    readable_by  lowest version of the format that can read the record
+    readable_by  lowest format version with which a release can read the record
 
 A record without a header has version 1. The rules for a change are in doc/source/contributor/records.rst:
 
@@ -40,13 +40,13 @@ class RecordFormat(Generic[Values]):
 
     name         noun phrase for messages
     version      version that this release writes
-    readable_by  lowest format version that can read records of this release
+    readable_by  lowest format version with which a release can read records of this release
     fields       names of the fields; None: the keys of the record are ids
-    parts        {'field' or 'field.field': names of the fields of the objects in this field}
+    parts        {'field' or 'field.field': field names of the objects in this field}
     required     names of fields that every record has
-    upgrades     {version: function(record of that version) -> record of the next version}. The function keeps unknown
-                 fields, and fields of the next version that the record already has
-    mode         mode of the file
+    upgrades     {version: function(record of that version) -> record of the next version}. It keeps unknown fields,
+                 also of the next version: an older release may have rewritten a newer record
+    mode         file permissions
     """
 
     name: str

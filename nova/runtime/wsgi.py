@@ -6,6 +6,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from nova import exception
 from nova.json_types import Json
+from nova.json_types import JsonObject
 from nova.runtime.http import framing
 from nova.runtime.http import server
 
@@ -23,22 +24,19 @@ class Mount:
 
     :param strip: whether to move the path from PATH_INFO to SCRIPT_NAME
     :param max_body: maximum bytes of a request body; None: the application limits it
+    :param api: (name of the API, path of its version below ``path``) in the index; None: not in the index
     """
 
     def __init__(self, path: str, application: WSGIApplication, *, strip: bool = True,
-                 max_body: int | None = MAX_BODY) -> None:
-        self.path, self.application, self.strip, self.max_body = path, application, strip, max_body
+                 max_body: int | None = MAX_BODY, api: tuple[str, str] | None = None) -> None:
+        self.path, self.application, self.strip, self.max_body, self.api = path, application, strip, max_body, api
 
 
 class Mounts:
-    """Dispatches to the application with the longest matching path; GET / returns an index of the applications.
+    """Dispatches to the application with the longest matching path; GET / returns the URLs of the APIs."""
 
-    :param index: function(host's URL) -> response of GET /
-    """
-
-    def __init__(self, mounts: Iterable[Mount], index: Callable[[str], Json]) -> None:
+    def __init__(self, mounts: Iterable[Mount]) -> None:
         self._mounts: list[Mount] = []
-        self._index = index
         for mount in mounts:
             self.add(mount)
 
@@ -54,7 +52,9 @@ class Mounts:
         else:
             if path == '/' and environ['REQUEST_METHOD'] in ('GET', 'HEAD'):
                 url = f"{environ['wsgi.url_scheme']}://{environ.get('HTTP_HOST') or environ['SERVER_NAME']}"
-                return _json(environ, start_response, '200 OK', self._index(url), [('Vary', 'Accept')])
+                apis: JsonObject = {mount.api[0]: url + mount.path + mount.api[1]
+                                    for mount in self._mounts if mount.api is not None}
+                return _json(environ, start_response, '200 OK', {'services': apis}, [('Vary', 'Accept')])
             return _error(environ, start_response, '404 Not Found', 'Nothing is served at this path.')
         if mount.strip:
             environ['SCRIPT_NAME'] = environ.get('SCRIPT_NAME', '') + mount.path

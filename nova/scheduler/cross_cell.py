@@ -59,9 +59,9 @@ class CrossCellClaimer:
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim hosts for demands that have all servers in the source cell and all chosen hosts in one other cell.
+        """Claim hosts for the requests whose servers are all in the source cell and that chose hosts of one other cell.
 
-        The source cell is the cell with the most servers of the batch. The caller places other demands separately.
+        The source cell is the cell with the most servers of the batch. The caller places other requests separately.
         """
         uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
         homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}
@@ -80,7 +80,7 @@ class CrossCellClaimer:
             for cell_uuid, part in parts.items():
                 cell = self._cells.get(cell_uuid)
                 if cell is None:
-                    self._table.exclude_cell(cell_uuid)  # the cell was deleted; its demands are placed separately
+                    self._table.exclude_cell(cell_uuid)  # the cell was deleted; its requests are placed separately
                 else:
                     placed |= self._claim_part(transfer, cell, hosts, part)
             there = transfer.finish()

@@ -27,7 +27,8 @@ def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -
     cls: collections.abc.Callable[..., interface.Scheduler] = entry_points.named(
         '[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
     is_class = isinstance(cls, type)
-    ours = isinstance(cls, type) and issubclass(cls, manager.SchedulerManager)  # the RPC methods are in its ``methods``
+    # a SchedulerManager has the RPC methods in its attribute ``methods``
+    ours = isinstance(cls, type) and issubclass(cls, manager.SchedulerManager)
     methods = [*(() if ours else interface.INTERFACE.methods), 'start', 'stop', 'periodic_tasks']
     missing = [each for each in methods if not callable(getattr(cls, each, None))]
     if not is_class or missing:

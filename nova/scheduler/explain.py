@@ -55,9 +55,7 @@ def removal(each: base.Filter, hosts: host_view.Hosts, request: Request, removed
 
 
 def sentence(count: int, removals: list[Removal], room: int = SENTENCE) -> str:
-    """Return the number of hosts and the reasons of their removal in at most ``room`` characters, largest removals
-    first.
-    """
+    """Return at most ``room`` characters: the number of hosts, and the reasons of the largest removals that fit."""
     if not count:
         return 'There are no compute hosts.'
     begin = f'{count} {"host" if count == 1 else "hosts"}: '
@@ -87,8 +85,8 @@ def nearest(hosts: host_view.Hosts, request: Request, filters: collections.abc.I
             passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[NearMiss]:
     """Return the hosts that are closest to passing, ordered by number of failed filters, then by missing resources.
 
-    If the request names or excludes hosts, only the allowed hosts count. Per-host filters evaluate only the hosts that
-    are nearest according to the other filters.
+    Hosts that a filter with ``selects_hosts`` removes are omitted. Per-host filters evaluate only the hosts that are
+    nearest according to the other filters.
     :param passing: positions of the hosts that pass all filters
     """
     consulted = [each for each in filters if each.applies(request)]

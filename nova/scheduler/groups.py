@@ -72,7 +72,7 @@ def split(group: Group, hosts: host_view.Hosts) -> bool:
 
 
 def _members(places: set[tuple[str, str]]) -> dict[str, typing.Any]:
-    """Return the fields of a Group that follow from the pairs (member, host)."""
+    """Return the fields of a Group that are computed from the pairs (member, host)."""
     return {'members': collections.Counter(host for _, host in places),
             'between': len(places) > len({uuid for uuid, _ in places})}
 

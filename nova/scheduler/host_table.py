@@ -222,7 +222,7 @@ class _ChangeNumbers:
 class HostTable:
     """The hosts of all cells in one view.
 
-    :param cells: db.cells.Cells
+    :param cells: db.cells.cells.Cells
     :param heartbeat_s: seconds between two reads of the heartbeats. A third of service_down_time is sufficient: a late
         read can only make a host seem down, never up.
     """
@@ -248,7 +248,7 @@ class HostTable:
     def hosts(self, *, full: bool = False, fresh_s: float = FRESH_S) -> host_view.Hosts:
         """Return a view in which the data of the default cell is at most a few milliseconds old.
 
-        Other cells are read less often, because they may be slow. After a claim in such a cell, the next call reads it.
+        Other cells may be slow. They are read less often, and by the next call after a claim in the cell.
         :param full: read all cells, because no host was found or a claim failed on stale data
         :param fresh_s: age in seconds after which the table is read again
         """

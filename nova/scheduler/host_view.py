@@ -21,7 +21,7 @@ Row = host_changes.Node
 T = typing.TypeVar('T')
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
-# columns that often change in few rows at a time, like the usage of RESOURCES; host_table.HostTable computes io_ops
+# columns that change often, but in few rows at a time, as the usage of RESOURCES does; HostTable computes io_ops
 COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
 # columns that can change without making the cache of a view invalid
 USAGE = frozenset(('change_number', 'usage_change_number', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
@@ -134,7 +134,7 @@ class Hosts:
         return twin
 
     def with_rows(self, rows: collections.abc.Mapping[int, Row]) -> Hosts:
-        """Return a view in which these rows, {position: row}, replace columns of known hosts."""
+        """Return a view in which the hosts at these positions have the values of ``rows``, {position: row}."""
         twin, part, positions = self.with_usage(rows), Hosts(list(rows.values())), list(rows)
         for name, found in vars(part).items():
             if name == 'all_pass' or name.startswith('_'):
@@ -275,11 +275,11 @@ class Hosts:
             return found, np.array(of_list, dtype=np.int64)[codes]
         return self.cached('aggregate_sets', make)
 
-    def by_aggregates(self, judge: collections.abc.Callable[[dict[str, frozenset[str]]], typing.Any]) -> np.ndarray:
-        """Return an array of ``judge({key: frozenset of values})`` for the hosts; ``judge`` is called once for each of
-        ``aggregate_sets``.
+    def by_aggregates(self, judge: collections.abc.Callable[[dict[str, frozenset[str]]], bool]) -> np.ndarray:
+        """Return a mask of the hosts for which ``judge({key: frozenset of values})`` is true; ``judge`` is called once
+        for each of ``aggregate_sets``.
         """
-        return np.array([judge(merged) for merged in self.aggregate_sets])[self.aggregate_set]
+        return np.array([judge(merged) for merged in self.aggregate_sets], dtype=bool)[self.aggregate_set]
 
 
 def _written(array: np.ndarray, positions: list[int], values: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ class SchedulerManager:
     batches    BatchPlacer of new servers
     :param conf: the configuration
     :param api_db: Database of the API database
-    :param cells: db.cells.Cells
+    :param cells: db.cells.cells.Cells
     """
 
     methods: Methods

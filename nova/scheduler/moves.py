@@ -58,17 +58,18 @@ class Moves:
             migration = server_migrations.get(conn, migration_id)
             row = instances.get(conn, migration['instance_uuid'])
             hypervisor = _hypervisor(conn, migration)
-        flavor = migration['new_flavor']
+        flavor, in_place = migration['new_flavor'], bool(migration['arguments'].get('in_place'))
         spec = objects.RequestSpec(**{**spec.as_dict(), 'flavor': flavor})
         request = self._requests.of_existing(
             cell, spec, {**row, 'flavor': flavor, 'vcpus': flavor['vcpus'], 'memory_mb': flavor['memory_mb'],
                          'root_gb': flavor['root_gb'], 'ephemeral_gb': flavor['ephemeral_gb']},
-            ignore=ignore, target=target, force=force)
+            ignore=ignore, target=target,
+            force=force or in_place)         # a guest that grows is on its host already: only capacity matters
         request = dataclasses.replace(request, hypervisor=hypervisor,
                                       aggregate=migration['arguments'].get('aggregate'))
 
         needed: dict[str, int] = {}
-        if migration['arguments'].get('in_place'):  # claim only the difference between the flavors
+        if in_place:                         # claim only the difference between the flavors
             needed = request.resources
             had = claims.resources(row, with_pinned=True)
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
@@ -176,7 +177,7 @@ class _MoveAttempt:
 
 
 def _of_ports(request: Request) -> list[pci.Request]:
-    """Return the requests for devices of ports; they change if users detach a port during the placement."""
+    """Return the device requests of ports; these requests change if users detach a port during the placement."""
     return [each for each in pci_resources.requests_of(request) if each.request_id]
 
 

@@ -60,8 +60,8 @@ class SpecialResource:
     def take(self, conn: engine.Connection, node: ComputeNodesRow, claim: Claim) -> bool:
         """Claim the resource on a node in the claim's transaction. Return False if the node lacks the resource.
 
-        The caller has locked the node's row and has claimed vCPUs, memory and disk. It calls ``take`` of each resource
-        in the order of KINDS. If a call returns False, the caller rolls all changes back.
+        The caller has locked the node's row and has claimed vCPUs, memory and disk. The caller calls ``take`` of each
+        resource in the order of KINDS. If a call returns False, the caller rolls all changes back.
         :param node: the current compute_nodes row
         :param claim: the server's claim. Columns for the server's or migration's row are added to ``claim.values``
         """
@@ -79,7 +79,7 @@ class SpecialResource:
 class Request:
     """The requirements that a host must meet for one server.
 
-    resources       {resource: amount}, see db.claims.resources
+    resources       {resource: amount}, see db.placement.claims.resources
     zone, host, node   requested availability zone, host and node; None: any
     cell            uuid of the cell in which the server must stay; None: any cell
     disabled_cells  uuids of the cells that get no new servers

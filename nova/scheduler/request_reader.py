@@ -30,6 +30,7 @@ class RequestReader:
     def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
                  using: collections.abc.Sequence[base.Filter], table: host_table.HostTable) -> None:
         self._conf, self._api_db, self._cells, self._filters, self._table = conf, api_db, cells, using, table
+        self._limits = tuple(each for each in using if isinstance(each, Limits))
 
     def of_new(self, spec: objects.RequestSpec) -> Request:
         """Return the request of a new server."""
@@ -38,7 +39,7 @@ class RequestReader:
     def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: InstancesRow, *,
                     ignore: collections.abc.Sequence[str] = (), target: str | None = None,
                     force: bool = False) -> Request:
-        """Return the request of an existing server, without the requested hosts and the failed hosts of its build.
+        """Return the request of an existing server, without the hosts that its build requested or failed on.
 
         :param cell: cell in which the server must stay
         :param row: the server's row, with the resources of the flavor after the move
@@ -80,8 +81,7 @@ class RequestReader:
             group=None if forced else self._group(spec))
 
     def _limiting(self, spec: objects.RequestSpec, forced: bool) -> tuple[Limits, ...]:
-        return tuple(each for each in self._filters
-                     if isinstance(each, Limits) and (each.checks_capacity or not forced) and each.has_limits(spec))
+        return tuple(each for each in self._limits if (each.checks_capacity or not forced) and each.has_limits(spec))
 
     def _disabled_cells(self) -> tuple[str, ...]:
         """Return the uuids of the disabled cells, in which no new servers are placed."""

@@ -2,35 +2,16 @@
 import configparser
 import os
 import pathlib
-import random
-import socket
 import subprocess
 import tempfile
 
 import pytest
 
+from nova.tests import ports
+
 TOOL = pathlib.Path(__file__).resolve().parents[2] / 'tools' / 'ceph.sh'
 USER = 'nova'
 START_S, COMMAND_S = 120, 60
-PORTS = range(20000, 28000, 100)         # apart from those of servers.py: a Ceph takes what is free in its hundred
-_marks: list[socket.socket] = []
-
-
-def _ports() -> int:
-    """The first of a hundred ports that no other process which asks here gets: a socket of UDP stands for that."""
-    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        mark = socket.socket(type=socket.SOCK_DGRAM)
-        try:
-            mark.bind(('127.0.0.1', port))
-            for monitors in (port, port + 1):
-                with socket.socket() as sock:
-                    sock.bind(('127.0.0.1', monitors))
-        except OSError:
-            mark.close()
-        else:
-            _marks.append(mark)
-            return port
-    raise AssertionError('every port is taken')
 
 
 def missing(files: bool = False) -> str | None:
@@ -64,7 +45,7 @@ class Ceph:
                  files: bool = False) -> None:
         self._files = files
         self.directory, self.pool, self.user, self.address, self._size = directory, 'vms', USER, address, size
-        self._port = _ports()
+        self._port = ports.free(ports.CEPH, needed=2)           # of the monitors
         self.start()
 
     @property

@@ -44,12 +44,9 @@ _hasten_sqlite()
 
 
 def pytest_configure(config):
-    from nova.runtime import service
     from nova.tests import limits
-    gc.set_threshold(*service.GC_THRESHOLDS)
     limits.register(config)
 
 
 def pytest_collection_finish():
-    gc.collect()
     gc.freeze()                          # modules stay until the end

@@ -45,6 +45,8 @@ from nova.runtime import concurrency
 from nova.scheduler import interface as scheduler_interface
 from nova.scheduler import manager as scheduler_manager
 from nova.tests import schemas
+from nova.tests.support import holding
+from nova.tests.support import waiting
 from nova.virt import driver as virt
 from nova.virt import fake
 
@@ -339,20 +341,12 @@ class Cloud:
                 deadline=utils.utcnow() - datetime.timedelta(seconds=1)))
 
     def kill_in(self, host, operation, act):
-        """Kill a host's compute while its driver is in this operation, which ``act()`` brings about."""
-        driver, entered, killed = self.computes[host].driver, threading.Event(), threading.Event()
-        method = driver.machine.operation
-
-        def held(name, *more):
-            if name == operation:
-                entered.set()
-                killed.wait(30)
-            return method(name, *more)
-        driver.machine.operation = held
-        act()
-        assert entered.wait(20), f'nobody does {operation}'
-        self.kill_compute(host)
-        killed.set()
+        """Kill a host's compute while its driver is in this operation, which ``act()`` brings about; its result."""
+        with holding.held(operation, self.computes[host].driver.machine) as (begun, _goes_on):
+            made = act()
+            assert begun.wait(60), f'nobody does {operation}'
+            self.kill_compute(host)
+        return made
 
     def close(self):
         """Stop all, and wait for the threads of what was killed: no one of them outlives its test.
@@ -431,12 +425,12 @@ class Cloud:
 
     def settle(self, timeout=30):
         """Wait until nothing is under way."""
-        deadline = time.monotonic() + timeout
+        limit = waiting.Limit(timeout)
         quiet = 0
         while quiet < 3:
             idle = self.bus.idle and all(not each.queue.in_progress() for each in self.computes.values())
             quiet = quiet + 1 if idle else 0
-            assert time.monotonic() < deadline, 'the cloud does not come to rest'
+            assert not limit.is_over(), 'the cloud does not come to rest'
             time.sleep(0.005)
 
     def row(self, uuid):

@@ -81,6 +81,8 @@ def lose_commit(database, committed, after=0):
         dialect.do_commit = commit
         if committed:
             commit(connection)
+        else:
+            connection.rollback()
         raise sqlite3.OperationalError('database system is shutting down')
     dialect.do_commit = lose
 

@@ -100,7 +100,7 @@ class _Quiet(simple_server.WSGIRequestHandler):
 def served(application):
     """Serve a WSGI application on a free port of 127.0.0.1; yields the port."""
     server = simple_server.make_server('127.0.0.1', 0, application, _Server, _Quiet)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield server.server_port

@@ -12,7 +12,7 @@ from nova.tests.support import waiting
 from nova.tests.functional import cloud as clouds
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / 'tools'
-UNLIMITED = {'quota__instances': -1, 'quota__cores': -1, 'quota__ram': -1}
+UNLIMITED = {'quota__instances': -1, 'quota__cores': -1, 'quota__ram': -1, 'network__quota': {'port': -1}}
 
 
 def tool(name='load'):

@@ -10,6 +10,7 @@ STEP_S = 0.01
 WATCH = f"""
 import sys, time
 before = time.monotonic()
+print(0, flush=True)
 while True:
     time.sleep({STEP_S})
     now = time.monotonic()

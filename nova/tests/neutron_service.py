@@ -32,11 +32,13 @@ class Neutron:
     """
     hosts     names of hosts where an agent runs: ports are bound there
     quota     ports of a project; -1: no limit
+    page      maximum rows of an answer (pagination_max_limit)
     requests  [(method, path)] that came in
     """
 
     def __init__(self, hosts=(), project_of=None):
         self.hosts, self.quota, self.aliases = set(hosts), -1, list(ALIASES)
+        self.page = 1000
         self.addresses = 10                                    # of floating IPs
         self.away = False                                      # every request gets 503
         self.slow = False                                      # ports are plugged when plug() says so
@@ -119,8 +121,10 @@ class Neutron:
             rows = [row for row in sorted(self.rows[kind].values(), key=lambda row: row['id'])
                     if self._sees(kind, row, project) and _fits(row, query)]
             marker = query.get('marker', [''])[0]
-            rows = [row for row in rows if row['id'] > marker][:int(query.get('limit', ['1000'])[0])]
-            return {kind.replace('-', '_'): [_shown(row, project) for row in rows]}
+            limit = min(self.page, int(query.get('limit', ['1000'])[0]))
+            rows, key = [row for row in rows if row['id'] > marker], kind.replace('-', '_')
+            more = {f'{key}_links': [{'rel': 'next', 'href': 'x'}]} if len(rows) > limit else {}
+            return {key: [_shown(row, project) for row in rows[:limit]], **more}
         values = next(iter(body.values()), {})
         if project and set(values) & set(ADMIN_ONLY):
             raise Refused(403, 'PolicyNotAuthorized')

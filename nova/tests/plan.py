@@ -79,9 +79,8 @@ BOTH = ('test_attacks.py', 'test_cells_cloud.py', 'test_consoles.py', 'test_core
         'test_volumes_races.py', 'test_volumes_recovery.py', 'test_write_batch.py', 'test_lost_replies_cloud.py')
 # Of these, what both models must be asked for in each test: bytes, connections, processes. Tests of the other files go
 # to the two models in turn.
-MODELS_OWN = ('test_attacks.py', 'test_consoles.py', 'test_events.py', 'test_http_*', 'test_outside_services.py',
-              'test_overload.py', 'test_prefer_wait.py', 'test_restart.py', 'test_shares_of_projects.py',
-              'test_tls_listener.py')
+MODELS_OWN = ('test_attacks.py', 'test_consoles.py', 'test_http_*', 'test_outside_services.py', 'test_overload.py',
+              'test_restart.py', 'test_shares_of_projects.py', 'test_tls_listener.py')
 # Files whose tests start no thread: a request is answered by the thread that sends it, over SQLite, and neither model
 # switches there. The fixture `threadless` holds them to it. Tests that need threads have the mark `threads`, and run on
 # both models.
@@ -109,21 +108,22 @@ def parts(suites: collections.abc.Collection[str], *, bill: bool = False) -> lis
     counted = tuple(file for file in perf if file not in timed)
     alternate = {'NOVA_TEST_ALTERNATE': '1'}
     found = [
-        Part('style', 'pep8', 0, command=('tools/check.sh',), load=0.5),
-        Part('services-ready', 'integration', 0, command=('tools/test_services.sh', 'services'), load=0.1),
-        Part('image', 'integration', 0, command=('tools/test_services.sh', 'image'), load=0.1),
-        Part('unit', 'unit', 0, unit, workers=2, load=0.5),
-        Part('contract', 'contract', 1, (*contract, *counted), workers=2, load=0.5),
-        Part('times', 'contract', 2, timed, alone=True),
-        Part('floods, green', 'contract', 2, tuple(file for file in timed if file.endswith('_flood.py')), alone=True,
+        Part('times', 'contract', 0, timed, alone=True),
+        Part('floods, green', 'contract', 0, tuple(file for file in timed if file.endswith('_flood.py')), alone=True,
              environ=GREEN),
-        *(Part(name, 'integration', 3, files, load=INTEGRATION_LOAD, network=name == 'bridges', options=REAL,
+        Part('style', 'pep8', 1, command=('tools/check.sh',), load=0.5),
+        Part('services-ready', 'integration', 1, command=('tools/test_services.sh', 'services'), load=0.1),
+        Part('image', 'integration', 1, command=('tools/test_services.sh', 'image'), load=0.1),
+        Part('unit', 'unit', 1, unit, workers=2, load=0.5),
+        Part('contract', 'contract', 1, (*contract, *counted), workers=2, load=0.5),
+        *(Part(name, 'integration', 1, files, load=INTEGRATION_LOAD, network=name == 'bridges', options=REAL,
                needs=('services-ready', 'image')) for name, files in _integration(integration)),
-        Part('functional', 'functional', 3, functional, workers=3, load=0.36, environ={**NATIVE, **alternate}),
-        Part('functional, green', 'functional', 3, both, workers=3, load=0.36, environ={**GREEN, **alternate}),
+        Part('functional', 'functional', 1, functional, workers=3, load=0.36, environ={**NATIVE, **alternate}),
+        Part('functional, green', 'functional', 1, both, workers=1.5, load=0.36, environ={**GREEN, **alternate}),
     ]
-    if bill:           # first: it waits for an index of packages, and would end after all others
-        found.insert(0, Part('bill of materials', 'pep8', 0, command=('tools/test_services.sh', 'bill'), load=0.1))
+    if bill:           # the first one of its stage: it waits for an index of packages, and would end after all others
+        found.insert(2, Part('bill of materials', 'integration', 1, load=0.1,
+                             command=('tools/test_services.sh', 'bill')))
     return [part for part in found if part.suite in suites]
 
 

@@ -164,13 +164,13 @@ class Run:
 
     def end(self) -> None:
         """What this process has begun gets SIGTERM, and SIGKILL after a minute."""
-        levels = descendants(os.getpid())
-        begun = sum(levels, [])
+        begun = _identities(descendants(os.getpid()))
         _send([process.child.pid for process in self._processes], signal.SIGTERM)
         until = time.monotonic() + GRACE_S
         while time.monotonic() < until and any(process.child.poll() is None for process in self._processes):
             time.sleep(NOTHING_S)
-        _send([pid for pid in {*begun, *sum(descendants(os.getpid()), [])} if alive(pid)], signal.SIGKILL)
+        begun |= _identities(descendants(os.getpid()))
+        _send([pid for pid, start in begun if alive(pid) and _start(pid) == start], signal.SIGKILL)
         for process in self._processes:
             process.child.wait()
             self._print(process, whole=True)
@@ -394,23 +394,34 @@ def _word(name: str) -> str:
     return re.sub(r'\W+', '-', name)
 
 
-def alive(pid: int) -> bool:
+def _status(pid: int) -> list[str]:
+    """The values of /proc/PID/stat from the state on, which is the third one; [] when there is no such process."""
     try:
-        state = pathlib.Path('/proc', str(pid), 'stat').read_text()
+        return pathlib.Path('/proc', str(pid), 'stat').read_text().rpartition(')')[2].split()
     except OSError:
-        return False
-    return state.rpartition(')')[2].split()[0] != 'Z'
+        return []
+
+
+def alive(pid: int) -> bool:
+    return _status(pid)[:1] not in ([], ['Z'])
+
+
+def _start(pid: int) -> str:
+    """When a process began, in ticks of the machine."""
+    return ''.join(_status(pid)[19:20])
+
+
+def _identities(levels: list[list[int]]) -> set[tuple[int, str]]:
+    """(number, start) of processes: the number of one that has ended is given to another one."""
+    return {(pid, _start(pid)) for pid in sum(levels, [])}
 
 
 def descendants(pid: int) -> list[list[int]]:
     """The children of a process, theirs, and so on."""
     parents: dict[int, int] = {}
     for directory in pathlib.Path('/proc').iterdir():
-        if directory.name.isdigit():
-            try:
-                parents[int(directory.name)] = int((directory / 'stat').read_text().rpartition(')')[2].split()[1])
-            except OSError:
-                continue
+        if directory.name.isdigit() and (status := _status(int(directory.name))):
+            parents[int(directory.name)] = int(status[1])
     found = [[pid]]
     while found[-1]:
         found.append([child for child, parent in parents.items() if parent in found[-1]])

@@ -307,7 +307,7 @@ class ComputeDriver(Hypervisor):
         self.disk_key, self.volume_key = disk_key, volume_key
 
     def use_certificates(self, certificate: Callable[[RequestContext, str], bytes] | None) -> None:
-        """Set the function ``certificate(context, id)``, which returns an image signer's certificate or fails."""
+        """Set a function ``certificate(context, id)`` that returns an image signer's certificate or raises an error."""
         self.certificate = certificate
 
     def stop(self) -> None:
@@ -350,7 +350,7 @@ class ComputeDriver(Hypervisor):
         return None
 
     def fence(self, instance: Instance, former: FormerHost) -> bool:
-        """Fence a failed host: prevent writes of its guest to the disks and volumes of a server evacuated to this host.
+        """Fence a failed host: prevent its guest from writing to disks and volumes of a server evacuated to this host.
 
         :returns: True if the former guest cannot write; False if it may write and an operator has accepted the risk
         :raises NotFenced: the former guest may write and no operator has accepted the risk
@@ -516,7 +516,7 @@ class Interfaces(typing.Protocol):
 
 
 class PortDevices(typing.Protocol):
-    """``attach_interface`` and ``detach_interface`` for ports that are host devices (SR-IOV).
+    """``attach_interface`` and ``detach_interface`` support ports that are host devices (SR-IOV).
 
     ``attach_interface`` plugs all missing devices of the instance, ``detach_interface`` unplugs only the port's device.
     """
@@ -659,7 +659,7 @@ class LiveMigration(typing.Protocol):
         """At the destination: undo ``pre_live_migration`` for a guest that did not arrive."""
 
     def incoming_guests(self) -> list[str]:
-        """At the destination: return uuids of guests on shared disks that ``pre_live_migration`` has prepared."""
+        """At the destination: return uuids of prepared guests (see ``pre_live_migration``) with shared disks."""
 
     def discard_incoming_guest(self, uuid: str) -> None:
         """At the destination: undo ``pre_live_migration`` for one of ``incoming_guests``, but keep the shared disks."""

@@ -4,7 +4,7 @@ A signed image has four properties: signature (base64), hash method, key type an
 https://docs.openstack.org/glance/latest/user/signature.html. Trusted certificates are ``<id>.pem`` files in a
 directory of the operator, or certificates that the Key Manager service returns to the server's creator. Users who can
 store certificates in Key Manager can sign any image, so these signatures prove only integrity. If a user lists
-``trusted_image_certificates``, one of these certificates must be or have issued the signer's.
+``trusted_image_certificates``, one of these must be the signer's certificate or have issued it.
 """
 import base64
 from collections.abc import Callable
@@ -44,7 +44,7 @@ CURVES = {'ECC_SECP384R1': 'secp384r1', 'ECC_SECP521R1': 'secp521r1', 'ECC_SECT4
 
 
 def is_signed(image: Image) -> bool:
-    """Return whether an image has a signature, or its user requires a signature."""
+    """Return whether an image has a signature, or the user requires a signature."""
     properties = image.get('properties') or {}
     return bool(image.get('trusted_certs')) or any(name in properties for name in PROPERTIES)
 
@@ -155,8 +155,8 @@ def _loaded(content: bytes) -> x509.Certificate:
 def _issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     """Return whether the issuer is a certificate authority that may sign certificates and has signed this certificate.
 
-    RFC 5280, 4.2.1.3: an issuer with the extension KeyUsage must have keyCertSign. A path length never excludes a
-    certificate that the issuer has signed directly.
+    RFC 5280, 4.2.1.3: an issuer with the extension KeyUsage must have keyCertSign. The path length is not
+    checked, because it does not limit certificates that the issuer signs directly.
     """
     try:
         extensions = issuer.extensions

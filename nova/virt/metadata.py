@@ -226,7 +226,7 @@ def _is_tagged(device: Mapping[str, Any]) -> bool:
 
 
 def _disk(device: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tagged disk. The serial number by which a guest finds a volume is the complete volume id."""
+    """Return a tagged disk. Guests find a volume by its serial number, which is the complete volume id."""
     found = {'type': 'disk', 'bus': device.get('disk_bus') or 'none', 'address': 'none', 'tags': [device['tag']]}
     for name, column in (('path', 'device_name'), ('serial', 'volume_id')):
         if device.get(column):
@@ -245,7 +245,7 @@ def _placed(devices: list[dict[str, Any]], known: device_addresses.Addresses) ->
 
 
 def place_devices(drive: Mapping[str, bytes], look: Callable[[], device_addresses.Addresses]) -> dict[str, bytes]:
-    """Add the addresses of devices to the meta_data.json files of a config drive; return changed {path: bytes}.
+    """Add the addresses of devices to the meta_data.json files of a config drive; return the changed {path: bytes}.
 
     :param look: returns the addresses of the guest's devices; called only if a file lists devices
     """

@@ -1,8 +1,8 @@
 """Interface to block storage. The backends are the embedded block storage and Cinder.
 
-An attachment connects a volume to a server. ``attach`` creates it and reserves the volume; if several calls run
-concurrently, one succeeds. ``connect`` sends the host's connector and returns the connection. ``complete`` marks the
-volume as in use. ``detach`` deletes the attachment.
+An attachment connects a volume to a server. ``attach`` creates the attachment and reserves the volume; if several
+calls run concurrently, one succeeds. ``connect`` sends the host's connector and returns the connection. ``complete``
+marks the volume as in use. ``detach`` deletes the attachment.
 """
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 # names of the encryption provider LUKS: current and old
 LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')
-# field of an encrypted volume, and the field's value if nova-volume keeps the key; action to get the passphrase
-KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:passphrase'
+# field of an encrypted volume: the service that keeps its key; value of this field for nova-volume
+KEEPER, BLOCK_STORAGE = 'nova:key_keeper', 'block-storage'
+PASSPHRASE = 'nova:passphrase'         # action that returns the passphrase of a volume
 
 
 Connector: TypeAlias = Mapping[str, Json]       # properties of a host: 'host', 'ip', 'initiator', …
 
 
 class Attachment(TypedDict):
-    """An attachment in the document of a volume."""
+    """An attachment in the field ``attachments`` of a volume."""
 
     id: ReadOnly[str | None]
     instance_uuid: ReadOnly[str | None]
@@ -45,7 +46,7 @@ class Attachment(TypedDict):
 class Volume(TypedDict):
     """A volume.
 
-    size            GiB
+    size            size in GiB
     image_metadata  {name: text}
     created_at      naive UTC, or the text that the Block Storage API returned
     """
@@ -83,7 +84,7 @@ class Snapshot(TypedDict):
 
 
 class Connection(TypedDict):
-    """Access of a host to a volume; ``host`` is the host name in the connector."""
+    """Data with which a host connects to a volume; ``host`` is the host name in the connector."""
 
     driver_volume_type: str | None
     data: JsonObject
@@ -152,9 +153,9 @@ class BlockStorage:
         """
         raise NotImplementedError
 
-    def check_create(self, ctx: RequestContext, *, image_id: str | None = None,
+    def check_create(self, ctx: RequestContext, *, image_id: str | None = None, snapshot_id: str | None = None,
                      volume_type: str | None = None) -> None:
-        """Check that the caller may create a volume of this image or type; raises PolicyDenied."""
+        """Check that the caller may create a volume of this image, snapshot or type; raises PolicyDenied."""
 
     def delete(self, ctx: RequestContext, volume_id: str) -> None:
         """Delete a volume; raises VolumeNotFound, InvalidVolume (in use)."""
@@ -168,7 +169,7 @@ class BlockStorage:
         """Check that the caller may write images to the root volume of a server; raises PolicyDenied."""
 
     def reimage(self, ctx: RequestContext, volume_id: str, image_id: str) -> None:
-        """Start writing an image to a reserved volume. At the end its status is 'reserved' again."""
+        """Start writing an image to a reserved volume. At the end the volume's status is 'reserved' again."""
         raise NotImplementedError
 
     # ---- attachments
@@ -183,7 +184,7 @@ class BlockStorage:
         raise NotImplementedError
 
     def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> str:
-        """Create a second attachment to replace ``held``, which the caller deletes later; return the new id.
+        """Create a second attachment that replaces ``held``; the caller deletes ``held`` later. Return the new id.
 
         The volume stays attached throughout. ``held`` may be an attachment that ``complete`` has not completed yet.
 
@@ -257,7 +258,7 @@ class BlockStorage:
 
     def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str | None,
                         description: str | None = '') -> Snapshot:
-        """Start a snapshot of a volume, which may be in use, and return it."""
+        """Start a snapshot of a volume, which may be in use; return the snapshot."""
         raise NotImplementedError
 
     def check_create_snapshot(self, ctx: RequestContext, volume_id: str) -> None:
@@ -269,10 +270,10 @@ class BlockStorage:
 
     def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: str,
                                progress: str | None) -> None:
-        """Report a compute host's progress on a snapshot; backends that create all snapshots do nothing."""
+        """Report a compute host's progress on a snapshot; backends that create every snapshot themselves do nothing."""
 
     def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
-        """Finish a swap requested by the block storage; return the id of the remaining volume."""
+        """Finish a swap of two volumes that the block storage requested; return the id of the volume that remains."""
         return new_volume_id
 
 

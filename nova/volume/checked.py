@@ -1,6 +1,6 @@
-"""The embedded block storage for the compute API: each operation checks the user by the Block Storage API's rules.
+"""The embedded block storage for the compute API: each operation checks the Block Storage API's policy rules.
 
-Cinder also checks these rules for the user. For rules of attachments, the caller also has the role service, because the
+Cinder also checks these rules. When rules of attachments are checked, the caller also has the role service, because the
 compute API is a service of the deployment; a policy file may restrict users further.
 
 Compute hosts complete attachments and detachments, but do not act for a user. So all rules for creating an attachment
@@ -14,6 +14,7 @@ import copy
 
 from nova import exception
 from nova import policy
+from nova.context import ALL_PROJECTS
 from nova.context import RequestContext
 from nova.db.engine import Table
 from nova.db.tables import volume as t
@@ -53,19 +54,26 @@ class CheckedVolumes(api.BlockStorage):
     def create(self, ctx: RequestContext, size: int | None, *, name: str = '', description: str | None = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: str | None = None,
                availability_zone: str | None = None, metadata: dict[str, str] | None = None) -> api.Volume:
-        self.check_create(ctx, image_id=image_id, volume_type=volume_type)
+        self.check_create(ctx, image_id=image_id, snapshot_id=snapshot_id, volume_type=volume_type)
         return self._backend.create(
             ctx, size, name=name, description=description, image_id=image_id, snapshot_id=snapshot_id,
-            volume_type=volume_type, availability_zone=availability_zone, metadata=metadata)
+            volume_type=volume_type, availability_zone=availability_zone, metadata=metadata,
+            may_share=self._allows(ctx, types.MULTIATTACH))
 
-    def check_create(self, ctx: RequestContext, *, image_id: str | None = None,
+    def check_create(self, ctx: RequestContext, *, image_id: str | None = None, snapshot_id: str | None = None,
                      volume_type: str | None = None) -> None:
         self._check(ctx, 'volume:create')
         if image_id:
             self._check(ctx, 'volume:create_from_image')
-        if not self._allows(ctx, 'volume:multiattach') and types.is_multiattach(
-                self._backend.types.of_new(volume_type, ctx)):
-            raise exception.PolicyDenied(rule='volume:multiattach')
+        if not self._allows(ctx, types.MULTIATTACH):
+            if snapshot_id and not volume_type:
+                snapshot = self._backend.get_snapshot(ctx, snapshot_id)
+                inherited = self._backend.get(ctx, snapshot['volume_id'])['volume_type']
+                kind = self._backend.types.find(inherited, ALL_PROJECTS)
+            else:
+                kind = self._backend.types.of_new(volume_type, ctx)
+            if types.is_multiattach(kind):
+                raise exception.PolicyDenied(rule=types.MULTIATTACH)
 
     def delete(self, ctx: RequestContext, volume_id: str) -> None:
         self._check(ctx, 'volume:delete', t.volumes, volume_id)
@@ -156,7 +164,7 @@ class CheckedVolumes(api.BlockStorage):
 
 
 def _as_service(ctx: RequestContext) -> RequestContext:
-    """Return the caller with the role service."""
+    """Return a context of the caller that also has the role service."""
     if SERVICE in ctx.roles:
         return ctx
     caller = copy.copy(ctx)

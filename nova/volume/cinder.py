@@ -51,7 +51,7 @@ class _Attachment(TypedDict):
 class CinderVolumes(api.BlockStorage):
     """Thread-safe client.
 
-    Requests have the caller's token and the service token. Cinder deletes attachments of servers only for services.
+    Requests have the caller's token and the service token: Cinder deletes attachments of servers only for services.
 
     :param conf: uses [cinder] (see nova.runtime.rest_client)
     """
@@ -137,7 +137,7 @@ class CinderVolumes(api.BlockStorage):
         return self._call(ctx, 'POST', '/attachments', missing, json=body).json()['attachment']
 
     def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> str:
-        # Cinder refuses a second attachment while a volume is attaching, but not while it is in use
+        # Cinder refuses a second attachment while the volume's status is 'attaching': complete the first one
         if held is not None and self.get(ctx, volume_id)['status'] == ATTACHING:
             self.complete(ctx, held)
         return self.attach(ctx, volume_id, instance_uuid)
@@ -145,7 +145,7 @@ class CinderVolumes(api.BlockStorage):
     def attach_elsewhere(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None,
                          connector: api.Connector, device: str | None) -> tuple[str, api.Connection]:
         before = {held} if held else {*self.attachments_of(ctx, instance_uuid)}
-        # create the attachment with its connector: Cinder refuses to add a connector to a second attachment later
+        # create the attachment with its connector: Cinder adds no connector to a second attachment that exists already
         try:
             made = self._attach(ctx, volume_id, instance_uuid, {**connector, 'mountpoint': device})
         except exception.NovaException:
@@ -260,7 +260,7 @@ class CinderVolumes(api.BlockStorage):
         raise self._service.refusal(ctx, code)
 
     def _address(self, ctx: RequestContext) -> str:
-        """Return the URL of the API with the project of the token; the URL in the catalog has the service's project."""
+        """Return the URL of the API for the token's project; the URL in the catalog ends with the service's project."""
         if self._root is None:
             endpoint = self._service.endpoint()
             root, found, _project = endpoint.partition('/v3')
@@ -281,7 +281,7 @@ def _message(response: requests.Response) -> str:
 def _connection(attachment: _Attachment, connector: api.Connector) -> api.Connection:
     info = attachment['connection_info']
     kind = info.pop('driver_volume_type', None)
-    # Cinder returns the data of a connection without the key 'data'
+    # Cinder returns the connection data as top-level keys, not below 'data'
     return {'driver_volume_type': kind, 'data': info.get('data', info), 'host': connector.get('host')}
 
 

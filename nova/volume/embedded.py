@@ -1,12 +1,13 @@
 """The embedded block storage, used by the HTTP API and the rest of the system.
 
 Users see the volumes of their project, and administrators all volumes. Rows are in the API database, and data is in
-files of the host that serves the API. The groups of operations of EmbeddedVolumes are in nova/volume/store.
+files of the host that serves the API. Modules of nova/volume/store implement the operations.
 """
 from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+import logging
 import os
 from typing import Any, cast
 import uuid
@@ -51,6 +52,8 @@ from nova.volume.store import types as volume_types
 from nova.volume.store import uploads as volume_uploads
 from nova.volume.store import attach_backend
 from nova.web import json_text
+
+LOG = logging.getLogger(__name__)
 
 GIB = jobs.GIB
 REIMAGED = ('available', 'error')
@@ -117,7 +120,7 @@ class EmbeddedVolumes(api.BlockStorage):
         self.keys.delete_unused()
         self.jobs.delete_unused_keys()
         self.attachments.recover()
-        self.attach_backend.watch()
+        self.attach_backend.watch(self.snapshots.end_lost, self.jobs.resume)
 
     def stop(self, timeout: float) -> bool:
         return all([self.attach_backend.stop(timeout), self.jobs.stop(timeout)])
@@ -138,10 +141,13 @@ class EmbeddedVolumes(api.BlockStorage):
                description: str | None = '', image_id: str | None = None, snapshot_id: str | None = None,
                volume_type: str | None = None, availability_zone: str | None = None,
                source_volume_id: str | None = None, backup_id: str | None = None, multiattach: bool = False,
-               metadata: dict[str, str] | None = None, of_server_images: bool = True) -> rows.Volume:
-        """Create a volume as described in api.BlockStorage.
+               metadata: dict[str, str] | None = None, of_server_images: bool = True,
+               may_share: bool = True) -> rows.Volume:
+        """Create a volume as described in api.BlockStorage. A copy of a volume or snapshot has the volume's type by
+        default.
 
         :param of_server_images: use the snapshot that an image without data names; False: refuse such an image
+        :param may_share: whether the caller may create volumes that support multiattach
         """
         image = self._active_image(ctx, image_id) if image_id else None
         if image and not image.get('size') and image['properties'].get(disks.MAPPING):
@@ -150,7 +156,7 @@ class EmbeddedVolumes(api.BlockStorage):
                                            'names requires microversion 3.46.')
             snapshot_id = _root_snapshot(image)
             image = image_id = None
-        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # _kind() chooses a copy's type
+        if not (volume_type or snapshot_id or source_volume_id or backup_id):        # write() chooses a copy's type
             volume_type = self.types.of_new(None, ctx)['id']
         ident = str(uuid.uuid4())
         values: JsonObject = {
@@ -163,13 +169,16 @@ class EmbeddedVolumes(api.BlockStorage):
 
         def write(conn: Connection) -> tuple[str, db_rows.VolumesRow]:
             source: rows.Stored | None = None
+            original: db_rows.VolumesRow | None = None       # the volume whose data is copied
             noun, wanted = '', size
             if snapshot_id:
-                source, noun = rows.snapshot(conn, ctx, snapshot_id, lock=True), 'the snapshot'
+                source = snapshot = rows.snapshot(conn, ctx, snapshot_id, lock=True)
+                noun, original = 'the snapshot', rows.find_volume(conn, snapshot['volume_id'])
                 if source['status'] not in (jobs.AVAILABLE, jobs.CREATING):
                     raise exception.InvalidVolume(reason=f'the snapshot has status {source["status"]}.')
             elif source_volume_id:
-                source, noun = rows.volume(conn, ctx, source_volume_id, lock=True), 'the source volume'
+                source = original = rows.volume(conn, ctx, source_volume_id, lock=True)
+                noun = 'the source volume'
                 if source['status'] != jobs.AVAILABLE:
                     raise exception.InvalidVolume(reason=f'the source volume has status {source["status"]}. Create a '
                                                          'snapshot of a volume in use instead.')
@@ -178,12 +187,14 @@ class EmbeddedVolumes(api.BlockStorage):
             if source is not None:
                 wanted = _size_from(source, size, noun)
                 values.update(bootable=source['bootable'], image_metadata=source['image_metadata'])
-            kind = self._kind(conn, ctx, volume_type, source)
+            kind = self._kind(conn, ctx, volume_type, original['volume_type'] if original else None, source)
             volume_types.check_backend(kind)
             zone = volume_types.zone_of(kind, availability_zone, self.conf.default_availability_zone)
             if zone not in self.zones(conn):
                 raise exception.InvalidInput(reason=f"Availability zone '{zone}' is invalid.")
             shared = multiattach or volume_types.is_multiattach(kind)
+            if shared and not may_share:
+                raise exception.PolicyDenied(rule=volume_types.MULTIATTACH)
             key = self._key(conn, kind, source, shared, key_id) if kind['encryption'] else None
             checked = volume_limits.check_size(wanted)
             self.limits.check(conn, nova_context.the_project(ctx.project_id), 'volumes', checked, checked,
@@ -191,34 +202,39 @@ class EmbeddedVolumes(api.BlockStorage):
             return kind['id'], cast('db_rows.VolumesRow', db.insert(conn, t.volumes, {
                 **values, 'availability_zone': zone, 'size': checked, 'volume_type': kind['name'],
                 'multiattach': shared, 'key_id': key}))
+
+        def start(made: tuple[str, db_rows.VolumesRow]) -> None:
+            if backup_id:
+                self.jobs.restore_volume(made[1])
+            else:
+                self.jobs.make_volume(ctx, made[1])
         log.about(ident)
         copied = snapshot_id or source_volume_id or backup_id        # a copy uses the key of its source
         with self.jobs.deleting_unused_keys(), self.keys.reserved(
                 None if copied else self._encrypted_type(ctx, volume_type)) as key_id:
-            type_id, row = self.db.run(write)
-        if backup_id:
-            self.jobs.restore_volume(row)
-        else:
-            self.jobs.make_volume(ctx, row)
+            type_id, row = self.jobs.start_after(write, start)
         return {**row, 'volume_type_id': type_id, 'encrypted': row['key_id'] is not None, 'migration_status': None,
                 'attachments': [], 'status': self._status(ident)}
 
     def _encrypted_type(self, ctx: nova_context.RequestContext, name: str | None) -> volume_types.Type | None:
-        """Return the type of a new volume if the Key Manager service stores its key, else None."""
+        """Return the type of a new volume if the Key Manager service is to store the volume's key, else None."""
         if not self.keys.external:
             return None
         with self.db.reader() as conn:
             return volume_types.find(conn, name, ctx.sees)
 
-    def _kind(self, conn: Connection, ctx: nova_context.RequestContext, name: str | None,
+    def _kind(self, conn: Connection, ctx: nova_context.RequestContext, name: str | None, inherited: str | None,
               source: rows.Stored | None) -> volume_types.Type:
         """Return the type of a new volume. Its encryption must match the source's, because data is copied unchanged.
 
+        :param name: type that the request names; the project must have access to it
+        :param inherited: type of the volume that is copied; access is only needed if it is encrypted
         :raises VolumeTypeNotFound, InvalidVolume:
         """
-        if not name and source is not None and source['key_id']:
+        if not name and not inherited and source is not None and source['key_id']:
             return self.keys.kind(conn, source['key_id'], ctx.sees, lock=True)
-        kind = volume_types.find(conn, name, ctx.sees, lock=True)
+        free = not name and source is not None and not source['key_id']
+        kind = volume_types.find(conn, name or inherited, nova_context.ALL_PROJECTS if free else ctx.sees, lock=True)
         if source is not None and bool(source['key_id']) != bool(kind['encryption']):
             raise exception.InvalidVolume(reason='the source and the volume type differ in encryption. Omit the volume '
                                                  'type.')
@@ -233,8 +249,8 @@ class EmbeddedVolumes(api.BlockStorage):
         if multiattach:
             raise exception.InvalidVolume(reason='encrypted volumes do not support multiattach.')
         if (kind['encryption'] or {}).get('control_location') == volume_types.BACK_END:
-            raise exception.InvalidVolume(reason='this service does not encrypt by itself: volumes need a type whose '
-                                                 f'encryption has the control location {volume_types.FRONT_END}.')
+            raise exception.InvalidVolume(reason='this service does not encrypt volumes on the volume host: use a type '
+                                                 f'with the control location {volume_types.FRONT_END}.')
         if not self.files.has_tools:
             raise exception.InvalidVolume(reason='qemu-img is needed for encrypted volumes, and is not installed on '
                                                  'the volume host.')
@@ -293,7 +309,7 @@ class EmbeddedVolumes(api.BlockStorage):
         """
         allowed = ('available', 'in-use') if online else ('available',)
 
-        def write(conn: Connection) -> set[str]:
+        def write(conn: Connection) -> tuple[str, set[str]]:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] not in allowed:
                 raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(allowed)}, but it is '
@@ -308,14 +324,24 @@ class EmbeddedVolumes(api.BlockStorage):
                 raise exception.InvalidVolume(reason='it is exported to another host, which does not support extending '
                                                      'it online.')
             db.update(conn, t.volumes, row['id'], {'size': size})
-            if not held:                             # QEMU extends the file of an attached volume
+            if not held:                             # the host of the guest extends the file of an attached volume
                 path = self.files.volume(row['id'])
                 self.files.extend(path, self.files.room(path, size * GIB, row['key_id']))
-            return {each['instance_uuid'] for each in held}
-        holders = self.db.run(write)
+            return row['id'], {each['instance_uuid'] for each in held}
+        ident, holders = self.db.run(write)
+        if self._guests is None:
+            return
+        missed = []
         for instance_uuid in holders:
-            if self._guests is not None:
+            try:
                 self._guests.extended(nova_context.admin_context(ctx.request_id), instance_uuid, volume_id)
+            except exception.Unavailable as error:
+                LOG.warning('Cannot notify server %s of the new size of volume %s: %s', instance_uuid, ident, error)
+                missed.append(instance_uuid)
+        if not missed:
+            return
+        if self.files.complete_extension(ident, size):                   # else the last detachment extends the file
+            LOG.warning('Servers see the new size of volume %s after their next start: %s', ident, ', '.join(missed))
 
     def reimage(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str, reserved: bool = True) -> None:
         """Write an image to a volume that is not in use.
@@ -340,10 +366,10 @@ class EmbeddedVolumes(api.BlockStorage):
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
             return rows.change(conn, t.volumes, row, values)
-        self.jobs.fill_volume(ctx, self.db.run(write))
+        self.jobs.start_after(write, lambda row: self.jobs.fill_volume(ctx, row))
 
     def encryption(self, ctx: nova_context.RequestContext, volume_id: str) -> JsonObject:
-        """Return 'encryption_key_id' and the encryption of the type of a volume; {} if it is not encrypted.
+        """Return 'encryption_key_id' and the encryption that a volume's type defines; {} for an unencrypted volume.
 
         :raises VolumeNotFound:
         """
@@ -424,7 +450,7 @@ def _from_image(image: Image, size: int | None) -> JsonObject:
 
 
 def _root_snapshot(image: Image) -> str:
-    """Return the id of the root disk's snapshot that an image of a volume-backed server names.
+    """Return the id of the root disk's snapshot from the image of a volume-backed server.
 
     The image's owner may write any id, so the caller must check the access to the snapshot.
 

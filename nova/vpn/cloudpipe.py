@@ -132,14 +132,18 @@ def _make(req: Request, project_id: str) -> str:
 
 
 def _group(req: Request, caller: nova_context.RequestContext) -> str:
-    """Return the ID of the security group that admits VPN clients; create it if it does not exist."""
-    name = NAME.format(caller.project_id)[:255]
-    groups = req.services.networks.groups_of(caller)
-    found = next((row['id'] for row in groups.list(caller.project_id) if row['name'] == name), None)
+    """Return the ID of the security group that admits VPN clients; create group and rule if they do not exist.
+
+    Existing rules for incoming packets are kept: administrators may have changed them.
+    """
+    name, networks = NAME.format(caller.project_id)[:255], req.services.networks
+    found = next((row['id'] for row in networks.groups_of(caller).list(caller.project_id) if row['name'] == name), None)
     if found is None:
         made = _asked(req, caller, GROUP_VERSION, '/os-security-groups', {'security_group': {
             'name': name, 'description': 'Clients of the VPN instance'}})
         found = made['security_group']['id']
+    rules = networks.security_group_rules(caller, [found])[found]
+    if not any(rule['direction'] == 'ingress' for rule in rules):
         _asked(req, caller, GROUP_VERSION, '/os-security-group-rules', {'security_group_rule': {
             'parent_group_id': found, 'ip_protocol': 'udp', 'from_port': vpn_script.PORT, 'to_port': vpn_script.PORT,
             'cidr': '0.0.0.0/0'}})

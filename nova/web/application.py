@@ -1,7 +1,7 @@
 """HTTP application built from Route rows. Every API processes its requests in the same steps.
 
-Steps: path → row → version → caller → policy → query and body → handler → response. A step refuses a request by raising
-an exception, which the API converts to a fault document.
+Steps: path → its routes → version → caller → policy → query and body → handler → response. A step refuses a request by
+raising an exception, which the API converts to a fault document.
 """
 import collections.abc
 import functools

@@ -110,7 +110,7 @@ class Field:
     since, until   first and last minor version
     rule    policy rule that the caller must pass to see the field
     optional   whether the field may be absent
-    columns    columns that a ``get`` function reads; a listing selects only these (see Fields.columns)
+    columns    columns that a ``get`` function reads: listings select only declared columns (see Fields.columns)
     type       JSON type in the notation of nova.web.json_types, or a Shape. None if the type is declared elsewhere (see
                nova.api.response_types)
     """
@@ -166,7 +166,7 @@ class Fields:
         return [row for row in self.rows if row.at(version) and (row.rule is None or row.rule in allowed)]
 
     def columns(self, version: int, allowed: Collection[str] = frozenset()) -> set[str]:
-        """Return the columns that a listing must select for this view."""
+        """Return the columns that a listing must select for the active fields."""
         names: set[str] = set()
         for row in self.active(version, allowed):
             names.update((row.get,) if isinstance(row.get, str) else row.columns)

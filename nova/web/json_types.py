@@ -57,7 +57,7 @@ def typed(text: str) -> dict[str, Encodable]:
     for word in words:
         _apply(schema, word.strip(), names)
     if combined:
-        key = 'allOf' if combined['key'] == 'allOf' else 'anyOf'       # oneOf is wrong: alternatives may overlap
+        key = 'allOf' if combined['key'] == 'allOf' else 'anyOf'       # not oneOf: alternatives may overlap
         schema[key] = [typed(part) for part in combined['parts'].split(' / ')]
     return schema
 

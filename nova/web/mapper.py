@@ -4,6 +4,7 @@ Rows with the same first segment and number of segments share a mapper, so that 
 Fixed segments take precedence over ``{parts}``.
 """
 import collections.abc
+import functools
 
 import routes as routes_library
 
@@ -69,16 +70,18 @@ class Mapper:
     def _mapper(self, key: tuple[str, int]) -> routes_library.Mapper | None:
         """Return the mapper of a group, None for an unknown group. Mappers are built when first used."""
         if key not in self._mappers and key in self._groups:
-            self._mappers[key] = _mapper(self._groups[key], self._paths)
+            shapes = sorted(self._groups[key], key=lambda shape: [part == _PART for part in _segments(shape)])
+            self._mappers[key] = _mapper(tuple((shape, tuple(self._paths[shape])) for shape in shapes))
         return self._mappers.get(key)
 
 
-def _mapper(shapes: list[str], paths: dict[str, Methods]) -> routes_library.Mapper:
-    """Build a mapper of Routes; a match without an environ ignores the method."""
+@functools.cache
+def _mapper(shapes: tuple[tuple[str, tuple[str, ...]], ...]) -> routes_library.Mapper:
+    """Return a mapper of Routes for (shape, methods) pairs; a match without an environ ignores the method."""
     found = routes_library.Mapper(explicit=True)
     found.minimization = False
-    for shape in sorted(shapes, key=lambda shape: [part == _PART for part in _segments(shape)]):
-        found.connect(_template(shape), shape=shape, conditions={'method': [*paths[shape]]})
+    for shape, methods in shapes:
+        found.connect(_template(shape), shape=shape, conditions={'method': [*methods]})
     found.create_regs()
     return found
 
@@ -87,6 +90,7 @@ def _segments(path: str) -> list[str]:
     return path.strip('/').split('/') if path.strip('/') else []
 
 
+@functools.cache
 def _shape(path: str) -> tuple[str, tuple[str, ...]]:
     """Return (path with ``{}`` in place of each parameter, names of the parameters)."""
     segments = _segments(path)

@@ -375,14 +375,15 @@ def published(schema: json_types.Schema) -> json_types.Schema:
     found: dict[str, Encodable] = {key: _published_value(key, value) for key, value in schema.items()}
     name = found.pop('format', None)
     if isinstance(name, str):
-        found = {**(_bounded(name) or _FORMATS.get(name, {'format': name})), **found}
+        bounds = _bounded(name)
+        found = {**(_FORMATS.get(name, {'format': name}) if bounds is None else bounds), **found}
     if 'pattern' in found:
         found['pattern'] = json_types.portable(str(found['pattern']))
     return found
 
 
 def _bounded(name: str) -> json_types.Schema | None:
-    """Return a schema for a format of ``formats.bounded``, an integer sent as text; None for other formats."""
+    """Return a schema for a format of ``formats.bounded`` (an integer as text), {} if it may be negative, else None."""
     match = re.fullmatch(r'integer from (\S+) to (\S+)', name)
     if match is None or match[1] == 'None' or int(match[1]) < 0:
         return match and {}

@@ -34,7 +34,7 @@ def check(document: object, most: int, name: str, before: object = None) -> None
 
 
 def fitting(items: Sequence[object]) -> int:
-    """Return how many items of a list fit into one page: at least one, at most PAGE bytes."""
+    """Return how many of the first items of a list fit into PAGE bytes, but at least one."""
     if size_of(items) <= PAGE:
         return len(items)
     return max(1, sum(1 for total in itertools.accumulate(map(size_of, items)) if total <= PAGE))

@@ -26,7 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from local_cloud import LocalCloud
 
 NEWEST = '2.104'
-ROOM = ('[quota]', 'instances = -1', 'cores = -1', 'ram = -1',
+ROOM = ('[quota]', 'instances = -1', 'cores = -1', 'ram = -1', '[network]', 'quota = port:-1',
         '[fake]', 'vcpus = 100000', 'memory_mb = 100000000', 'local_gb = 10000000')
 MANY = 1000                  # flavors and hypervisors present for their lists
 CONCURRENCY = 8

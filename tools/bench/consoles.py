@@ -24,6 +24,9 @@ import requests
 from websockets.asyncio import client as websocket
 import yaml
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from local_cloud import free_port
+
 BIN = pathlib.Path(sys.executable).parent
 PER_ADDRESS = 50
 
@@ -45,11 +48,6 @@ def main():
         finally:
             process.terminate()
             process.wait()
-
-
-def free_port():
-    with socket.create_server(('127.0.0.1', 0)) as probe:
-        return probe.getsockname()[1]
 
 
 class Client:

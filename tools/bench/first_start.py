@@ -9,7 +9,6 @@ which a busy machine disturbs least. Run it with the Python in which nova is ins
 import argparse
 import json
 import pathlib
-import socket
 import ssl
 import subprocess
 import sys
@@ -18,6 +17,9 @@ import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from local_cloud import free_port
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ('import sys; sys.path[:0] = [sys.argv.pop(1)]\n'
            'from nova.cmd.all import main; sys.argv[0] = "nova-all"; sys.exit(main())')
@@ -25,12 +27,6 @@ MOST_S = 120
 MOST_WAIT_S = 0.5              # the address is taken before anybody serves: who waits there would be late
 SCHEMES = {'plain': ('http', 'off'), 'tls': ('https', 'on')}
 UNCHECKED = ssl._create_unverified_context()             # the question is whether it serves
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
 
 
 def start_s(scheme: str, tls: str) -> float:

@@ -24,6 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 ONE, TWO = 'compute1', 'compute2'
 MIB = 1 << 20
 BEHIND_MB = 500                      # of a disk of one GiB
+LISTEN_S = 30
 
 
 def show(name, **figures):
@@ -147,7 +148,7 @@ class Bench:
             ['ip', 'netns', 'exec', self.fleet.namespace(TWO), 'qemu-nbd', '-f', 'qcow2', '-p', '10899', '--object',
              f'{tls},endpoint=server', '--tls-creds', 'tls0', '-t', str(copy)])
         try:
-            time.sleep(1)
+            self._await_listener(10899)
             return timed(subprocess.run, [
                 'ip', 'netns', 'exec', self.fleet.namespace(ONE), 'qemu-img', 'convert', '-U', '-n', '--object',
                 f'{tls},endpoint=client', '--image-opts', '--target-image-opts',
@@ -158,6 +159,14 @@ class Bench:
             server.terminate()
             server.wait()
             copy.unlink()
+
+    def _await_listener(self, port):
+        """Wait until a program listens at a port of the second host; on a busy machine its start takes seconds."""
+        deadline = time.monotonic() + LISTEN_S
+        while not subprocess.check_output(['ip', 'netns', 'exec', self.fleet.namespace(TWO), 'ss', '-Hltn',
+                                           f'sport = :{port}']):
+            assert time.monotonic() < deadline, f'nothing listens at port {port}'
+            time.sleep(0.05)
 
     def snapshot(self):
         """How long a running guest does not answer while an image of it is made: 20 looks a second from outside."""

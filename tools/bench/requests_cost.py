@@ -19,8 +19,10 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from nova.runtime import concurrency
+
+concurrency.setup()
 from nova.identity import auth
-from nova.runtime import service
 from nova.tests import image_service
 from nova.tests import server_rows
 from nova.tests.functional import base
@@ -80,7 +82,6 @@ def main():
         kinds = {**requests(cloud), 'a token that is known': (500, known_token(directory, keystone))}
         gc.collect()                                      # as daemons do
         gc.freeze()
-        gc.set_threshold(*service.GC_THRESHOLDS)
         if args.profile:
             name = next(name for name in kinds if name.startswith(args.profile))
             count, function = kinds[name]

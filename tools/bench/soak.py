@@ -30,7 +30,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from local_cloud import LocalCloud
 
 MIB = 2 ** 20
-ROOM = ('[quota]', 'instances = -1', 'cores = -1', 'ram = -1', '[volume]', 'backend = embedded', 'volumes = -1')
+ROOM = ('[quota]', 'instances = -1', 'cores = -1', 'ram = -1', '[network]', 'quota = port:-1',
+        '[volume]', 'backend = embedded', 'volumes = -1')
 VOLUME_EACH = 10             # servers, one of which has a volume
 POLL = 0.1                   # s: a shorter one makes half of the load requests that only ask
 WAIT_S = 300                 # for one change of a server or volume

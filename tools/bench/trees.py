@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares this tree with another one: the same requests to an all-in-one of each, in turns.
 
-usage: tools/bench/trees.py OTHER_TREE [--servers 300] [--rounds 15] [--thread-model native|eventlet]
+usage: tools/bench/trees.py OTHER_TREE [--servers 300] [--rounds 15] [--starts 1] [--thread-model native|eventlet]
                                [--only TEXT]
 
 OTHER_TREE has a virtual environment with its own package (.venv), as tools/lib.sh makes it: a work tree of the commit
@@ -9,8 +9,12 @@ before a change, say. Both clouds have the fake driver and SQLite. In each round
 a kind, the one that begins changes, so that what else the machine does meets both. Prints for each kind the medians of
 the rounds in milliseconds of this tree's processor time and of the other's, and the median of the ratio within a round:
 this tree's rate in parts of the other's; below 1 this tree is slower. Ends with 1 when a ratio is below the bound.
+
+Two starts of one tree differ by up to a tenth, by where the memory of the process lies. With ``--starts`` both clouds
+are started so often, and the means of the starts are compared; the last column is their standard error.
 """
 import argparse
+import collections
 import pathlib
 import statistics
 import sys
@@ -82,7 +86,7 @@ def kinds():
 
 
 def compare(sides, rounds, work, count):
-    """(medians of the processor time of a request for each side, median of the ratio other / this)."""
+    """(processor time of a request of this tree, of the other, other / this): medians of the rounds."""
     spent, ratios = ([], []), []
     for number in range(rounds):
         order = (0, 1) if number % 2 else (1, 0)
@@ -90,7 +94,7 @@ def compare(sides, rounds, work, count):
         for which, figures in enumerate(spent):
             figures.append(took[which])
         ratios.append(took[1] / took[0])
-    return [statistics.median(figures) for figures in spent], statistics.median(ratios)
+    return *(statistics.median(figures) for figures in spent), statistics.median(ratios)
 
 
 def main():
@@ -98,11 +102,32 @@ def main():
     parser.add_argument('other', type=pathlib.Path)
     parser.add_argument('--servers', type=int, default=300)
     parser.add_argument('--rounds', type=int, default=15)
+    parser.add_argument('--starts', type=int, default=1)
     parser.add_argument('--thread-model', choices=('native', 'eventlet'), default='native')
     parser.add_argument('--only', default='', help='a part of the names of the requests that are compared')
     args = parser.parse_args()
 
-    sides, slower = [], []
+    found = collections.defaultdict(list)
+    for _ in range(args.starts):
+        for what, figures in one_start(args):
+            found[what].append(figures)
+            show(what, figures)
+    slower = []
+    for what, starts in found.items():
+        this, other, ratio = (statistics.mean(figures) for figures in zip(*starts))
+        if args.starts > 1:
+            ratio = other / this
+            show(what, (this, other, ratio), f'+- {error(starts):.2f}, {args.starts} starts')
+        if ratio < BOUND:
+            slower.append(what)
+    if slower:
+        print(f'Below {BOUND} of the other tree: {", ".join(slower)}')
+    return 1 if slower else 0
+
+
+def one_start(args):
+    """Yield (request, figures of ``compare``) of a cloud of each tree."""
+    sides = []
     try:
         for tree in (pathlib.Path(__file__).resolve().parents[2], args.other.resolve()):
             sides.append(Side(tree, args.servers, args.thread_model))
@@ -113,17 +138,23 @@ def main():
                 continue
             for side in sides:
                 work(side)                            # not counted: it fills caches
-            (this, other), ratio = compare(sides, args.rounds, work, count)
-            print(f'{what:44} this tree {this:8.3f} ms  the other {other:8.3f} ms  rate {ratio:5.2f} of the other',
-                  flush=True)
-            if ratio < BOUND:
-                slower.append(what)
+            yield what, compare(sides, args.rounds, work, count)
     finally:
         for side in sides:
             side.cloud.close()
-    if slower:
-        print(f'Below {BOUND} of the other tree: {", ".join(slower)}')
-    return 1 if slower else 0
+
+
+def error(starts):
+    """The standard error of the ratio of the means."""
+    this, other, _ratios = zip(*starts)
+    spread = sum((statistics.stdev(figures) / statistics.mean(figures)) ** 2 for figures in (this, other))
+    return statistics.mean(other) / statistics.mean(this) * (spread / len(starts)) ** 0.5
+
+
+def show(what, figures, more=''):
+    this, other, ratio = figures
+    print(f'{what:44} this tree {this:8.3f} ms  the other {other:8.3f} ms  rate {ratio:5.2f} of the other  {more}',
+          flush=True)
 
 
 if __name__ == '__main__':

@@ -14,7 +14,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from local_cloud import LocalCloud
+from local_cloud import free_port
 
 BIN = pathlib.Path(sys.executable).parent
 VERSION = '2.104'
@@ -56,8 +56,9 @@ def main():
     given = parser.parse_args()
     if not shutil.which('wrk'):
         sys.exit('wsgi_servers.py needs wrk: install the Debian package of that name.')
-    cloud = LocalCloud('fake', ['[quota]', 'instances = -1', 'cores = -1', 'ram = -1', '[fake]', 'vcpus = 100000',
-                                'memory_mb = 100000000', 'local_gb = 10000000'])
+    cloud = LocalCloud('fake', ['[quota]', 'instances = -1', 'cores = -1', 'ram = -1', '[network]',
+                                'quota = port:-1', '[fake]', 'vcpus = 100000', 'memory_mb = 100000000',
+                                'local_gb = 10000000'])
     try:
         server_id = prepare(cloud, given.servers)
         print(f'{"server":26}{"requests":>12}{"median ms":>12}{"99 % ms":>12}{"RSS MiB":>10}   path')
@@ -89,9 +90,7 @@ def measure(name, cloud, server_id, given):
     if not executable.exists():
         print(f'{name:26}left out: {command[0]} is not installed next to {sys.executable}.')
         return
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     directory = cloud.state / 'wsgi'
     directory.mkdir(exist_ok=True)
     conf = directory / 'nova.conf'

@@ -28,7 +28,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -47,6 +46,7 @@ from nova.db import engine
 from nova.db.tables import volume as tables
 from nova.runtime import certificates
 from nova.tests import ceph as cephs
+from nova.tests import ports
 from nova.virt import driver
 from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt.local_disks import storage
@@ -290,10 +290,7 @@ class Proof:
         db = engine.Database(f'sqlite:///{directory}/api.sqlite')
         tables.volumes.metadata.create_all(db.engine)
         db.dispose()
-        with socket.socket() as found:
-            found.bind(('127.0.0.1', 0))
-            port = found.getsockname()[1]
-        self.exporter = volumes.storage(directory, port)
+        self.exporter = volumes.storage(directory, ports.free(ports.EXPORTS, needed=2))
         stack.callback(self._end_exports)
 
     def _record(self, ident, images, started):

@@ -30,7 +30,6 @@ import re
 import select
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -48,6 +47,7 @@ from nova import exception
 from nova.db import engine
 from nova.db.tables import volume as tables
 from nova.runtime import certificates
+from nova.tests import ports
 from nova.volume import embedded
 from nova.volume.exports import daemon
 
@@ -281,10 +281,7 @@ class Proof:
         db = engine.Database(f'sqlite:///{directory}/api.sqlite')
         tables.volumes.metadata.create_all(db.engine)
         db.dispose()
-        with socket.socket() as found:
-            found.bind(('127.0.0.1', 0))
-            port = found.getsockname()[1]
-        self.storage = Storage(directory, port)
+        self.storage = Storage(directory, ports.free(ports.EXPORTS, needed=arguments.hosts))
         self.volumes = []
         for number in range(arguments.volumes):
             made = self.storage.call('create', 1)

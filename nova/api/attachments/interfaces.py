@@ -24,7 +24,7 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-attach-interfaces:'
 _NOTHING = params.Query(closed=102)
-DEVICES = 'port_devices'             # driver capability for ports that are host devices
+DEVICES = 'port_devices'             # capability of drivers that attach ports as host devices
 
 _TAG = params.string(1, 60, '^[^,/]*$')
 ATTACH = params.Object(params.Param('interfaceAttachment', params.Object(
@@ -44,13 +44,13 @@ VIEW = Fields(
 
 
 def _of_port(port: dict[str, Any]) -> api_request.Document:
-    """Convert a port of nova/network/api.py to a row of VIEW."""
+    """Convert a port of nova/network/api.py to the values that VIEW shows."""
     return {'port_state': port['status'], 'fixed_ips': port['fixed_ips'], 'port_id': port['id'],
             'net_id': port['network_id'], 'mac_addr': port['mac_address'], 'tag': port['tag']}
 
 
 def _of_vif(vif: Vif) -> api_request.Document:
-    """Convert a VIF of nova/objects/network_info.py to a row of VIEW."""
+    """Convert a VIF of nova/objects/network_info.py to the values that VIEW shows."""
     network = vif['network']
     return {'port_state': 'ACTIVE' if vif['active'] else 'DOWN', 'port_id': vif['id'], 'net_id': network['id'],
             'mac_addr': vif['address'], 'tag': vif['tag'],
@@ -147,7 +147,7 @@ def detach(req: api_request.Request, server_id: str, id: str) -> None:
 
 
 def detach_port(req: api_request.Request, server_id: str, port_id: str, action: actions.Action) -> None:
-    """Start to detach a port. A host device of the guest can be detached after its port was deleted."""
+    """Start to detach a port. If the port is a host device of the guest, it need not exist any more."""
     cell, server = server_actions.find(req, server_id, action)
     if port_id in pci.of_ports(server['flavor']):
         _check_devices(req, cell, server)

@@ -86,7 +86,7 @@ def _change(req: api_request.Request, server_id: str, name: str, rule: str, chan
 
 
 def _show_names(conn: engine.Connection, req: api_request.Request, server_id: str) -> None:
-    """Store the names of the server's groups in its row.
+    """Store the names of the server's security groups in its row.
 
     The row is locked before the groups are read. So the last of several concurrent requests stores the current
     groups.

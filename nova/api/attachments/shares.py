@@ -37,7 +37,7 @@ def _status(row: api_request.Row, server: api_request.Row) -> str:
     return 'inactive' if server['vm_state'] in _OFF else 'active'
 
 
-# the second argument of the getters is the server's row
+# functions of these fields get the rows of share mapping and server
 SUMMARY = Fields(
     Field('share_id', 'share_id', type='string format=uuid required'),
     Field('status', _status, type='string one of active,inactive,attaching,detaching,error required'),
@@ -55,7 +55,7 @@ def _shown(req: api_request.Request, row: api_request.Row, server: api_request.R
 
 
 def _attached(conn: engine.Connection, server_id: str, share_id: str) -> ShareMappingsRow:
-    """Return the mapping of a share.
+    """Return the row that maps a share to the server.
 
     :raises ShareNotFound: the share is not attached to the server
     """

@@ -1,14 +1,16 @@
 """/servers/{id}/os-volume_attachments: volumes of a server.
 
 An attach first stores the block device mapping and the open action. Then it reserves the volume in the block storage
-service, which arbitrates between requests, and casts to the host. Without a host, the volume is only reserved.
+service, which refuses conflicting requests, and casts to the host. Without a host, the volume is only reserved.
 """
+import contextlib
 import dataclasses
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 from nova import actions
+from nova import context as nova_context
 from nova import exception
 from nova.json_types import JsonDocument
 from nova import states
@@ -76,7 +78,7 @@ def _volumes(conn: engine.Connection, server_id: str) -> list[BlockDeviceMapping
 
 
 def _attached(conn: engine.Connection, server_id: str, volume_id: str) -> BlockDeviceMappingsRow:
-    """Return the mapping of a volume of the server.
+    """Return the block device mapping of an attached volume.
 
     :raises VolumeNotFound: the volume is not attached to the server
     """
@@ -137,7 +139,7 @@ def _arguments(req: api_request.Request, device: api_request.Row) -> api_request
 
 def _forget(conn: engine.Connection, req: api_request.Request, server_id: str, bdm_uuid: str | None = None) -> None:
     """Undo ``_begin``."""
-    instance_actions.forget(conn, server_id, req.context.request_id)
+    instance_actions.forget(conn, server_id, req.context.request_id, finished=True)
     if bdm_uuid:
         block_devices.delete(conn, bdm_uuid)
 
@@ -175,7 +177,7 @@ CREATED = Fields(Field('id', 'volume_id'), *(field for field in VIEW.rows if fie
 
 def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
          device: api_request.Document) -> api_request.Document:
-    """Store the mapping with a free device name."""
+    """Store the block device mapping with the requested or a free device name."""
     present = block_devices.by_instance(conn, row['uuid'])
     if any(each['volume_id'] == device['volume_id'] for each in present):
         raise exception.InvalidVolume(reason=f'volume {device["volume_id"]} is already attached to {row["uuid"]}')
@@ -197,7 +199,7 @@ def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
 
 
 def _names_disks(conn: engine.Connection, row: InstancesRow) -> bool:
-    """Return True if guests use the requested device names. Some hypervisors choose the names."""
+    """Return True if the server's guest uses requested device names; some hypervisors choose the names."""
     found = compute_nodes.capabilities_of(conn, row['host'], row['node']) or {}
     return found.get(driver.DEVICE_NAMES, True)
 
@@ -209,7 +211,7 @@ def local_disks(row: InstancesRow) -> int:
 
 def _reserve(req: api_request.Request, cell: db_cells.Cell, server_id: str, device: api_request.Document,
              complete: bool) -> api_request.Document:
-    """Reserve the volume in the block storage service; return the device with its attachment.
+    """Reserve the volume in the block storage service; return the device with the ID of the attachment.
 
     :param complete: whether to mark the volume as in use, because no host will attach it now
     """
@@ -220,7 +222,11 @@ def _reserve(req: api_request.Request, cell: db_cells.Cell, server_id: str, devi
             volumes.complete(req.context, attachment_id)
     except Exception:
         if attachment_id is not None:
-            volumes.detach(req.context, attachment_id)
+            try:
+                volumes.detach(req.context, attachment_id)
+            except Exception:                 # the volume remains reserved for the server, and can be detached
+                cell.db.run(block_devices.update, device['uuid'], {'attachment_id': attachment_id})
+                raise
         cell.db.run(_forget, req, server_id, device['uuid'])
         raise
     if not cell.db.run(block_devices.update, device['uuid'], {'attachment_id': attachment_id}):
@@ -242,18 +248,46 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
     row, _ = cell.db.run(_begin, req, server_id, DETACH, _arguments(req, device),
                          lambda conn: _still(conn, server_id, id))
     if row['host']:
+        _begin_detaching(req, cell, server_id, device)
+        server_actions.cast(req, cell, row, DETACH, bdm_uuid=device['uuid'])
+    else:                                     # no host: the volume is only reserved
         try:
-            # Store the action record first: if the volume were marked first, a request that fails in between would
-            # leave the volume 'detaching'.
-            req.services.volumes.begin_detaching(req.context, id)
+            if device['attachment_id']:
+                req.services.volumes.detach(req.context, device['attachment_id'])
         except Exception:
             cell.db.run(_forget, req, server_id)
             raise
-        server_actions.cast(req, cell, row, DETACH, bdm_uuid=device['uuid'])
-    else:                                     # no host: the volume is only reserved
-        if device['attachment_id']:
-            req.services.volumes.detach(req.context, device['attachment_id'])
         cell.db.run(_drop, server_id, device['uuid'])
+
+
+def _begin_detaching(req: api_request.Request, cell: db_cells.Cell, server_id: str,
+                     device: BlockDeviceMappingsRow) -> None:
+    """Mark the volume as being detached; if this fails, undo ``_begin``.
+
+    Call this after ``_begin``: if the volume were marked first, a request that ends in between would leave the volume
+    'detaching'.
+    """
+    try:
+        _mark_as_detaching(req, device)
+    except Exception as error:
+        cell.db.run(_forget, req, server_id)
+        if isinstance(error, (exception.Unavailable, engine.CommitUnanswered)):            # the volume may be marked
+            with contextlib.suppress(exception.NovaException):
+                req.services.volumes.roll_detaching(req.context, device['volume_id'])
+        raise
+
+
+def _mark_as_detaching(req: api_request.Request, device: BlockDeviceMappingsRow) -> None:
+    """Mark a volume as being detached, and before as in use if a move ended while the block storage was away."""
+    volumes, volume_id = req.services.volumes, device['volume_id']
+    try:
+        volumes.begin_detaching(req.context, volume_id)
+    except exception.InvalidVolume:
+        if (not device['attachment_id'] or device['connection_info'] is None
+                or volumes.get(req.context, volume_id)['status'] != 'attaching'):
+            raise
+        volumes.complete(nova_context.admin_context(req.request_id), device['attachment_id'])
+        volumes.begin_detaching(req.context, volume_id)
 
 
 def _still(conn: engine.Connection, server_id: str, volume_id: str) -> BlockDeviceMappingsRow:
@@ -303,23 +337,26 @@ def _swap(req: api_request.Request, server_id: str, old_id: str, new_id: str) ->
     new = _replacement(req, old, new_id)
     volumes = req.services.volumes
     volumes.check_detach(req.context, old_id)
-    volumes.begin_detaching(req.context, old_id)
-    attachment_id = None
+    attachment_id = volumes.attach(req.context, new['id'], server_id)
+    arguments = {'bdm_uuid': device['uuid'], 'new_volume_id': new['id'], 'new_attachment_id': attachment_id}
     try:
-        attachment_id = volumes.attach(req.context, new['id'], server_id)
-        arguments = {'bdm_uuid': device['uuid'], 'new_volume_id': new['id'], 'new_attachment_id': attachment_id}
         row, _ = cell.db.run(_begin, req, server_id, SWAP, {**_arguments(req, device), **arguments},
                              lambda conn: _still(conn, server_id, old_id))
+    except engine.CommitUnanswered:
+        raise                                     # the action may be stored: the reconciler repeats it or gives it up
     except Exception:
-        if attachment_id:
-            volumes.detach(req.context, attachment_id)
-        volumes.roll_detaching(req.context, old_id)
+        volumes.detach(req.context, attachment_id)
+        raise
+    try:
+        _begin_detaching(req, cell, server_id, device)
+    except Exception:
+        volumes.detach(req.context, attachment_id)
         raise
     server_actions.cast(req, cell, row, SWAP, **arguments)
 
 
 def _replacement(req: api_request.Request, old: api_request.Document, new_id: str) -> Volume:
-    """Return the volume that replaces another.
+    """Return the new volume of a swap, after checking that it can replace the old one.
 
     :raises BadRequest: the volume does not exist or is unsuitable
     """

@@ -102,8 +102,8 @@ class Dashboard:
     """WSGI filter that serves the dashboard.
 
     :param identity: URL of the Identity API with /v3; None: /identity/v3 at the page's address
-    :param base: URL in the catalog; the page replaces it by the page's address, where browsers reach the APIs.
-     None: browsers use the URLs of the catalog
+    :param base: start of URLs in the catalog; the page replaces it by its address, where browsers reach the APIs.
+     None: the page does not change the URLs of the catalog
     :param connect: origins of further APIs
     :param websso: {PROTOCOL or IDENTITY_PROVIDER/PROTOCOL: text of the button} of federated logins
     :raises InvalidInput: ``websso`` is malformed, or needs an external Keystone
@@ -148,7 +148,7 @@ class Dashboard:
         return static.answer(environ, start_response, file, cache, self._headers)
 
     def _take_token(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        """Handle the form that Keystone's page posts: return the dashboard's page with the token in an element.
+        """Handle the form that Keystone's page posts: return the dashboard's page with the token in a meta element.
 
         Other sites may not post here: they could log a browser in as another user. SameSite cannot prevent this,
         because the dashboard sets no cookie. The page refuses the token if the browser tab has not begun a login.

@@ -1,7 +1,7 @@
 """Removed operations of the compute API: they return 410 at every microversion.
 
-Optional packages serve some of them if [api] nova_network_resources is set. An optional part is a module in the entry
-point group ``nova.removed_operations``. Its function ``serve(req, path, name, **parts)`` runs an operation.
+Optional parts serve some of them if [api] nova_network_resources is set. A part is a module in the entry point group
+``nova.removed_operations``. Its function ``serve(req, path, name, **parts)`` runs an operation.
 """
 import functools
 from collections.abc import Iterator
@@ -94,8 +94,8 @@ SERVED: dict[tuple[str, str], Served] = {
 }
 # path or action name -> reason why the embedded network service does not support the operation
 REFUSED = {
-    'os-fping': 'This network service does not ping servers.',
-    'associate_host': 'This network service sets up a network only on the hosts of its servers.',
+    'os-fping': 'The embedded network service does not ping servers.',
+    'associate_host': 'The embedded network service sets up a network only on the hosts of its servers.',
 }
 REFUSED['disassociate_host'] = REFUSED['associate_host']
 
@@ -106,7 +106,7 @@ def gone(req: api_request.Request, why: str = WHY, **_parts: str) -> NoReturn:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Load the installed parts that the deployment enables, so that a broken part fails the start of the service.
+    """Load the installed parts that the deployment enables, so that the service does not start with a broken part.
 
     :raises InvalidOption: a part cannot be loaded, or is not a module of operations
     """
@@ -129,7 +129,7 @@ def _refused(why: str, req: api_request.Request, **_parts: str) -> NoReturn:
 
 
 def _served(path: str, name: str, req: api_request.Request, **parts: str) -> Response | Content:
-    """Run an operation that operators can enable.
+    """Run an operation of an optional part.
 
     :raises Gone: the operation is not enabled, or its part is not installed
     :raises NotFound: this microversion does not have the operation

@@ -1,4 +1,4 @@
-"""Flavors: list, show, create, describe, delete."""
+"""Flavors: list, show, create, change the description, delete."""
 import uuid
 
 from oslo_utils import strutils

@@ -94,7 +94,7 @@ def _one(req: api_request.Request, row: api_request.Row) -> JsonDocument:
 
 
 def _values(given: api_request.Document) -> dict[str, Any]:
-    """Convert a body to columns, except ``id`` and ``policies``."""
+    """Return the columns for the keys of a body other than ``id`` and ``policies``."""
     values = {column: given[name] for name, column in (('name', 'name'), ('tenant_id', 'project_id')) if name in given}
     if 'metadata' in given:
         values['metadata'] = given['metadata'] or {}
@@ -123,7 +123,7 @@ def create(req: api_request.Request, tenant_id: str) -> Response:
 
 
 def _uuid(text: str) -> str:
-    """Check the spelling of a UUID.
+    """Check that a UUID is in the canonical form.
 
     :raises BadRequest: the UUID is not lowercase with hyphens
     """

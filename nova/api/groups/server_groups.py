@@ -1,4 +1,4 @@
-"""Server groups: affinity, anti-affinity, network proximity, or host capabilities for groups of servers.
+"""Server groups with placement policies: affinity, anti-affinity, network proximity or host capabilities.
 
 A group may have any number of policies (``nova.api.groups.groups``). Clients of this resource expect one policy, so
 responses show the first policy. If there is not exactly one policy, ``nova:policies`` lists all policies.

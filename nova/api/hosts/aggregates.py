@@ -108,11 +108,12 @@ def _cells_of(req: api_request.Request, hosts: list[str]) -> list[tuple[db_cells
 
 
 def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str]) -> None:
-    """Update the copies of zones and aggregates that the rows of hosts store.
+    """Update the copies of zones and aggregates in the hosts' rows of the cell databases.
 
-    Call this before aggregates are committed. A conductor repairs inconsistencies after a crash or a concurrent build.
+    Call this in the transaction that changes the aggregates. After a crash or a concurrent build, a conductor corrects
+    the copies.
 
-    :raises HostHasServers: a zone must not change under servers; the caller's transaction rolls back
+    :raises HostHasServers: a host with servers would change its zone; the caller's transaction rolls back
     """
     if not hosts:
         return
@@ -136,7 +137,7 @@ def _change(req: api_request.Request, event: str,
             function: Callable[Concatenate[engine.Connection, P], aggregates.Aggregate],
             *args: P.args, **kwargs: P.kwargs) -> JsonDocument:
     """Run ``function(conn, *args)`` of db.aggregates with members and zones locked; return the aggregate's document."""
-    req.services.cells.all()             # call this before the lock, because the first call can insert a row
+    req.services.cells.all()             # read the cells before the lock, because the first read can insert a row
 
     def run(conn: engine.Connection) -> aggregates.Aggregate:
         aggregates.lock(conn)

@@ -103,7 +103,8 @@ def _maintain(req: api_request.Request, cell: db_cells.Cell, host: str, nodes: l
     :raises BadRequest: the host is in no aggregate or in several
     """
     if on and not any((node['capabilities'] or {}).get(feature) for node in nodes for feature in _MOVES):
-        raise exception.Unsupported('Maintenance requires a driver that can move servers; that of this host cannot.')
+        raise exception.Unsupported('Maintenance moves the servers of a host, but the driver of this host cannot move '
+                                    'servers.')
     with cell.db.reader() as conn:
         current = maintenance.aggregate_of(conn, host)
     if not on:
@@ -115,8 +116,8 @@ def _maintain(req: api_request.Request, cell: db_cells.Cell, host: str, nodes: l
             found = [row['id'] for row in aggregates.described(conn, [host]).get(host, ())]
         if len(found) != 1:
             raise exception.BadRequest(
-                f'Cannot start the maintenance of host {host}: it must be in one aggregate, whose other hosts get its '
-                f'servers, but is in {len(found)}. Use os-host-maintenance:start of the intended aggregate.')
+                f'Cannot start the maintenance of host {host}: its servers move to the other hosts of its aggregate, '
+                f'but it is in {len(found)} aggregates. Use os-host-maintenance:start of the intended aggregate.')
         current = found[0]
     cell.db.run(maintenance.start, req.context, host, current, maintenance_api.reason(current))
 

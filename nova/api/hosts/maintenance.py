@@ -44,7 +44,7 @@ SERVER = fields.Fields(
 
 
 def _member(req: api_request.Request, id: str, host: str) -> api_request.Row:
-    """Return an aggregate that has the host.
+    """Return an aggregate after checking that it contains the host.
 
     :raises AggregateNotFound, AggregateHostNotFound: unknown aggregate, or host outside of it
     """
@@ -73,7 +73,7 @@ def _do(req: api_request.Request, id: str, host: str, function: Callable[Concate
 
 def reason(aggregate_id: int) -> str:
     """Return the disabled_reason of a host in maintenance."""
-    return f'Maintenance, its servers go to aggregate {aggregate_id}.'
+    return f'In maintenance: its servers move to other hosts of aggregate {aggregate_id}.'
 
 
 def start(req: api_request.Request, id: str) -> JsonDocument:

@@ -33,7 +33,7 @@ _FILTERS = {'status': 'status', 'instance_uuid': 'instance_uuid', 'source_comput
 
 
 def _links(row: api_request.Row, req: api_request.Request) -> list[dict[str, str]] | fields.Absent:
-    """Return links; only a live migration in progress has its own URL."""
+    """Return the links to a live migration in progress; other migrations have no URL."""
     if row['migration_type'] != server_migrations.LIVE_MIGRATION or (
             row['status'] not in server_migrations.LIVE_IN_PROGRESS):
         return fields.ABSENT

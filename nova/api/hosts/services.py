@@ -39,7 +39,7 @@ def status(row: ServicesRow, req: api_request.Request) -> str:
 
 
 def seen(row: ServicesRow, req: api_request.Request) -> str | None:
-    """Return the time of the last heartbeat or change."""
+    """Return the time of the last heartbeat, or of the last change if it is later."""
     times = [moment for moment in (row['last_seen_at'], row['updated_at']) if moment is not None]
     return utils.exact_time(max(times, default=None))
 
@@ -117,7 +117,7 @@ def delete(req: api_request.Request, id: str) -> None:
             maintenance.forget(conn, row['host'])
     try:
         cell.db.run(run)
-    except exception.Conflict:           # the service came up, or its host got a server
+    except exception.Conflict:           # meanwhile the service started, or its host got a server
         req.services.api_db.run(message_keys.restore, states)
         raise
     if is_compute:

@@ -2,7 +2,7 @@
 
 A guest is identified by its source address, which anti-spoofing rules guarantee. A proxy names the instance in headers
 signed with the shared secret; unsigned headers are refused. Requests from an overlay network come through the relay of
-a host (nova/network/relay.py); the relay names network and address.
+a host (nova/network/relay.py); the relay adds the guest's network and address.
 """
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return _walk(metadata.ec2_tree(instance, self.domain, self.region, devices), path)
 
     def _openstack_versions(self, req: MetadataRequest) -> bytes:
-        # cloud-init probes this path first; if it gets 401, it tries other formats
+        # check the token: cloud-init probes this path first, and after 401 tries other formats
         self._reader(req)
         return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
 
@@ -214,7 +214,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return self._load(uuid)
 
     def _signed(self, req: MetadataRequest) -> str | None:
-        """Return the instance ID that a proxy has signed, or None if there is no proxy.
+        """Return the instance ID that a proxy has signed, or None if no proxy sent the request.
 
         :raises Forbidden: the signature is invalid
         """
@@ -228,7 +228,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return uuid
 
     def _relayed(self, req: MetadataRequest) -> str | None:
-        """Return the instance ID of a request that a host's relay has signed, or None if there is no relay.
+        """Return the instance ID of a request that a host's relay has signed, or None if no relay sent the request.
 
         :raises Forbidden: the signature is invalid or expired
         :raises NotFound: no server has the address

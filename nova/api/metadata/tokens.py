@@ -1,7 +1,7 @@
 """Session tokens of the metadata service, as in version 2 of EC2's instance metadata service.
 
-A token proves that the client can send a PUT with a custom header; a server-side request forgery in a guest
-cannot. A token is valid for one guest until it expires, in every process of the deployment.
+A token proves that the client can send a PUT with a custom header, which a server-side request forgery in a guest
+cannot do. A token is valid for one guest until it expires, in every process of the deployment.
 """
 import base64
 import binascii

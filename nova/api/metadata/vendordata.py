@@ -6,7 +6,6 @@ environment variables are not used. Time, size and depth of a response are limit
 import logging
 import threading
 import time
-import urllib.parse
 from collections.abc import Iterable
 
 from oslo_config import cfg
@@ -31,15 +30,18 @@ OK = 200
 def targets(lines: Iterable[str]) -> dict[str, str]:
     """Parse ``[api] vendordata_dynamic_targets`` into {name: URL}.
 
-    :raises InvalidInput: a line is not NAME@URL, or repeats a name
+    :raises InvalidInput: a line is not NAME@URL, or repeats a name; the error omits the URL, which may have a password
     """
-    found = {}
+    found: dict[str, str] = {}
     for line in lines:
         name, _, url = line.strip().partition('@')
-        parts = urllib.parse.urlsplit(url)
-        if not name or name in found or parts.scheme not in ('http', 'https') or not parts.hostname:
-            raise exception.InvalidInput(reason=f'[api] vendordata_dynamic_targets: "{line}" is not NAME@URL, or its '
-                                                'name is repeated.')
+        try:
+            requests.Request('POST', url).prepare()  # a request with an invalid URL would log the URL
+        except ValueError:
+            url = ''
+        if not name or name in found or not url.lower().startswith(('http://', 'https://')):
+            raise exception.InvalidInput(reason=f'[api] vendordata_dynamic_targets: line {len(found) + 1} is not '
+                                                'NAME@URL, or its name is repeated.')
         found[name] = url
     return found
 
@@ -96,7 +98,7 @@ class VendorData:
                 if answer.status_code != OK:
                     raise ValueError(f'unexpected status code {answer.status_code}')
                 found = bytearray()
-                while chunk := answer.raw.read1(CHUNK, decode_content=False):       # read1 waits for data at most once
+                while chunk := answer.raw.read1(CHUNK, decode_content=False):   # one wait at most, then check the time
                     found += chunk
                     if len(found) > MAX_BYTES or time.monotonic() > ends:
                         raise ValueError('the response is too large or too slow')

@@ -75,7 +75,7 @@ def index(req: api_request.Request) -> JsonDocument:
 
 
 def _seen(req: api_request.Request, rows: list[api_request.Row]) -> list[api_request.Row]:
-    """Return the records that the caller may see: the caller's records, and records that name no hidden resource."""
+    """Return the records, except those of other users about resources that are hidden from the caller."""
     others = [row for row in rows if row['user_id'] != req.context.user_id] if not req.context.is_admin else []
     idents = {row[name] for row in others for name in ('target_id', 'target_part')} - {None}
     if not idents:

@@ -53,7 +53,7 @@ ONE = params.Query(_OWNER, closed=75)
 
 
 def _owner(req: api_request.Request, rule: str, user_id: str | None) -> str:
-    """Return the owner of the requested key pairs after the policy check."""
+    """Return the owner of the requested key pairs, after checking the caller's rights."""
     user_id = user_id or req.user_id
     req.authorize(_RULE + rule, {'project_id': req.project_id, 'user_id': user_id})
     return user_id

@@ -80,7 +80,7 @@ def show(req: api_request.Request, id: str) -> JsonDocument:
 
 
 def defaults(req: api_request.Request, id: str) -> JsonDocument:
-    if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):  # hide from others which IDs exist
+    if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):  # others must not learn which IDs exist
         known.check(req, id)
     with req.services.api_db.reader() as conn:
         limits = quotas.defaults(conn, req.services.conf) | proxied_limits.limits(req.services.conf)

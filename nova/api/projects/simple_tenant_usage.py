@@ -67,7 +67,7 @@ class Usage:
                 mine['server_usages'] += theirs['server_usages']
 
     def start(self, project_id: str) -> api_request.Document:
-        """Create the record of a project without usage."""
+        """Create the record of a project, with sums of 0."""
         found = self.projects[project_id] = {
             'tenant_id': project_id, 'start': utils.exact_time(self.begin),
             'stop': utils.exact_time(self.end), 'total_hours': 0.0,
@@ -128,7 +128,7 @@ def _add_all(req: api_request.Request, found: Usage, project_id: str | nova_cont
 
 def _add_page(req: api_request.Request, found: Usage, project_id: str | nova_context.Projects,
               detailed: bool) -> tuple[str | None, bool]:
-    """Add one page of servers to the sums; return (ID of the page's last server or None, whether more follow)."""
+    """Add one page of servers to the sums; return (ID of the last server if more follow, whether more follow)."""
     limit, marker = paging.limit(req), paging.marker(req)
     category = server_category.visible_category(req)
     if marker is not None and not formats.is_uuid(marker):

@@ -53,7 +53,7 @@ def delete(req: api_request.Request, id: str) -> None:
 
 
 def _delete_info(text: str | None) -> api_request.Document:
-    """Parse the JSON object in the query.
+    """Parse delete_info, the JSON object in the query.
 
     :raises BadRequest: the object is malformed
     """
@@ -117,8 +117,8 @@ def _check_connection(req: api_request.Request, volume_id: str, info: dict[str, 
     """
     if info['driver_volume_type'] not in disks.CHAINS or not req.services.volumes.keeps_chains:
         raise exception.BadRequest(
-            f'Volume {volume_id[:80]} has the type {str(info["driver_volume_type"])[:40]}, whose snapshots its block '
-            f'storage service creates. Snapshot chains require {" or ".join(disks.CHAINS)} volumes of Cinder.')
+            f'Volume {volume_id[:80]} of type {str(info["driver_volume_type"])[:40]} does not support snapshot chains: '
+            f'only {" or ".join(disks.CHAINS)} volumes of Cinder do. Create snapshots with its block storage service.')
 
 
 _PATH = '/os-assisted-volume-snapshots'

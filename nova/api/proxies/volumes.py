@@ -72,7 +72,8 @@ CREATE_SNAPSHOT = params.document('snapshot', params.Param('volume_id', params.s
 def _page(req: api_request.Request, read: Callable[..., list[api_request.Row]]) -> list[api_request.Row]:
     most = req.services.conf.api.max_limit
     limit = min(req.query.one('limit', most), most)
-    return read(req.context, limit=limit, offset=req.query.one('offset', 0)) if limit else []
+    offset = min(req.query.one('offset', 0), params.MAX_INT)           # databases refuse numbers above 64 bits
+    return read(req.context, limit=limit, offset=offset) if limit else []
 
 
 def list_volumes(req: api_request.Request) -> JsonDocument:

@@ -1,10 +1,10 @@
 """JSON types of response bodies, by operation and microversion.
 
-Most types come from the Field tables of the responses; ``tables`` maps operations to tables. The files add:
+Most types come from the tables of Field objects that build the responses, see ``tables``. The files add:
 
-- ``rest.tsv``: responses without a Field table, keys that enclose a table, and fields that differ between operations.
-  Its rows take precedence over rows of a table.
-- ``forms.tsv``: alternative forms of objects.
+- ``rest.tsv``: responses without a table, keys outside the object that a table describes, and fields that differ
+  between operations. Its rows take precedence over rows of a table.
+- ``forms.tsv``: conditions under which an object has other fields.
 - ``headers.tsv``: headers that only some responses have.
 
 The OpenAPI document and the reference pages are generated from these types. Contract tests compare the types with the
@@ -14,8 +14,8 @@ Columns of rest.tsv: operation ('GET /servers/{}', with the action's name after 
 ('servers[].links[].href'; '<regular expression>' for variable keys), min and max version, type in the notation of
 nova.web.json_types.
 
-Special fields: '(no other fields)': the list is complete; '(event stream)': the body is not JSON; '(no body)': empty
-response; '(addition)': the operation is an API extension. The type '(absent)' removes a table's field.
+Special fields: '(no other fields)': the list of fields is complete; '(event stream)': the body is not JSON; '(no
+body)': empty response; '(addition)': the operation is an API extension. The type '(absent)' removes a table's field.
 """
 import csv
 import functools

@@ -1,4 +1,4 @@
-"""Mapping of operations to the Field tables of their responses."""
+"""Mapping of operations to the tables of Field objects that build their responses."""
 import dataclasses
 from typing import Any
 

@@ -78,7 +78,7 @@ def find(req: api_request.Request, server_id: str, action: actions.Action,
 
 def check_capability(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
                      action: actions.Action) -> None:
-    """Check the driver capability of an action.
+    """Check that the server's driver has the capability that an action requires.
 
     :raises Unsupported, Conflict: the capability is missing; the exception depends on the route's documented errors
     """
@@ -167,22 +167,31 @@ def force_delete(req: api_request.Request, id: str) -> None:
 # ---- actions without a compute host ------------------------------------------
 
 def lock(req: api_request.Request, id: str) -> None:
-    cell, action = server_lookup.cell_of(req, id), ACTIONS['lock']
-    with cell.db.reader() as conn:
-        row = server_lookup.find(req, conn, id, action.policy)
-    owner = row['project_id'] == req.project_id and row['locked_by'] != 'admin'
     reason = (req.body['lock'] or {}).get('locked_reason') if req.has('locked_reason') else None
-    begin(req, cell, id, action, values={'locked': True, 'locked_by': 'owner' if owner else 'admin',
-                                         'locked_reason': reason})
+    server_lookup.cell_of(req, id).db.run(_lock, req, id, ACTIONS['lock'], reason)
+
+
+def _lock(conn: engine.Connection, req: api_request.Request, id: str, action: actions.Action,
+          reason: str | None) -> None:
+    row = server_lookup.locked_row(req, conn, id, action.policy)
+    by_admin = row['locked_by'] == 'admin'
+    if by_admin and not req.context.is_admin:
+        return                       # the server stays locked by the administrator, with the administrator's reason
+    owner = row['project_id'] == req.project_id and not by_admin
+    tasks.begin(conn, req.context, id, action, admin=req.context.is_admin, values={
+        'locked': True, 'locked_by': 'owner' if owner else 'admin', 'locked_reason': reason})
 
 
 def unlock(req: api_request.Request, id: str) -> None:
-    cell, action = server_lookup.cell_of(req, id), ACTIONS['unlock']
-    with cell.db.reader() as conn:
-        row = server_lookup.find(req, conn, id, action.policy)
+    server_lookup.cell_of(req, id).db.run(_unlock, req, id, ACTIONS['unlock'])
+
+
+def _unlock(conn: engine.Connection, req: api_request.Request, id: str, action: actions.Action) -> None:
+    row = server_lookup.locked_row(req, conn, id, action.policy)
     if row['locked_by'] == 'admin':
         req.authorize(UNLOCK_OVERRIDE, server_lookup.target(row))
-    begin(req, cell, id, action, values={'locked': False, 'locked_by': None, 'locked_reason': None})
+    tasks.begin(conn, req.context, id, action, admin=req.context.is_admin, values={
+        'locked': False, 'locked_by': None, 'locked_reason': None})
 
 
 def reset_state(req: api_request.Request, id: str) -> None:

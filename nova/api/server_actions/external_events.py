@@ -111,7 +111,7 @@ def _code(event: api_request.Document, row: InstancesRow | None) -> int:
 
 
 def _power(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, tag: str) -> None:
-    """Follow a power change of a bare metal server. Ignore the event if the server has this state or a task."""
+    """Start or stop a server after a power change of its bare metal node, unless its state or a task forbids this."""
     action = actions.ACTIONS[POWER[tag]]
     arguments = {'clean_shutdown': False} if action.name == 'os-stop' else {}
     try:

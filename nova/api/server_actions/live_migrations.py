@@ -82,11 +82,7 @@ def abort(req: api_request.Request, server_id: str, id: str) -> None:
     cell, row = server_actions.find(req, server_id, actions.ABORT_MIGRATION)
     allowed = ('queued', 'preparing', 'running') if queued else ('running',)
     migration = cell.db.run(_ask, req.context, server_id, id, actions.ABORT_MIGRATION, allowed, 'abort')
-    if migration['status'] == 'queued':
-        fault = faults.fault(exception.MigrationAborted(instance_id=server_id), 'The live migration was aborted.')
-        cell.db.run(live_migrations.end, migration, 'cancelled', event='compute_live_migration', host=None,
-                    fault=fault)
-    else:
+    if migration['status'] != 'queued':
         casts.to_host(req, cell, row, cell.rpc.compute.abort_live_migration)
 
 
@@ -98,7 +94,9 @@ def force_complete(req: api_request.Request, server_id: str, id: str) -> None:
 
 def _ask(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, migration_id: str,
          action: actions.Action, allowed: tuple[str, ...], what: str) -> MigrationsRow:
-    """Record a request in the migration's row and return the row.
+    """Record a request to abort or complete in the migration's row; return the row. End a queued migration.
+
+    The same transaction ends it, because otherwise its source could begin between the record and the end.
 
     :raises MigrationNotFound: the server has no such live migration
     :raises InvalidMigrationState: the migration's status is not in ``allowed``
@@ -114,9 +112,13 @@ def _ask(conn: engine.Connection, context: nova_context.RequestContext, server_i
     except exception.MigrationNotFound:
         raise exception.NotFound(f'Migration {migration_id[:40]} not found for instance {server_id}') from None
     try:
-        return live_migrations.note(conn, migration['id'], allowed, {what: True})
+        migration = live_migrations.note(conn, migration['id'], allowed, {what: True})
     except exception.InvalidMigrationState as error:
         raise exception.InvalidMigrationState(**{**error.kwargs, 'method': action.name}) from None
+    if migration['status'] == 'queued':
+        fault = faults.fault(exception.MigrationAborted(instance_id=server_id), 'The live migration was aborted.')
+        live_migrations.end(conn, migration, 'cancelled', event='compute_live_migration', host=None, fault=fault)
+    return migration
 
 
 _PATH = '/servers/{server_id}/migrations/{id}'

@@ -152,7 +152,7 @@ def migrate(req: api_request.Request, id: str) -> None:
 
 
 def _check_host(cell: db_cells.Cell, row: InstancesRow, host: str) -> None:
-    """Check the requested host.
+    """Check that the requested host exists and is not the present host.
 
     :raises BadRequest: the host is unknown, or the server is on it
     """
@@ -194,7 +194,7 @@ def _end(name: str, status: str, req: api_request.Request, id: str) -> None:
 
 
 def _check_source(req: api_request.Request, conn: engine.Connection, server_id: str) -> None:
-    """Check the source host of a revert.
+    """Check that the source host is up before a revert.
 
     :raises Conflict: the source host is down
     """

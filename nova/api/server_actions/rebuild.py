@@ -30,6 +30,8 @@ from nova.web.routes import Route
 
 ACTION = actions.ACTIONS['rebuild']
 TRUSTED_CERTS = 'os_compute_api:servers:rebuild:trusted_certs'
+# Columns that describe the guest and that only a rebuild changes. Name and metadata may change during the task.
+OF_GUEST = ('key_name', 'key_data', 'trusted_certs', 'user_data')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Facts:
 
     row        the server's row
     image      image that imageRef names
-    limits     quotas
+    limits     quota limits of the server's project and the caller
     key        row of the requested key pair, or None
     spec       the server's request spec
     backed     whether the server boots from a volume
@@ -134,12 +136,13 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
         values['system_metadata'] = {**row['system_metadata'], REIMAGE: image['id'] if facts.other else None}
         image = {**image, 'id': None}
     columns = {**_image_columns(image), 'config_drive': drive}
-    arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
-    if facts.other:
-        # values to restore if the scheduler's filters refuse the new image
-        before: Mapping[str, object] = row
-        arguments['previous'] = {'image': facts.spec.image, 'columns': {name: before[name] for name in columns}}
-    return Plan(image, files, password, {**values, **columns}, arguments)
+    values |= columns
+    before: Mapping[str, object] = row
+    # values to restore if the rebuild fails before its host begins with it
+    previous = {'image': facts.spec.image, 'other_image': facts.other,
+                'columns': {name: before[name] for name in (*columns, *OF_GUEST) if name in values}}
+    return Plan(image, files, password, values, {
+        'preserve_ephemeral': preserve, 'admin_password': password, 'previous': previous})
 
 
 def _check_image(row: InstancesRow, image: StoredImage, backed: bool) -> None:

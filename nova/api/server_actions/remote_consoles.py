@@ -65,7 +65,7 @@ def issue_url(req: api_request.Request, server_id: str, protocol: str, console_t
 
 
 def url_of(base_url: str, console_type: str, token: str) -> str:
-    """Build the URL. noVNC passes ``path`` to the proxy; other clients read the token."""
+    """Build the URL: noVNC requests ``path`` from the proxy, so the token is in ``path``; others read ``token``."""
     query = {'path': f'?token={token}'} if console_type == 'novnc' else {'token': token}
     return f'{base_url}{"&" if "?" in base_url else "?"}{urllib.parse.urlencode(query)}'
 

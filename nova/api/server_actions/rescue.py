@@ -44,7 +44,7 @@ def rescue(req: api_request.Request, id: str) -> JsonDocument:
 
 def _check_volume_backed(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
                          wanted: api_request.Document) -> None:
-    """Check the rescue of a volume-backed server.
+    """Check that a server that boots from a volume can be rescued.
 
     :raises NotRescuable: version, request or host do not support it
     """
@@ -52,7 +52,7 @@ def _check_volume_backed(req: api_request.Request, conn: engine.Connection, row:
         raise exception.NotRescuable(instance_id=row['uuid'], reason='it boots from a volume')
     if not wanted.get('rescue_image_ref'):
         raise exception.NotRescuable(instance_id=row['uuid'],
-                                     reason='it boots from a volume, so that an image must be named')
+                                     reason='it boots from a volume, so rescue_image_ref is required')
     if not server_actions.capable(conn, row, 'stable_rescue'):
         raise exception.NotRescuable(instance_id=row['uuid'],
                                      reason='its host cannot rescue servers that boot from volumes')

@@ -57,7 +57,7 @@ def unshelve(req: api_request.Request, id: str) -> None:
 
 def _check_place(req: api_request.Request, cell: db_cells.Cell, named: str | None, zone: str | None,
                  host: str | None) -> None:
-    """Check the requested zone and host.
+    """Check that the requested zone and host exist, and that the host is in the zone.
 
     :param named: zone in the request
     :param zone: zone to which the server will be pinned

@@ -1,7 +1,8 @@
 """Pages of server lists that span several cells.
 
-Each cell is first asked for its estimated share of the page, and again if its last row precedes the end of the page.
-In total about one page of rows is read for any number of cells. Cells without servers of the project are skipped.
+Each cell is first asked for its estimated share of the page, and again if the last row that it returned precedes the
+end of the page. In total about one page of rows is read for any number of cells. Cells without servers of the project
+are skipped.
 """
 from collections.abc import Callable, Collection
 import dataclasses

@@ -1,4 +1,7 @@
 """POST /servers: read all facts, build the plan, store it in one transaction of each database, cast to a conductor."""
+import logging
+import time
+
 from nova import actions
 from nova import context as nova_context
 from nova import exception
@@ -34,7 +37,11 @@ from nova.db.tables.rows import InstancesRow
 from nova.web.request import Response
 from nova.web.routes import Route
 
+LOG = logging.getLogger(__name__)
+
 Document = create_plan.Document
+
+RENEW_AFTER_S = mappings.LOST_AFTER_S / 4            # only slow requests renew their mappings
 
 _RULE = 'os_compute_api:servers:create'
 FORCED_HOST = _RULE + ':forced_host'
@@ -75,19 +82,27 @@ def create(req: api_request.Request) -> Document | Response:
             return answer
     req.services.builds.admit(req.services.cells, req.project_id, plan.most)
     log.about(names[0])
+    began = time.monotonic()
     uuids = req.services.api_db.run(_reserve, cell, plan, names)
-    volumes = []
+    volumes: list[device_sources.Device] = []
+    reserved = False
     try:
-        volumes = device_sources.reserve(req, spec['block_devices'], uuids[0])
+        for device in device_sources.reserve(req, spec['block_devices'], uuids[0]):
+            volumes.append(device)
+        reserved = True
         rows = plan.rows(uuids, reservation_id, now)
         kept = req.services.passwords.encrypted({'admin_password': password}, *uuids)
+        if time.monotonic() - began > RENEW_AFTER_S and not req.services.api_db.run(
+                mappings.renew, uuids, utils.utcnow()):
+            raise exception.Unavailable('The request took too long: its servers count as lost. Send it again.')
         cell.db.run(_insert, req.context, rows, volumes, kept)
     except engine.CommitUnanswered:
         raise            # a conductor builds the servers if the rows are stored, and otherwise deletes the mappings
-    except Exception:
-        device_sources.release(req, volumes)
-        req.services.api_db.run(_give_back, uuids)
-        raise
+    except Exception as error:
+        refused = isinstance(error, exception.NovaException) and not isinstance(error, exception.Unavailable)
+        if _release(req, volumes) and (reserved or refused):
+            req.services.api_db.run(_give_back, uuids)
+        raise            # otherwise a volume may be reserved: a conductor deletes the mappings and releases all volumes
     for row in (notifications.read(req, cell.db, instances.get_many, uuids) or {}).values():
         notifications.updated(req, cell, row, old_state=None, old_task_state=None)
     whole = objects.RequestSpec(instance_uuid=uuids[0], num_instances=len(uuids), admin_password=password, **spec)
@@ -96,6 +111,18 @@ def create(req: api_request.Request) -> Document | Response:
     if server.get('return_reservation_id'):
         return representation.added(Response({'reservation_id': reservation_id}), shown)
     return representation.added(_accepted(req, uuids[0], plan.columns, password, spec['security_groups']), shown)
+
+
+def _release(req: api_request.Request, volumes: list[device_sources.Device]) -> bool:
+    """Release the volumes of a server that was not stored; return False if this fails."""
+    try:
+        for device in volumes:
+            if device['attachment_id']:
+                req.services.volumes.detach(req.context, device['attachment_id'])
+    except Exception as error:
+        LOG.warning('Cannot release the volumes of a new server; a conductor releases them later: %s', error)
+        return False
+    return True
 
 
 def _begun_before(req: api_request.Request, names: list[str], server: server_schemas.ServerValues
@@ -188,7 +215,7 @@ def _insert(conn: engine.Connection, context: nova_context.RequestContext, rows:
     instances.insert(conn, rows)
     uuids = [row['uuid'] for row in rows]
     instance_actions.insert(conn, context, uuids, actions.BUILD.name, arguments_of_each=arguments)
-    # Only volumes have rows. Other disks are derived from the request spec.
+    # Only volumes have rows of block devices. Other disks are derived from the request spec.
     block_devices.insert_many(conn, uuids, devices)
 
 

@@ -1,5 +1,4 @@
-"""Facts for the plan of a server create: the objects that a request references, which must exist."""
-import typing
+"""The objects that a request to create servers references, for create_plan. A missing object is an error."""
 
 from nova import context as nova_context
 from nova import exception
@@ -20,6 +19,7 @@ from nova.db.projects import flavors as flavors_db
 from nova.db.projects import key_pairs
 from nova.db.projects import quotas
 from nova.db.tables.rows import KeyPairsRow
+from nova.objects import image as objects_image
 from nova.objects import pci
 from nova.objects.flavor import Flavor
 from nova.objects.image import StoredImage
@@ -29,7 +29,6 @@ Document = create_plan.Document
 
 ZERO_DISK = 'os_compute_api:servers:create:zero_disk_flavor'
 
-_IMAGE = tuple(name for name in StoredImage.__annotations__ if name != 'trusted_certs')
 
 
 def read(req: api_request.Request, request: create_plan.Request) -> create_plan.Facts:
@@ -47,7 +46,8 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
     server_devices.check_number(devices, request.most, conf.volume.max_devices)
     sources = device_sources.read(req, devices)
     backed = server_devices.is_volume_backed(devices)
-    # use the caller's rights to read images that a root volume references, because the volume's owner chose the images
+    # the kernel and ramdisk of a boot volume: use the caller's rights, not those of the category, because any user can
+    # set the image properties of a volume
     references = image_references.read(req, device_sources.properties_of(devices, sources, image),
                                        None if backed else system)
     check_place(req, server, request.place)
@@ -121,12 +121,12 @@ def find_image(req: api_request.Request, image_id: str | None, context: nova_con
     with exception.AsBadRequest(exception.ImageNotFound):
         image = (req.services.images.show(context, image_id) if context
                  else server_category.bootable_image(req, image_id))
-    return typing.cast(StoredImage, {name: image.get(name) for name in _IMAGE})
+    return objects_image.stored(image)
 
 
 def check_place(req: api_request.Request, server: ServerValues, place: server_spec.Placement,
                 cell: db_cells.Cell | None = None) -> None:
-    """Check the requested zone and host.
+    """Check that the requested zone and host exist.
 
     :param cell: cell that must have them; None: any cell
     :raises BadRequest: the zone or host does not exist

@@ -32,7 +32,7 @@ Hints = dict[str, list[typing.Any]]         # {name of a scheduler hint: list of
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A parsed request for servers.
+    """Values parsed from the body of POST /servers.
 
     server        content of ``server`` in the body, with the defaults of the category
     least, most   minimum and maximum number of servers
@@ -72,14 +72,14 @@ class Facts:
     flavor        stored fields of the flavor
     zero_disk     whether an image may be used with a flavor without root disk
     key           the key pair's row or None
-    limits        quota of the project
+    limits        quota limits of the project
     image         image of imageRef, or None
     devices       rows of block_device_mappings of one server, the root disk first
     sources       source of each device: a volume, a snapshot, an image or None
     references    kernel and ramdisk images that the properties of the image or root volume name
     networks      networks of the request; those reserved for administrators are marked
     groups        names of the security groups that a server shows
-    aliases       {name: pci_spec.Alias}
+    aliases       PCI aliases: {name: pci_spec.Alias}
     of_ports      PCI devices that the ports need
     named         whether a missing description defaults to the name (until 2.18)
     written       whether hosts inject files into disks, so that no config drive is needed
@@ -111,7 +111,7 @@ class Plan:
 
     least, most   minimum and maximum number of servers
     limits        quota limits
-    columns       columns of all servers, without timestamps and reservation ID
+    columns       columns that all rows share, without timestamps and reservation ID
     spec          fields of objects.RequestSpec that the servers share
     """
 
@@ -165,7 +165,7 @@ def plan(request: Request, facts: Facts) -> Plan:
 
 
 def check_flavor(image: StoredImage | None, flavor: Flavor, volume_backed: bool, zero_disk: bool) -> None:
-    """Check image and flavor.
+    """Check that the image fits the flavor, and that the root disk is limited.
 
     :param zero_disk: whether the root disk may be unlimited
     :raises BadRequest, Forbidden: the image does not fit, or its root disk would be unlimited

@@ -1,5 +1,5 @@
 """Sources of the block devices of servers: volumes, snapshots and images. Lookup, validation, reservation."""
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import typing
 
 from nova import exception
@@ -47,6 +47,7 @@ def _read(req: api_request.Request, device: Device) -> Source:
         found = server_category.bootable_image(req, device['image_id'])
     if source != 'volume':
         volumes.check_create(req.context, image_id=device['image_id'] if source == 'image' else None,
+                             snapshot_id=device['snapshot_id'] if source == 'snapshot' else None,
                              volume_type=device['volume_type'])
     if device['volume_type']:                # only new volumes may name a type; see devices.py
         volumes.check_type(req.context, device['volume_type'])
@@ -87,7 +88,7 @@ def _size_of_volume(device: Device, volume: Mapping[str, typing.Any], root: bool
 
 
 def check_multiattach(req: api_request.Request, volume: Volume) -> None:
-    """Check the version for a multiattach volume.
+    """If a volume is multiattach, check that the version of the request supports this.
 
     :raises BadRequest: this version does not support multiattach volumes
     """
@@ -139,29 +140,18 @@ def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: Instanc
     return True
 
 
-def reserve(req: api_request.Request, devices: list[Device], server_id: str) -> list[Device]:
-    """Reserve existing volumes for a new server; return the devices with their attachments.
+def reserve(req: api_request.Request, devices: list[Device], server_id: str) -> Iterator[Device]:
+    """Reserve existing volumes for a new server one by one; yield the devices of volumes with their attachments.
 
     :raises InvalidVolume: the volume was attached elsewhere meanwhile
+    :raises Unavailable: the volume may be reserved
     """
-    held = []
-    try:
-        for device in devices:
-            if device['volume_id']:
-                held.append({**device, 'attachment_id': req.services.volumes.attach(
-                    req.context, device['volume_id'], server_id)})
-            elif device['destination_type'] == 'volume':
-                held.append({**device, 'attachment_id': None})
-    except exception.NovaException as error:
-        release(req, held)
-        if isinstance(error, exception.NotFound):
-            raise Invalid(reason=error.message) from None
-        raise
-    return held
-
-
-def release(req: api_request.Request, devices: list[Device]) -> None:
-    """Undo ``reserve``."""
     for device in devices:
-        if device.get('attachment_id'):
-            req.services.volumes.detach(req.context, device['attachment_id'])
+        if device['volume_id']:
+            try:
+                attachment_id = req.services.volumes.attach(req.context, device['volume_id'], server_id)
+            except exception.NotFound as error:
+                raise Invalid(reason=error.message) from None
+            yield {**device, 'attachment_id': attachment_id}
+        elif device['destination_type'] == 'volume':
+            yield {**device, 'attachment_id': None}

@@ -132,7 +132,7 @@ def _path(name: str | None) -> str | None:
 
 
 def _check(device: Device, image: Image) -> None:
-    """Check the combination of source and destination.
+    """Check the combination of a device's source and destination.
 
     :raises InvalidBlockDevice: unsupported combination
     """
@@ -215,7 +215,7 @@ def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]
 # ---- images of volumes -------------------------------------------------------
 
 def _with_those_of(image: StoredImage, given: list[Device]) -> list[Device]:
-    """Return the block devices of image and request. The request may replace devices by name, and the boot device."""
+    """Return the image's devices that the request does not replace (by name or as boot device), and the request's."""
     try:
         listed = json_text.parse(image['properties'][disks.MAPPING])
         if not isinstance(listed, list):

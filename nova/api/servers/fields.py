@@ -41,7 +41,7 @@ _STATUS: dict[tuple[str, str | None], str] = {
 
 
 class View:
-    """Argument of the getters: data computed once for each request.
+    """Argument of the functions that compute fields: data computed once for each request.
 
     :param host_statuses: {host: 'UP', 'DOWN', 'MAINTENANCE' or 'UNKNOWN'} (see ``host_statuses``)
     :param rows: all listed rows; their ports are read with one query if the response needs them
@@ -291,7 +291,7 @@ INDEX = fields.Fields(
     Field('name', 'display_name', type='string required'),
     Field('links', links, columns=('uuid',), type=shapes.FIELDS_LINKS),
 )
-# If several fields have one name, the last one that the caller may see is used.
+# If several fields have the same name, the last one that the caller may see is used.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
                        _HOST_STATUS, _CATEGORY)
 # Lists show user data only to administrators, because the user data of a thousand servers may have 64 MiB.

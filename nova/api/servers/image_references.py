@@ -17,7 +17,7 @@ Properties = dict[str, str]
 
 def read(req: api_request.Request, properties: Properties, context: nova_context.RequestContext | None = None
          ) -> list[Image]:
-    """Return the images that properties refer to.
+    """Return the kernel and ramdisk images that properties name.
 
     :param properties: {name: value} of an image, or of the image metadata of a volume
     :param context: context of the lookup; default: the caller's
@@ -29,7 +29,7 @@ def read(req: api_request.Request, properties: Properties, context: nova_context
 
 
 def check(req: api_request.Request, properties: Properties) -> None:
-    """Check the images that properties refer to.
+    """Check the kernel and ramdisk images that properties name.
 
     :raises BadRequest: an image is not visible to the caller, or has no data
     """
@@ -44,7 +44,7 @@ def named(properties: Properties | None) -> list[str]:
 
 
 def found(req: api_request.Request, properties: Properties) -> Properties:
-    """Remove references to images that are not visible to the caller."""
+    """Return the properties without references to images that the caller may not see."""
     lost: set[str] = set()
     for name in fields.REFERENCES:
         try:

@@ -49,7 +49,7 @@ def _server(req: api_request.Request, conn: engine.Connection, server_id: str, r
 
 
 def _why_open(req: api_request.Request, conn: engine.Connection, server: InstancesRow) -> str | None:
-    """Return a sentence about a host that delays the deletion because it does not report, else None."""
+    """If a deletion waits for a host that does not report, return a sentence about this, else None."""
     if server['task_state'] != states.DELETING or server['host'] is None:
         return None
     conf, now = req.services.conf, utils.utcnow()
@@ -101,7 +101,7 @@ def show(req: api_request.Request, server_id: str, id: str) -> JsonDocument:
 
 
 def _with_reason(event: InstanceActionEventsRow) -> api_request.Row:
-    """Return an event with the error message for administrators; owners get a simplified message."""
+    """Return an event with the error message that administrators see; owners see a simplified message."""
     return {**event, 'details': event['details'] and faults.for_administrators(event['details'], event['traceback'])}
 
 

@@ -201,13 +201,13 @@ def _which_rows(values: QueryValues, privileged: bool) -> str:
 
 
 def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool, rows: str) -> bool | None:
-    """Return the filter for soft-deleted servers: False hides them, True adds them to deleted servers, None: no filter.
+    """Return a filter: False hides soft-deleted servers, True shows only soft-deleted and deleted servers, None all.
 
     Users see soft-deleted servers in lists with a filter for the status, the state or changes-since.
     """
-    if rows == 'deleted':
-        return privileged and _boolean('soft_deleted', values.one('soft_deleted') or 'false') or None
     wanted = privileged and 'soft_deleted' in values and _boolean('soft_deleted', values.one('soft_deleted') or 'true')
+    if rows == 'deleted':
+        return wanted or None
     if wanted or rows == 'all' or filters.keys() & {'status', 'vm_state', 'changes-since', 'uuid'}:
         return None
     return False

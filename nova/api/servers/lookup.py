@@ -27,7 +27,7 @@ def cell_of(req: api_request.Request, server_id: str) -> db_cells.Cell:
         raise exception.InstanceNotFound(instance_id=server_id[:80])
     cells = req.services.cells
     if len(cells.all()) == 1:
-        req.found_in[server_id] = cells.default.uuid       # for has_moved: the server may be in a new cell
+        req.found_in[server_id] = cells.default.uuid   # read by has_moved; a new cell may be unknown here
         return cells.default
     cell = cells.mapped(server_id)
     if cell is None:

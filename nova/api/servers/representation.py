@@ -41,7 +41,10 @@ def _shown(req: api_request.Request, rows: Sequence[api_request.Document]) -> li
 
 
 def added(answer: Response, shown: Sequence[api_request.Document]) -> Response:
-    """Add representations to the response of POST /servers: ``server``, or ``servers`` if it has a reservation ID."""
+    """Merge the representation into ``server`` of a POST /servers response.
+
+    If the response has only a reservation ID, add the representations as ``servers``.
+    """
     if not shown:
         return answer
     assert isinstance(answer.body, dict)

@@ -135,7 +135,7 @@ def group(hints: dict[str, list[typing.Any]]) -> str | None:
 
 
 def shown_hints(hints: dict[str, list[typing.Any]]) -> JsonObject:
-    """Return the hints in the form of the API: some are lists, others single values."""
+    """Return the hints as the API shows them: most with one value as a plain value, some always as lists."""
     lists = {'group', 'different_host'}
     return {name: values if name in lists or len(values) != 1 else values[0]
             for name, values in hints.items()}
@@ -213,7 +213,7 @@ def injected_files(given: list[Document] | None, limits: dict[str, int]) -> list
 
 
 def has_config_drive(requested: bool | None, files: list[Document], written: bool) -> bool:
-    """Return True if a server has a config drive, from which cloud-init writes its files.
+    """Return True if a server has a config drive, from which cloud-init writes injected files.
 
     :param requested: choice of the request or the image; None: unspecified
     :param files: files of ``personality``

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from nova.json_types import JsonDocument
     from nova.virt.libvirt.features import adopted
 
-REFUSED, NOTHING_DONE = 1, 3
-BUS = 'nova-inprocess:///adoption'       # no service listens on this bus, so only the reconciler starts the build
+REFUSED, NOTHING_DONE, UNFINISHED = 1, 3, 4          # exit codes
+BUS = 'nova-inprocess:///adoption'       # no service receives from it; the conductor's reconciler starts the build
 WAIT_S = 300                             # seconds to wait for the compute service
 POLL_S = 0.5
 
@@ -146,12 +146,12 @@ def _create(application: app.Application, project: str, user: str, found: adopte
 
 
 def _await(cells: db_cells.Cells, uuid: str) -> int:
-    """Start the build immediately, and wait for the adoption. Return 0, or REFUSED after a failure or timeout."""
+    """Start the build immediately, and wait for the adoption. Return 0, REFUSED, or UNFINISHED after WAIT_S."""
     from nova.db.servers import instance_actions
     from nova.db.servers import listing
     reported, deadline = set(), time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        for cell in cells.all():             # every cell, because the server moves to its host's cell
+        for cell in cells.all():             # all cells: the build moves the row to the cell of the host
             with cell.db.reader() as conn:
                 row = listing.by_uuid(conn, uuid)
             if row is None:
@@ -165,7 +165,7 @@ def _await(cells: db_cells.Cells, uuid: str) -> int:
                 cell.db.run(instance_actions.expedite, utils.utcnow(), (uuid,))
         time.sleep(POLL_S)
     print(f'Server {uuid} still waits for its host. The adoption continues without this command.')
-    return REFUSED
+    return UNFINISHED
 
 
 _MANY = {'action': 'append', 'metavar': 'ID'}
@@ -186,4 +186,5 @@ OPTIONS = {adopt: {
     '--yes': flag('adopt the guest (default: only show what would change)'),
 }}
 EXIT_CODES = {adopt: {REFUSED: 'the guest cannot be adopted, or the adoption failed',
-                      NOTHING_DONE: 'nothing was changed'}}
+                      NOTHING_DONE: 'nothing was changed',
+                      UNFINISHED: f'the host has not adopted the guest within {WAIT_S} s; the adoption continues'}}

@@ -97,8 +97,8 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: JsonDocument | None, m
                                       '--state-path, or a configuration file that names the message broker with '
                                       '--config-file.')
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise exception.NovaException(f'{file} has no usable entry nova-admin ({type(error).__name__}): write it with '
-                                      'auth_url, username, password and project_name below auth.') from error
+        raise exception.NovaException(f'{file} has no usable entry nova-admin ({type(error).__name__}). Its key auth '
+                                      'must contain auth_url, username, password and project_name.') from error
     try:
         answer = session.request(f'{root}/compute/v2.1{path}' + (query and f'?{query}'), method, raise_exc=False,
                                  headers={'OpenStack-API-Version': f'compute {microversion}'}, json=body)

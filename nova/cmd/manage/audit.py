@@ -65,7 +65,7 @@ def _parsed(text: str) -> tuple[str, records.Seal]:
 
 
 def record_of(words: list[str], options: Mapping[str, str | int | float | Sequence[str] | None]) -> log.OperatorRecord:
-    """Return the record of a command.
+    """Return the audit record of a command.
 
     :param words: category and action
     :param options: {name: value} that were given

@@ -120,7 +120,7 @@ def _pass_keys(socket: client.ClientConnection, keys: int, screen: int, over: in
 
 def size_line(screen: int) -> bytes:
     """Return a shell command that sets the window's size in a guest: a serial line cannot transmit the size."""
-    columns, rows = os.get_terminal_size(screen)     # always current, unlike COLUMNS and LINES
+    columns, rows = os.get_terminal_size(screen)     # the present size; COLUMNS and LINES may be outdated
     return f'stty rows {rows} cols {columns}\r'.encode()
 
 

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 NOT_SETTLED = 3              # exit code
 FRESH_S = 60             # maximum age of reports; hosts report every 15 s, and an old report could undo later changes
-ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # order of resolution: hosts with a guest first
+DELETED = 'Not settled: the record was deleted.'
+# order of resolution: first the reports of hosts that have the guest. Then another host's report that it has no guest
+# (ABSENT) does not set the server to ERROR.
+ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,11 +149,15 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         return ('The server is now in ERROR: its host has no guest for it.' if cell.db.run(lose)
                 else 'The record has changed since the report.'), True
     try:
-        if kind == rules.UNKNOWN:
-            values = guest_reports.entered(report['server'], uuid)
-            api_db.run(_enter_mapping, cell.uuid, values)
         with cell.db.reader() as conn:
+            row = instances.get_many(conn, [uuid]).get(uuid)
+            # attach no volumes and ports to a deleted server
+            if kind != rules.UNKNOWN and row is None:
+                return DELETED, False
+            resized = kind == rules.NEWER and row is not None and guest_reports.is_resized(row, report)
             rows = guest_reports.devices_of(conn, uuid)
+        if kind == rules.UNKNOWN or resized:
+            api_db.run(_enter_mapping, cell.uuid, guest_reports.entered(report['server'], uuid))
         dropped = rules.of_volumes(report['volumes'], rows)[1]
         attached = api_db.run(guest_volumes.follow, uuid, _of(difference, 'project_id'), report['volumes'],
                               dropped)
@@ -162,7 +169,7 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         if kind == rules.UNKNOWN and row is None:
             guest_reports.enter(conn, report, host)
         elif row is None:
-            return 'Not settled: the record was deleted.'
+            return DELETED
         elif kind == rules.NEWER:
             guest_reports.follow(conn, row, report, host)
         guest_reports.set_volumes(conn, uuid, report['volumes'], attached)
@@ -174,16 +181,29 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
 
 
 def _enter_mapping(conn: engine.Connection, cell_uuid: str, server: dict[str, Any]) -> None:
-    """Insert the missing rows of the server into the API database."""
+    """Insert the missing rows of the server into the API database, and give existing ones the flavor of the guest.
+
+    :raises ValueError: the server is in another cell, which may build it again
+    """
     from nova import objects
+    from nova.db.projects import quotas
     from nova.db.servers import mappings
     from nova.db.servers import request_specs
     uuid = server['uuid']
-    if mappings.get(conn, uuid) is None:
+    mapping = mappings.get(conn, uuid)
+    if mapping is not None and mapping['cell_uuid'] != cell_uuid:
+        raise ValueError(f'the record of the server is in cell {mapping["cell_uuid"]}')
+    if mapping is None:
         mappings.insert(conn, [{
             'instance_uuid': uuid, 'cell_uuid': cell_uuid,
             **{name: server[name] for name in ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at')}}])
-    if uuid not in request_specs.get_many(conn, [uuid]):
+    else:
+        quotas.set_size(conn, uuid, server['vcpus'], server['memory_mb'])
+    spec = request_specs.get_many(conn, [uuid]).get(uuid)
+    if spec is not None:
+        spec.flavor = server['flavor']
+        request_specs.update(conn, spec)
+    else:
         request_specs.insert(conn, [objects.RequestSpec(
             instance_uuid=uuid, project_id=server['project_id'], user_id=server['user_id'], flavor=server['flavor'],
             image={'id': server['image_id'], 'properties': server['image_properties']} if server['image_id'] else None,

@@ -61,7 +61,8 @@ def approve(conf: cfg.ConfigOpts, name: str, fingerprint: str) -> None:
         if row is None or row['host'] != name:
             raise Refused(f'Host {name} has no key {fingerprint}.', 1)
         if row['state'] == message_keys.RETIRED:
-            raise Refused(f'Key {fingerprint} is retired. Approve the key that replaced it.', 1)
+            raise Refused(f'Key {fingerprint} is retired. Approve the key that replaced it. If the host does not have '
+                          f'that key, remove its file message-key.{name}, and approve the key of its next start.', 1)
         message_keys.set_state(conn, fingerprint, message_keys.APPROVED)
         message_keys.replace_others(conn, name, fingerprint)
     _api_db(conf).run(write)
@@ -126,6 +127,7 @@ def rabbitmq(conf: cfg.ConfigOpts, name: str, virtual_host: str, certificate: bo
     import secrets
     import shlex
 
+    from nova.cmd.manage import tls
     from nova.rpc import broker_rights
     from nova.rpc import bus
     bus.register_options(conf)
@@ -141,10 +143,10 @@ def rabbitmq(conf: cfg.ConfigOpts, name: str, virtual_host: str, certificate: bo
         print(f'transport_url = {driver}://{name}:{password}@BROKER:5671/{path}')
     else:
         print(f'transport_url = {driver}://{name}@BROKER:5671/{path}')
-    print('[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = /etc/nova/tls/ca.pem')
+    print('[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = /etc/nova/ca.pem')
     if certificate:
-        print(f'rabbit_login_method = EXTERNAL\nssl_cert_file = /etc/nova/tls/{name}.pem\n'
-              f'ssl_key_file = /etc/nova/tls/{name}.key')
+        print(f'rabbit_login_method = EXTERNAL\nssl_cert_file = /etc/nova/tls/{name}{tls.OF_CLIENT}.pem\n'
+              f'ssl_key_file = /etc/nova/tls/{name}{tls.OF_CLIENT}.key')
 
 
 _NAME = {'name': {'metavar': 'HOST', 'help': 'name of the host, as in service list'}}

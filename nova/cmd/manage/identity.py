@@ -60,7 +60,7 @@ def promote_key(conf: cfg.ConfigOpts) -> None:
 
 
 def retire_keys(conf: cfg.ConfigOpts, force: bool = False) -> None:
-    """Remove the keys before the present one, after the tokens that they encrypted have expired.
+    """Remove the keys that are older than the present key, if the tokens that they encrypted have expired.
 
     TOTP secrets in the database are first encrypted with the present key.
     """

@@ -88,7 +88,7 @@ def project(conf: cfg.ConfigOpts, owner: str | None) -> str | None:
 
 
 def store(conf: cfg.ConfigOpts) -> Images:
-    """Return the Images of this deployment."""
+    """Return the image service of this deployment."""
     from nova.cloud import assembly
     if conf.image.backend != 'embedded':
         return assembly.remote_images(conf)

@@ -33,7 +33,7 @@ def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
 
 
 def look_up(conf: cfg.ConfigOpts, project: str) -> str:
-    """Like ``find``, for a command that has no open database."""
+    """Like ``find``, but open the database if it is needed."""
     from nova.cloud import assembly
     if conf.identity.backend != 'embedded':
         return _keystone_id(project)

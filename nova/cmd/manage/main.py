@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg.ConfigOpts,
               options: dict[str, Any]) -> int | None:
-    """Run a command and write its audit record, with the first database write or, if only files change, at the end."""
+    """Run a command and write its audit record: with the first database write, or at the end if only files change."""
     from nova.db.audit import log
 
     record = manage_audit.record_of(_words(command), options)

@@ -55,8 +55,8 @@ def create(conf: cfg.ConfigOpts, default: bool, **wanted: str | int | None) -> N
     missing = [' or '.join(options) for options in NEEDED if not any(
         option.removeprefix('--').replace('-', '_') in given for option in options)]
     if missing:
-        raise exception.InvalidInput(f'A network needs {" and ".join(missing)}. Example: {EXAMPLE}. The default '
-                                     'network of [network] needs --default only.')
+        raise exception.InvalidInput(f'A network needs {" and ".join(missing)}. Example: {EXAMPLE}. For the '
+                                     'default network of [network], give only --default.')
     legacy_parameters.refuse(given, REFUSED)
     if 'vlan' in given and given.keys() & {'vlan_start', 'num_networks'}:
         raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')

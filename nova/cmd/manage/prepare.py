@@ -129,7 +129,7 @@ def _tool(conf: cfg.ConfigOpts) -> qemu_img.QemuImg:
 
 
 def _suiting(facts: boot_facts.Facts) -> dict[str, str]:
-    """Return the image properties for a disk. Every cloud image has virtio drivers."""
+    """Return the image properties that suit a disk; every cloud image has virtio drivers."""
     return {'hw_disk_bus': 'virtio', 'hw_vif_model': 'virtio', 'os_type': 'linux',
             'hw_firmware_type': 'bios' if facts.bios else 'uefi',
             **({'hw_qemu_guest_agent': 'yes'} if facts.agent else {}),

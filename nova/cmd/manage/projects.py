@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 Ask = Callable[..., Any]                 # type of the function that ``api`` yields
 PROJECT = {'metavar': 'PROJECT', 'help': 'id or name of the project'}
+NOT_DELETED = 3              # exit code: servers are left
 DELETION_TIMEOUT_S = 120     # seconds that scrub waits for the deletion of servers
 POLL_INTERVAL_S = 0.5        # seconds between two checks of the deletion
+SCRUBBED = ('servers', 'server groups')      # what scrub deletes
 PAGE = 1000                  # maximum number of servers in a page of the API
 
 
@@ -59,7 +61,7 @@ def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: st
 
 def delete(conf: cfg.ConfigOpts, project: str) -> None:
     """Delete a project with the roles and credentials that belong to it. A project that has servers, server groups,
-    images, volumes or secrets is not deleted.
+    images, volumes, snapshots, volume backups, secrets, networks, routers, ports or floating addresses is not deleted.
     """
     service = identity(conf)
     row = project_row(service, project)
@@ -86,9 +88,10 @@ def quota(conf: cfg.ConfigOpts, project: str, key: str | None, value: int | None
 
 
 def scrub(conf: cfg.ConfigOpts, project: str) -> int:
-    """Delete the servers, the server groups and the quotas of a project. Its images, volumes and secrets stay.
+    """Delete the servers, the server groups and the quotas of a project. Its images, volumes, backups, secrets and
+    networks stay.
 
-    Exit code 1: servers are left after 120 s.
+    Exit code 3: servers are left after 120 s.
     """
     service = identity(conf)
     row = project_row(service, project)
@@ -107,10 +110,10 @@ def scrub(conf: cfg.ConfigOpts, project: str) -> int:
     if left:
         print('Not deleted yet: ' + ', '.join(left))
     kept = [f'{number} {noun}' for noun, number in _owned(service.db, row['id']).items()
-            if number and noun in ('images', 'volumes', 'snapshots', 'secrets')]
+            if number and noun not in SCRUBBED]
     if kept:
         print('The project still has ' + ', '.join(kept) + '.')
-    return 1 if left else 0
+    return NOT_DELETED if left else 0
 
 
 # ---- shared parts ------------------------------------------------------------
@@ -140,17 +143,23 @@ def project_row(service: IdentityService, project: str) -> IdentityProjectsRow:
 
 
 def _owned(api_db: engine.Database, project_id: str) -> dict[str, int]:
-    """Return {noun: number} of a project's resources."""
+    """Return {kind of resource: number} of a project."""
     from nova.db.images import images
     from nova.db.key_manager import records
+    from nova.db.networks import networks
     from nova.db.projects import quotas
+    from nova.db.tables import network
     from nova.db.volumes import volumes
     with api_db.reader() as conn:
         used = quotas.project_usage(conn, project_id)
         stored = volumes.used(conn, project_id)
         return {'servers': used['instances'], 'server groups': used['server_groups'],
                 'images': images.used(conn, project_id)[1], 'volumes': stored['volumes'],
-                'snapshots': stored['snapshots'], 'secrets': records.secrets(conn, project_id)}
+                'snapshots': stored['snapshots'], 'volume backups': stored['backups'],
+                'secrets': records.secrets(conn, project_id),
+                **{noun: networks.count(conn, table, project_id) for noun, table in (
+                    ('networks', network.networks), ('routers', network.routers), ('ports', network.ports),
+                    ('floating addresses', network.floating_ips))}}
 
 
 def _groups(api_db: engine.Database, project_id: str) -> list[str]:
@@ -172,8 +181,7 @@ def _servers(ask: Ask, project_id: str) -> list[str]:
 
 @contextlib.contextmanager
 def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
-    """Yield ask(method, path, body, query, missing), which runs an operation of the API and returns the response body.
-    """
+    """Yield ask(method, path, body, query, missing), which runs an API operation and returns the response body."""
     with api_calls.opened(conf) as (application, _api_db, _cells):
         def ask(method: str, path: str, body: JsonDocument | None = None, query: str = '',
                 missing: bool = False) -> Any:
@@ -202,4 +210,4 @@ OPTIONS = {
             '--value': {'metavar': 'LIMIT', 'type': int, 'help': 'limit; -1 for no limit'}},
     scrub: {'project': PROJECT},
 }
-EXIT_CODES = {scrub: {0: 'everything was deleted', 1: 'servers are left, or the command failed'}}
+EXIT_CODES = {scrub: {0: 'everything was deleted', 1: 'the command failed', NOT_DELETED: 'servers are left'}}

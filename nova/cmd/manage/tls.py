@@ -97,11 +97,11 @@ default_tls_x509_cert_dir = "/etc/pki/qemu"'''),
     'client': ('''a client that a server knows by its certificate, such as a host at a broker or a console proxy at QEMU
 nova.conf
 [oslo_messaging_rabbit]
-ssl_cert_file = /etc/nova/tls/{name}.pem
-ssl_key_file = /etc/nova/tls/{name}.key
+ssl_cert_file = /etc/nova/tls/{name}-client.pem
+ssl_key_file = /etc/nova/tls/{name}-client.key
 [console]
-hypervisor_cert_file = /etc/nova/tls/{name}.pem
-hypervisor_key_file = /etc/nova/tls/{name}.key''', '''configure ca.pem, and the verification of client
+hypervisor_cert_file = /etc/nova/tls/{name}-client.pem
+hypervisor_key_file = /etc/nova/tls/{name}-client.key''', '''configure ca.pem, and the verification of client
 # certificates'''),
     'metadata': ('''nova.conf of nova-api-metadata
 [metadata]
@@ -155,14 +155,23 @@ def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = No
           archive: str | None = None) -> None:
     """Issue or renew a server certificate: NAME.pem and NAME.key, with ca.pem for its clients.
 
-    Servers are brokers, databases, proxies, nova-api and hypervisors.
+    Servers are brokers, databases, proxies, nova-api and hypervisors. --use client issues NAME-client.pem and
+    NAME-client.key for a client with that name. --use hypervisor issues both.
     """
     from nova.runtime import certificates
     if archive and use != 'hypervisor':
         raise exception.InvalidInput('--archive needs --use hypervisor: other servers store their files elsewhere.')
     authority = _authority(conf, directory)
-    pair = authority.renew(name, host, certificates.CLIENT if use == 'client' else certificates.SERVER)
-    client = authority.renew(name + OF_CLIENT, host, certificates.CLIENT, name) if use == 'hypervisor' else pair
+    wanted = {} if use == 'client' else {name: certificates.SERVER}
+    if use in ('client', 'hypervisor'):
+        wanted[name + OF_CLIENT] = certificates.CLIENT
+    for row in authority.status():
+        if row.name in wanted and wanted[row.name] not in row.uses:
+            raise exception.InvalidInput(
+                f'Cannot issue {row.name}: {authority.directory}/{row.name}.pem is a certificate for the other use, '
+                'server or client. Choose another name, or remove that file.')
+    pairs = [authority.renew(file, host, use_of, name) for file, use_of in wanted.items()]
+    pair, client = pairs[0], pairs[-1]
     if archive:
         _pack(archive, {'ca': authority.trusted, 'certificate': pair.certificate, 'key': pair.key,
                         'client certificate': client.certificate, 'client key': client.key})

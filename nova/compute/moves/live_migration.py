@@ -241,7 +241,8 @@ class LiveMigration:
         migration = host.driver.get_feature(virt.LiveMigration)
         if migration:
             migration.await_live_migration(instance, _Throttle(lambda values: self._still_leaves(ctx, instance)))
-        # a guest that is off counts as gone: after a crash of this machine, libvirt still defines a guest that has left
+        # a guest that is off counts as gone: after a crash of this machine, libvirt may still have the definition of a
+        # guest that has moved away
         has_guest = host.driver.guest_state(instance.uuid) not in (None, states.SHUTDOWN)
         left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name,
                                                 has_guest=has_guest)

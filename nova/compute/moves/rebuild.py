@@ -129,7 +129,7 @@ class Evacuation:
         if source is None:
             return
         record = clients.read(server.system_metadata)
-        if record is None or record.fenced != source:            # not yet fenced by an interrupted attempt
+        if record is None or record.fenced != source:            # unless an interrupted attempt has fenced it
             done = self._host.driver.fence(server, virt.FormerHost(
                 source, _was_off(server, request),
                 self._host.volumes.get_block_devices(ctx, instance_uuid=server.uuid),
@@ -170,8 +170,8 @@ class Evacuation:
         # None: the server is deleted, or the conductor has the previous release, which does not send the generation
         generation = entry.get('generation')
         if record is not None and (record.disputed or generation is not None and generation < record.generation):
-            LOG.error('Server %s was evacuated from this host, but its row is older than its guest here; the guest '
-                      'is not changed.', guest.uuid)
+            LOG.error('Server %s was evacuated from this host, but its row is or was older than the record of '
+                      'its guest here. The guest is not changed.', guest.uuid)
             return
         if not entry['over']:
             if host.driver.guest_state(guest.uuid) not in (None, states.SHUTDOWN):

@@ -200,9 +200,8 @@ class Resize:
         backups = resize.resize_backups() if resize else []
         for entry in host.moves.continue_moves(ctx, host=host.name, resize_backups=backups):
             server = entry['instance']
-            if records.refusal(host.records.get(server.uuid), server, None, ''):
-                LOG.error('The resize backup of server %s is kept: the database is older than the record of this host.',
-                          server.uuid)
+            if why := records.refusal(host.records.get(server.uuid), server, None, ''):
+                LOG.error('The resize backup of server %s is kept: %s.', server.uuid, why)
                 host.records.dispute(server.uuid)
             elif entry['restore']:
                 host.submit(server, self._take_back, ctx, server, server.vm_state == states.ACTIVE)

@@ -17,7 +17,7 @@ def is_device(vif: Vif) -> bool:
 
 
 def _devices_of(server: objects.Instance, port_id: str) -> list[DeletedPort]:
-    """Return PCI devices of a deleted port that the guest may still have."""
+    """Return the PCI devices of a deleted port, which the guest may still have."""
     return [{'id': port_id, 'pci_slot': device.address, 'address': None} for device in server.devices()
             if device.request_id == port_id]
 

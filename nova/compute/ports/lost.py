@@ -1,9 +1,9 @@
-"""Lost ports: the server no longer has the port, but its guest still has the device, because an event was lost.
+"""Lost ports: ports that a server no longer has, but its guest still has as devices, because an event was lost.
 
 The server's row has the ports of the guest; the network service lists the ports of the server. A port that is only in
 the row is detached from the guest. An empty list does not prove a loss, because the service's user may have lost
-the right to see ports. Devices are therefore detached only if the list has another port: of the server or, at
-start-up, of any server of the host.
+the right to see ports. Devices are therefore detached only if the service lists another port of the server or, at
+start-up, a port of any server of the host.
 """
 import logging
 import typing
@@ -84,7 +84,7 @@ class LostPorts:
             LOG.warning('Cannot compare the ports of guests with those of servers: %s', error.message)
 
     def look(self) -> None:
-        """Compare the ports of each server with a guest here; queue the servers that differ."""
+        """Compare the ports of each server that has a guest on this host; queue the servers with lost ports."""
         host, ctx = self._host, context.admin_context()
         if virt.Interfaces not in host.driver.features:
             return

@@ -28,6 +28,7 @@ class Enrolment:
         """See interface.py. The message is signed with the new key, or with the key that the new key replaces.
 
         :raises HostKeyRefused: the key is malformed, revoked, or belongs to another host
+        :raises TooManyHostKeys:
         """
         try:
             key = base64.b64decode(public, validate=True)
@@ -52,7 +53,9 @@ class Enrolment:
                 'it was revoked, or the service of the host was deleted. To let the host join again: '
                 f'nova-manage host approve {host} --fingerprint {ident}'))
         if known is not None and known['state'] == message_keys.RETIRED:
-            raise exception.HostKeyRefused(host=host, reason='it is retired')
+            raise exception.HostKeyRefused(host=host, reason=(
+                f'it is retired. Remove the file message-key.{host} on the host: its next start makes another key, for '
+                '"nova-manage host approve"'))
         proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, number)
         # If the host already has an approved key, the token does not approve another: an operator must approve it.
         if proved and token_id is not None and signed_by == ident and (
@@ -92,7 +95,7 @@ class Enrolment:
 def _answer(conn: engine.Connection, state: str) -> Answer:
     """Return the answer to a host, with the keys of the deployment: see Enrolment._follow_deployment in nova.rpc."""
     rows = message_keys.of_deployment(conn)
-    if not rows:                                     # no key yet, because the conductors do not sign messages
+    if not rows:                                     # no conductor has signed a message yet: create the key
         message_keys.signing_key(conn, signatures.Key)
         rows = message_keys.of_deployment(conn)
     return {'state': state, 'proof': None,

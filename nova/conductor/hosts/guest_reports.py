@@ -12,7 +12,7 @@ from nova.db.servers import instances
 from nova.objects.block_device import AttachedVolume
 from nova.utils import dump_json
 
-MAX_RECORD = 256 * 1024                  # maximum length of a server's record in characters
+MAX_RECORD = 256 * 1024                  # maximum characters of the JSON of a server or its volumes
 _TYPES = {'instance_uuid': str, 'generation': int, 'power_state': int, 'server': dict, 'volumes': dict}
 
 
@@ -52,12 +52,13 @@ class GuestReports:
     def _follows(self, conn: Connection, host: str, report: guest_reports.Report) -> bool:
         """Update the row of a server from its guest if the row names this host; return whether it was updated.
 
-        If the row names this host, the host's report is correct and the row is outdated.
+        If the row names this host, the host's report is correct and the row is outdated. A host does not choose the
+        flavor of a server: an administrator must settle this difference.
         """
         if report['kind'] != differences.NEWER:
             return False
         row = instances.get_many(conn, [report['instance_uuid']]).get(report['instance_uuid'])
-        if row is None or row['host'] != host:
+        if row is None or row['host'] != host or guest_reports.is_resized(row, report):
             return False
         guest_reports.follow(conn, row, report, host)
         return True
@@ -74,8 +75,9 @@ def _report(guest: dict[str, typing.Any]) -> guest_reports.Report:
     values = {**guest, 'server': server, 'volumes': volumes}
     wrong = [name for name, kind in _TYPES.items() if type(values.get(name)) is not kind]
     if wrong:
-        raise exception.InvalidInput(reason=f'a report of guests lacks {", ".join(wrong)}, or their types are wrong')
-    if len(dump_json(volumes)) > MAX_RECORD:  # refuse it: a report without the volumes would remove them from the row
+        raise exception.InvalidInput(reason=f'a report of guests has missing or malformed values: {", ".join(wrong)}')
+    # refuse the whole report: without its volumes, it would remove the volumes from the server's row
+    if len(dump_json(volumes)) > MAX_RECORD:
         raise exception.InvalidInput(reason='a report of guests has too many volumes')
     if len(dump_json(server)) > MAX_RECORD:
         server = {}

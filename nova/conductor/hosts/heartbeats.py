@@ -61,9 +61,7 @@ class Heartbeats:
         with self._lock:
             beat = Beat(host, binary, topic, zone, version, identity)
             self._waiting[beat.name, identity] = beat
-            begins, self._at_work = not self._at_work, True
-        if begins:
-            concurrency.spawn('heartbeats', self._work)
+            self._at_work = self._at_work or concurrency.try_spawn('heartbeats', self._work)
 
     def flush(self) -> None:
         """Write the queued heartbeats in this thread, when the process stops."""

@@ -71,7 +71,7 @@ class Inventory:
     def server_states(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, ServerState]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
-            # Read moves before instances: a move that ends between the two reads has then updated the instance row.
+            # Read instances after moves: if a move ends in between, the row of the instance names the new host already.
             # So a server that has just arrived does not appear to be elsewhere.
             moves = server_migrations.open_of_many(conn, uuids)
             evacuated = live_migrations.list_evacuated(conn, host)
@@ -80,7 +80,7 @@ class Inventory:
         # a host keeps the guests of its open moves until the moves end
         moving = {uuid for uuid, move in moves.items()
                   if uuid in rows and host in (move['source_compute'], move['dest_compute'])}
-        # servers evacuated from the host count as moving, because guests of other hosts may use their disks
+        # servers evacuated from the host count as moving: their new guests on other hosts may use the same disks
         moving.update(entry['instance_uuid'] for entry in evacuated)
 
         def state(uuid: str) -> str:

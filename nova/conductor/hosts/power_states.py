@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 MAX_REPORTS = 500      # maximum reports in a transaction
 
-# New vm state of a server without a task, if its vm state is in _SETTLED; _FOLLOWS is {power state: new vm state}.
+# _FOLLOWS is {power state: new vm state}, for servers without a task that have a vm state in _SETTLED.
 _SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
 _FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
             states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}

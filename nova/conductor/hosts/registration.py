@@ -22,7 +22,7 @@ class Registration:
         self._services, self._conf = services, services.conf
         self._cell_db, self._api_db = services.cell_db, services.api_db
         self._heartbeats = heartbeats
-        self._reported: set[tuple[str, str]] = set()         # (host, binary) of services with existing rows
+        self._reported: set[tuple[str, str]] = set()         # (host, binary) of services known to have rows
 
     def report_service(self, ctx: Context | None, host: str, binary: str, topic: str,
                        version: int) -> ServiceState:

@@ -10,7 +10,7 @@ from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import signatures
 
-CACHE_LIFETIME_S = 10      # seconds for which a lookup is cached, so that a revoked key may still be accepted
+CACHE_LIFETIME_S = 10      # seconds for which a lookup is cached; a revoked key may be accepted for this time
 UNKNOWN_CACHE_LIFETIME_S = 1      # seconds for which a failed lookup is cached in mode ACCEPT
 MAX_KEYS = 10_000
 # Maximum number of keys in one lookup. To save SELECTs, a lookup also renews the cached results of used keys after

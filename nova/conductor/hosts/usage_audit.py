@@ -1,9 +1,8 @@
-"""Usage audit: notifications about the servers of a host in a period, at least once for each host and period."""
+"""Usage audit: notifications about the servers of a host in the last completed period. A failed audit is repeated."""
 import datetime
 import logging
 import time
 
-from nova import notify
 from nova import utils
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Context
@@ -11,10 +10,11 @@ from nova.conf import audit_period
 from nova.db.servers import event_facts
 from nova.db.servers import usage
 from nova.db.services import task_log
+from nova.db.tables.rows import InstancesRow
 
 LOG = logging.getLogger(__name__)
 
-STALE = datetime.timedelta(hours=1)          # an audit that has not ended after this time is repeated
+STALE = datetime.timedelta(minutes=15)       # an audit that has not ended after this time is repeated
 
 
 class UsageAudit:
@@ -30,31 +30,25 @@ class UsageAudit:
         if not self._cell_db.run(task_log.begin, host, period, now - STALE):
             return False
         started, items, errors = time.monotonic(), 0, 0
+        events: list[tuple[InstancesRow, event_facts.Attached]] = []
         try:
             with self._cell_db.reader() as conn:
                 items = usage.count_on_host(conn, host, *period)
+                if self._notifier.on:
+                    events = [(row, event_facts.attached(conn, row['uuid'], self._notifier))
+                              for row in usage.on_host(conn, host, *period)]
         except Exception:
-            LOG.exception('Cannot audit the usage of host %s.', host)
+            LOG.exception('Cannot audit the usage of host %s. It is repeated until the next period has ended.', host)
             errors = 1
-        message = (f'Instance usage audit ran for host {host}, {items} instances in '
+        message = (f'Instance usage audit {"failed" if errors else "ran"} for host {host}, {items} instances in '
                    f'{time.monotonic() - started:.2f} seconds.')
         if self._notifier.on:
+            about = dict(zip(('audit_period_beginning', 'audit_period_ending'), period, strict=True))
             # publish before task_log.end: after a crash, the audit is repeated and publishes its events again
-            self._publish(self._notifier, ctx, host, period)
+            for row, attached in events:
+                self._notifier.publish(ctx, 'instance.exists', None, row, host, period=about, **attached)
         self._cell_db.run(task_log.end, host, period, items, errors, message)
         days = self._conf.conductor.deleted_servers_kept_days
         if days:
             self._cell_db.run(task_log.expire, min(now - datetime.timedelta(days=days), period[0]))
         return True
-
-    def _publish(self, notifier: notify.Notifier, ctx: Context, host: str,
-                 period: tuple[datetime.datetime, datetime.datetime]) -> None:
-        """Publish an event about each server that the host had in a completed period."""
-        about = dict(zip(('audit_period_beginning', 'audit_period_ending'), period, strict=True))
-        try:
-            with self._cell_db.reader() as conn:
-                for row in usage.on_host(conn, host, *period):
-                    notifier.publish(ctx, 'instance.exists', None, row, host, period=about,
-                                     **event_facts.attached(conn, row['uuid'], notifier))
-        except Exception:
-            notifier.failed(f'the servers of host {host}')

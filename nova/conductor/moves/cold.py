@@ -17,8 +17,8 @@ shows the task state, the status of the move, the work, and the method of the co
 A resize of a running guest (``in_place`` in the move's arguments, hardware/growth.py) claims the additional
 resources on the server's host. It has one step:
 
-    resize_prep        pre-migrating    resources are claimed; the host hot-plugs the    grow_instance
-    resize_finish      pre-migrating    CPUs and the memory
+    resize_prep        pre-migrating    the resources are claimed                        grow_instance
+    resize_finish      pre-migrating    the host hot-plugs CPUs and memory               grow_instance
 """
 import datetime
 import logging
@@ -53,7 +53,7 @@ from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 
-_UNPLACED = 'conductor_migrate_server'       # event name while a move has no destination
+_UNPLACED = 'conductor_migrate_server'       # event of a failure to find a destination
 # statuses after the destination has created the guest
 _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')
 
@@ -64,7 +64,7 @@ def grows(migration: Row) -> bool:
 
 
 def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
-    """Return (compute method, host) of the next step in this task state, or None without a destination.
+    """Return (compute method, host) of the next step in this task state; None: no destination is claimed.
 
     :param migration: the open move of the server
     """
@@ -376,7 +376,7 @@ class ColdMoves:
 
     def _end_move(self, ctx: Context, row: InstancesRow, migration: MigrationsRow, host: str | None, event: str,
                   fault: faults.Fault) -> None:
-        """End a move that needs no rollback, in one write.
+        """End a failed move that needs no rollback, in one transaction.
 
         A failed confirmation or revert can be requested again. If the source cannot start the guest
         again, the server is set to ERROR; a hard reboot may help.
@@ -454,9 +454,9 @@ class ColdMoves:
                 self._services.retry_soon(error, row['uuid'])
 
     def _settle_quota(self, uuid: str, flavor: Row | None = None) -> None:
-        """Set the quota usage of a server to this flavor, or to the maximum that its move may need.
+        """Set the quota usage of a server to this flavor; None: to the maximum of the server and its moves.
 
-        Call it before the move ends: afterwards, another request may reserve quota for this server.
+        Call it before the move ends: later it could overwrite the quota that another request has reserved.
         """
         if flavor is not None:
             self._api_db.run(quotas.set_size, uuid, flavor['vcpus'], flavor['memory_mb'])

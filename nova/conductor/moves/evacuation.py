@@ -1,13 +1,15 @@
 """Evacuation: if a host is down, rebuild its servers on other hosts, with the same addresses and volumes.
 
+The statuses of the migration, and the method of the destination's compute service:
+
     accepted        a destination is chosen and claimed
-    pre-migrating   the destination owns and builds the server          evacuate_instance; the old host keeps its claim,
-                                                                        so that the server can return
+    pre-migrating   the destination owns and builds the server                                  evacuate_instance
     done            the server runs; when the old host is back, it removes its guest, if it has one
     completed       the old guest is removed
 
-Servers of a host that is up are not evacuated. The transaction that moves a server requires that its host is
-down, and heartbeats of the host wait for this transaction.
+The old host keeps its claim until ``done``, so that the server can return. Servers of a host that is up are not
+evacuated. The transaction that moves a server checks that the server's host is down. Heartbeats of this host wait until
+the transaction ends.
 """
 import logging
 import typing
@@ -90,7 +92,7 @@ class Evacuations:
                              migration_id: int) -> tuple[InstancesRow, MigrationsRow]:
         migration = server_migrations.get(conn, migration_id)
         source = migration['source_compute']
-        assert source is not None                # every evacuation has a source
+        assert source is not None                # every evacuation has a source host
         if not services.host_is_down(conn, source, self._conf.service_down_time):
             raise exception.ComputeServiceInUse(host=source)
         change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
@@ -139,14 +141,14 @@ class Evacuations:
         if source is None:
             return
         try:
-            # the old host may be up again: then it can remove its guests now
+            # if the old host is up again, it can remove its guests now
             self._services.compute.remove_evacuated_guests(ctx, server=source)
         except exception.Unavailable:
             LOG.debug('Host %s is down; it removes evacuated guests when it is back.', source)
 
     def evacuation_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault,
                           traceback: str | None) -> None:
-        """Return the server to its old host after a failed build. The old host may come back with its disks."""
+        """Return the server to its old host after a failed build. The old host may come back with the disks."""
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in server_migrations.OVER:

@@ -1,16 +1,19 @@
 """Live migration: from the request to the guest at its destination, or the rollback.
 
-    accepted        a destination is chosen, claimed and checked; then the source starts
+The statuses of the migration, and the methods of the compute service:
+
+    accepted        a destination is chosen, claimed and checked
     queued          the migration waits in the queue of the source             live_migrate_instance
     preparing       volumes and network are prepared at the destination
     running         the guest is being copied
     post-migrating  the guest runs at the destination, which owns it now       finish_live_migration
     final statuses: completed, cancelled (on request), error (failed before running), failed (failed while running)
 
-The rows of the server and of the migration hold the progress. ``continue_live_migration`` reads the rows and runs the
-next step, also after a lost message.
+The rows of the server and of the migration record the progress. ``continue_live_migration`` runs the next step that
+they show, so it can also continue after a lost message.
 """
 import collections.abc
+import contextlib
 import logging
 import typing
 
@@ -66,7 +69,7 @@ class LiveMigrations:
         self._progress = write_batch.WriteBatches(self._cell_db)
 
     def continue_live_migration(self, ctx: Context, instance_uuid: str) -> None:
-        """Continue a live migration from its rows, also after a lost message. Failures are recorded in the rows."""
+        """Run the next step of a live migration, also after a lost message. Failures are recorded in the rows."""
         row, migration = self._live_migration(instance_uuid)
         if row is None:
             return
@@ -78,7 +81,7 @@ class LiveMigrations:
             except exception.NovaException as error:
                 LOG.info('Server %s is not migrated: %s', instance_uuid, error)
         elif migration['claims_swapped']:
-            self._send_finish(ctx, row, migration)
+            self._finish_arrival(ctx, row, migration)
         elif self._services.host_is_up(row['host']):
             self._to_compute(ctx, row['host'], 'resume_live_migration', row)
         else:
@@ -102,7 +105,8 @@ class LiveMigrations:
             return row, live_migrations.open_of(conn, uuid, server_migrations.LIVE_MIGRATION)
 
     def _set_free(self, row: InstancesRow) -> None:
-        fault = faults.fault(exception.VirtError(operation='migrate the guest', reason='its record is lost'))
+        fault = faults.fault(exception.VirtError(
+            operation='migrate the guest', reason='the record of the migration is missing'))
         self._tasks.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
                              {'task_state': states.MIGRATING}, fault, fault['details'])
 
@@ -117,7 +121,7 @@ class LiveMigrations:
             found = self._find_destination(ctx, row, migration)
             migration = self._cell_db.run(live_migrations.note, migration['id'], ('accepted',), found, status='queued')
         except (exception.InstanceChanged, exception.InvalidMigrationState):
-            raise exception.InstanceChanged(instance_id=row['uuid']) from None       # another conductor took over
+            raise exception.InstanceChanged(instance_id=row['uuid']) from None       # another conductor continues it
         except exception.NovaException as error:
             shown = _for_users(error)
             # Only administrators may see host names: the action's event contains them, the fault for users does not.
@@ -162,8 +166,8 @@ class LiveMigrations:
     def _ask_hosts(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> dict[str, typing.Any]:
         """Check a migration at the destination and the source; return {'facts', 'connector'}.
 
-        ``facts`` is what both hosts report about the migration of this guest. ``connector`` is the volume connector of
-        the destination.
+        ``facts`` are the data that both hosts report for the migration of this guest. ``connector`` is the volume
+        connector of the destination.
 
         :raises MigrationPreCheckError:
         """
@@ -208,7 +212,7 @@ class LiveMigrations:
             return record
         migration = self._claimed_by_source(migration_id, status='preparing', record=recording(START))
         uuid, dest = migration['instance_uuid'], migration['dest_compute']
-        assert dest is not None                      # a destination is claimed before the source begins
+        assert dest is not None                      # the source begins only after the claim of a destination
         with self._cell_db.reader() as conn:
             row = instances.get(conn, uuid)
         devices = self._connect_at_destination(ctx, row, migration)
@@ -239,7 +243,7 @@ class LiveMigrations:
             raise exception.InstanceChanged(instance_id=error.kwargs['instance_id']) from None
 
     def _connect_at_destination(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> list[Row]:
-        """Return block devices connected for the destination. Connections of the source are never used there."""
+        """Connect the volumes for the destination; return the rows of the block devices with these connections."""
         system, made = context.admin_context(ctx.request_id), dict(migration['arguments'].get('volumes') or {})
         with self._cell_db.reader() as conn:
             devices = block_devices.by_instance(conn, row['uuid'])
@@ -253,7 +257,11 @@ class LiveMigrations:
                     system, device['volume_id'], row['uuid'], device['attachment_id'],
                     migration['arguments']['connector'], device['device_name'])
                 made[device['uuid']] = {'connection_info': info, 'attachment_id': ident}
-                self._claimed_by_source(migration['id'], volumes=made)
+                try:
+                    self._claimed_by_source(migration['id'], volumes=made)
+                except exception.InstanceChanged:          # it ended meanwhile, and its rollback misses this attachment
+                    self._volumes.release_attachment(system, device['uuid'], ident)
+                    raise
             shown.append({**device, **made[device['uuid']]})
         return shown
 
@@ -281,12 +289,10 @@ class LiveMigrations:
 
     def live_migration_arrived(self, ctx: Context, migration_id: int, host: str) -> None:
         """Move the server to the destination, where its guest runs now."""
-        def write(conn: Connection) -> tuple[InstancesRow, MigrationsRow, list[str]]:
+        def write(conn: Connection) -> tuple[InstancesRow, MigrationsRow]:
             migration = server_migrations.get(conn, migration_id)
             if migration['claims_swapped']:
-                # a repeated call: the first may have failed before it released the old attachments, so return them
-                row = instances.get(conn, migration['instance_uuid'])
-                return row, migration, migration['arguments'].get('old_attachments', [])
+                return instances.get(conn, migration['instance_uuid']), migration            # a repeated call
             if migration['status'] not in _SOURCE:
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
@@ -302,24 +308,35 @@ class LiveMigrations:
             instance_actions.add_event(conn, row['uuid'], EVENT, host=host)
             if change:
                 change.record('live_migration_post', END, row, host)
-            return row, server_migrations.get(conn, migration_id), old
+            return row, server_migrations.get(conn, migration_id)
         try:
-            row, migration, old = self._cell_db.run(write)
+            row, migration = self._cell_db.run(write)
         except (exception.InstanceChanged, exception.InstanceNotFound):
             # the server was deleted: the guest at the destination must be removed
             migration = self._move(migration_id)
             self._over(ctx, migration, 'cancelled', EVENT, host,
                        faults.fault(exception.InstanceChanged(instance_id=migration['instance_uuid'])))
             raise
+        self._finish_arrival(ctx, row, migration)
+
+    def _finish_arrival(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
+        """Release the volumes of a server that has arrived from its source; then start the last step. Idempotent.
+
+        The last step does not depend on the block storage: without it the guest is paused or has no network.
+        """
         system = context.admin_context(ctx.request_id)
-        self._volumes.complete_volumes(ctx, row['uuid'])
-        for attachment_id in old:
-            self._services.volumes.detach(system, attachment_id)
+        try:
+            self._volumes.complete_volumes(ctx, row['uuid'])
+        except exception.NovaException as error:
+            LOG.warning('Cannot mark all volumes of server %s as in use: %s', row['uuid'], error)
+        for attachment_id in migration['arguments'].get('old_attachments', []):
+            with contextlib.suppress(exception.NovaException):            # it is released later
+                self._volumes.release_attachment(system, row['uuid'], attachment_id)      # no device names it any more
         self._send_finish(ctx, row, migration)
 
     @staticmethod
     def _swap_attachments(conn: Connection, migration: MigrationsRow) -> list[str]:
-        """Switch the server's volumes to the destination's attachments; return the ids of the source's."""
+        """Switch the server's volumes to the destination's attachments; return the ids of the former attachments."""
         old = []
         for device in block_devices.by_instance(conn, migration['instance_uuid']):
             new = (migration['arguments'].get('volumes') or {}).get(device['uuid'])
@@ -339,7 +356,7 @@ class LiveMigrations:
 
     def _over(self, ctx: Context, migration: MigrationsRow, status: str, event: str, host: str | None,
               fault: Fault, *, traceback: str | None = None) -> None:
-        """End the migration at the source, and roll back the destination."""
+        """End a migration that has not moved the server, and roll back the destination."""
         uuid, source = migration['instance_uuid'], migration['source_compute']
         unplaced = event == 'conductor_live_migrate_instance'
         spec = self._events.spec(uuid) if unplaced else None
@@ -363,8 +380,9 @@ class LiveMigrations:
             return
         system = context.admin_context(ctx.request_id)
         migration = self._move(migration['id'])
-        for made in (migration['arguments'].get('volumes') or {}).values():
-            self._services.volumes.detach(system, made['attachment_id'])
+        for bdm_uuid, made in (migration['arguments'].get('volumes') or {}).items():
+            with contextlib.suppress(exception.NovaException):            # it is released later; this is not repeated
+                self._volumes.release_attachment(system, bdm_uuid, made['attachment_id'])
         if migration['arguments'].get('facts') is not None:
             self._roll_back(ctx, migration)
         self._cell_db.run(server_migrations.update, migration['id'], {'arguments': _without_secrets(migration)})
@@ -385,7 +403,7 @@ class LiveMigrations:
 
     def live_migration_finished(self, ctx: Context, migration_id: int, host: str, values: JsonObject,
                                 fault: Fault | None, traceback: str | None) -> None:
-        """Complete the migration. ``fault`` means that the guest has moved but may need attention."""
+        """Complete the migration. If ``fault`` is set, the guest has moved, but a later step failed."""
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in server_migrations.OVER and migration['claims_swapped']:
@@ -428,14 +446,18 @@ class LiveMigrations:
     # ---- after a restart ----
 
     def resume_live_migration(self, ctx: Context, instance_uuid: str, host: str, has_guest: bool) -> bool:
-        """See interface.py; return whether the guest has left the host permanently."""
+        """Continue or end the migration after a restart of its source; return whether the guest has left the source."""
         row, migration = self._live_migration(instance_uuid)
-        if row is None or row['host'] != host:
+        if row is None:
+            return False
+        if migration is not None and migration['claims_swapped'] and host in (
+                row['host'], migration['source_compute']):
+            self._finish_arrival(ctx, row, migration)
+            return host == migration['source_compute']          # the source repeats a call that had no answer
+        if row['host'] != host:
             return False
         if migration is None:
             self._set_free(row)
-        elif migration['claims_swapped']:
-            self._send_finish(ctx, row, migration)
         elif migration['status'] == 'queued' and has_guest:
             self._to_compute(ctx, host, 'live_migrate_instance', row, migration=_object(migration))
         elif migration['status'] in _SOURCE and has_guest:
@@ -445,7 +467,7 @@ class LiveMigrations:
         return False
 
     def _ask_destination(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> bool:
-        """If the guest has arrived at the destination, complete the migration. Return whether it has arrived."""
+        """Ask the destination whether the guest has arrived; if so, complete the migration. Return the answer."""
         source = row['host']
         if migration['status'] not in _SOURCE or source is None:
             return False
@@ -489,7 +511,7 @@ def _without_secrets(migration: MigrationsRow) -> dict[str, typing.Any]:
 
 
 def _for_users(error: exception.NovaException) -> exception.NovaException:
-    """Convert an error of the checks to the error that the user gets."""
+    """Convert an error of the checks to the error that the user sees."""
     if isinstance(error, exception.BadRequest):
         return error
     if isinstance(error, exception.HostUnavailable):

@@ -23,6 +23,7 @@ from nova.db.moves import maintenance
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import compute_nodes
 from nova.db.servers import instances
+from nova.db.servers import shares
 from nova.db.tables.rows import HostMaintenanceServersRow
 from nova.db.tables.rows import HostMaintenancesRow
 from nova.objects import faults
@@ -33,7 +34,7 @@ LOG = logging.getLogger(__name__)
 PERIOD_S = 2             # seconds between two checks of a maintenance in which servers are moved
 LEASE_S = 120            # seconds for which a conductor reserves a maintenance; longer than one check
 
-Way = tuple[actions.Action, str, str]                # (action, type of its move, first status of this move)
+Way = tuple[actions.Action, str, str]                # (action, type of its migrations row, first status of this row)
 LIVE: Way = (actions.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
 COLD: Way = (actions.ACTIONS['migrate'], server_migrations.MIGRATION, 'pre-migrating')
 CONFIRM = 'confirm'
@@ -42,7 +43,7 @@ _AWAY_ELSEWHERE = 'The server was moved to another host in the meantime.'
 
 
 def outcome(row: InstancesRow | None, move: MigrationsRow | None) -> str | None:
-    """Return the result of a server's move: a state of maintenance, CONFIRM, or None while in progress.
+    """Return the result of a server's move: its new state (db/moves/maintenance.py), CONFIRM, or None while it moves.
 
     :param row: the server's row, or None if the server is gone
     :param move: the move's migrations row, or None if it is gone
@@ -59,13 +60,14 @@ def outcome(row: InstancesRow | None, move: MigrationsRow | None) -> str | None:
 
 
 def plan(row: InstancesRow | None, entry: HostMaintenanceServersRow, host: str,
-         capabilities: dict[str, bool]) -> tuple[str | Way, str | None]:
-    """Return the plan for a waiting server: (state of maintenance, reason), or (LIVE or COLD, None).
+         capabilities: dict[str, bool], has_shares: bool) -> tuple[str | Way, str | None]:
+    """Return what to do with a waiting server: (its new state, reason) without a move, or (LIVE or COLD, None).
 
     :param row: the server's row, or None if the server is gone
     :param entry: the server's row in the maintenance
     :param host: host in maintenance
     :param capabilities: capabilities of the server's node
+    :param has_shares: whether the server has shares
     """
     away = entry['direction'] == maintenance.AWAY
     if row is None:
@@ -82,6 +84,8 @@ def plan(row: InstancesRow | None, entry: HostMaintenanceServersRow, host: str,
     for way, feature in ((LIVE, 'live_migration'), (COLD, 'resize')):
         possible = capabilities.get(feature) and not (way is LIVE and pci.requested(row['flavor']))
         if possible and way[0].conditions.allows(vm_state, None):
+            if has_shares and way[0].conditions.refused_with_shares:
+                return maintenance.FAILED, f'It has shares: {way[0].conditions.refused_with_shares}.'
             return way, None
     if any(way[0].conditions.allows(vm_state, None) for way in (LIVE, COLD)):
         return maintenance.FAILED, f'Its host cannot move servers that are {vm_state}.'
@@ -172,6 +176,7 @@ class Maintenance:
             hosts = {server['host'] for server in servers.values() if server['host']} | {row['host']}
             up = {host for host in hosts if self._services.host_is_up(host, conn)}
             capabilities = {host: _capabilities(conn, host) for host in hosts}
+            with_shares = shares.having(conn, servers.keys())
         if row['host'] not in up and not self._worth_waiting(row):
             self._give_up_waiting(row, waiting)
             return
@@ -180,7 +185,8 @@ class Maintenance:
         for entry in waiting:
             server = servers.get(entry['instance_uuid'])
             host = None if server is None else server['host']
-            what, reason = plan(server, entry, row['host'], capabilities.get(host or '', {}))
+            what, reason = plan(server, entry, row['host'], capabilities.get(host or '', {}),
+                                entry['instance_uuid'] in with_shares)
             if not isinstance(what, str) and host not in up:
                 what, reason = maintenance.FAILED, f'Host {host} is down.'
             if what == maintenance.WAITING:
@@ -191,7 +197,7 @@ class Maintenance:
                 return
 
     def _worth_waiting(self, row: Row) -> bool:
-        """Return whether the host to which servers return may still be starting."""
+        """Return whether servers move back to this host, which is down but may still be starting."""
         most = datetime.timedelta(seconds=self._conf.conductor.task_deadline)
         return row['status'] == maintenance.REBALANCING and utils.utcnow() < row['stopped_at'] + most
 
@@ -203,7 +209,7 @@ class Maintenance:
 
     def _begin_to_move(self, row: HostMaintenancesRow, entry: HostMaintenanceServersRow, way: Way,
                        at_once: int) -> bool:
-        """Start the move of a server; return False when no other move should start now."""
+        """Start the move of a server; return False if the maintenance has changed or ``at_once`` servers are moving."""
         # each move is a separate request
         ctx, uuid = context.on_behalf_of(row), entry['instance_uuid']
         back = entry['direction'] == maintenance.BACK
@@ -235,4 +241,4 @@ def _reason(row: Row, move: Row | None) -> str:
     fault = row['fault']
     if fault and move is not None and str(fault.get('created', '')) >= move['created_at'].isoformat()[:19]:
         return faults.for_administrators(fault['message'], fault.get('details'))
-    return f'Its move ended as {move["status"] if move else "lost"}.'
+    return f'Its move ended with the status {move["status"]}.' if move else 'The record of its move is missing.'

@@ -19,7 +19,7 @@ class Write(batching.Item, typing.Generic[Result]):
     :param function: function(conn) -> its result; it runs again after a deadlock
     """
 
-    result: Result               # after the transaction
+    result: Result               # set when the transaction has ended
 
     def __init__(self, key: int, function: collections.abc.Callable[[Connection], Result]) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Write(batching.Item, typing.Generic[Result]):
 
 
 class WriteBatches:
-    """Writer of the batches.
+    """Combines concurrent writes to one database into batches.
 
     :param db: the database that is written to
     """
@@ -56,7 +56,7 @@ class WriteBatches:
         return self._batches.waiting
 
     def write(self, writes: list[Write[typing.Any]]) -> None:
-        """Run all of these writes in one transaction."""
+        """Run a batch in one transaction."""
         if len(writes) == 1:
             writes[0].result = self._db.run(writes[0].function)
         else:

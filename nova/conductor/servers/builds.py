@@ -70,9 +70,9 @@ class Builds:
                 self._send_build(ctx, specs[uuid], chosen[0])
 
     def _send_build(self, ctx: Context, spec: objects.RequestSpec, selection: objects.Selection) -> None:
-        """Send a build to the selected host. From now on a conductor of the host's cell is responsible for the server.
+        """Send a build to the selected host. From now on a conductor of the host's cell continues the build.
 
-        The instance in the message is incomplete; the compute service reads the row when it begins the build.
+        The message contains only parts of the instance; the compute service gets its row when it begins the build.
         """
         services = self._services
         cell = services.cells.get(selection.cell_uuid)
@@ -102,7 +102,7 @@ class Builds:
             self._services.retry_soon(error, instance_uuid)
 
     def reschedule_instance(self, ctx: Context, instance_uuid: str, host: str, node: str, fault: faults.Fault) -> None:
-        """See interface.py; ``fault['final']`` is true if another host would fail too."""
+        """See interface.py; ``fault['final']`` is true if the build would also fail on another host."""
         if not self._cell_db.run(self._release_host, ctx, instance_uuid, host, node, fault):
             LOG.info('Server %s is not being built on %s any more.', instance_uuid, host)
             return
@@ -125,8 +125,8 @@ class Builds:
     def replace_build(self, ctx: Context, row: Row) -> None:
         """Repeat a build on another host, because its host is down. The old host removes its files when it is back.
 
-        The server keeps its host if no other host fits, or if the host is up again. The server also keeps its host if
-        the guest may use volumes, which a host that is down cannot detach. The host builds the server later.
+        The server keeps its host if no other host fits, the host is up again, or the guest may use volumes, which a
+        host that is down cannot detach. The host then builds it later.
 
         :param row: the server's row
         """
@@ -142,7 +142,7 @@ class Builds:
             LOG.info('Server %s is not being built on %s any more, or %s is back.', uuid, host, host)
             return
         LOG.info('Host %s is down; another host builds server %s.', host, uuid)
-        # record the failed host before its ports are unbound, so that it cannot take them back (network/allocation.py)
+        # record the failed host first, so that its late requests for ports are refused (network/allocation.py)
         self._api_db.run(_note_failure, uuid, host, node)
         self._services.network.unbind_ports(ctx, instance_uuid=uuid, host=host)
         self._place_and_send(ctx, [uuid], tried=fault)
@@ -159,11 +159,11 @@ class Builds:
         return any(choice['host'] != row['host'] for choice in explained['choices'])
 
     def fail_build(self, uuid: str, fault: faults.Fault, waiting: bool = False, has_ports: bool = True) -> bool:
-        """Set a server in build to ERROR and release its host, claim and ports; return False if it was deleted.
+        """Set a server with a failed build to ERROR and release its claim and ports; return False if it has changed.
 
-        :param waiting: act only while the server waits for a host: a repeated request may find no free host although
-            the first request has claimed a host
-        :param has_ports: a host may have allocated ports: a failed build keeps them for the next host
+        :param waiting: act only while the server waits for a host, because a repeated request may find no free host
+            although the first request has claimed a host
+        :param has_ports: whether a host may have allocated ports; a failed build keeps its ports for the next host
         """
         fault = faults.stored(fault)
         spec = self._events.spec(uuid)
@@ -200,7 +200,7 @@ class Builds:
     def _release_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: faults.Fault,
                     tasks: collections.abc.Collection[str | None] = BUILDING_TASKS,
                     down_time: int | None = None) -> bool:
-        """Release the claim of a failed build and let the server wait for a host; return whether it was released.
+        """Release host and claim of a failed build, so that the server waits for a host; return whether this was done.
 
         :param tasks: allowed task states
         :param down_time: required downtime of the host in seconds; None: the host itself sent the request

@@ -74,7 +74,7 @@ class Deletion:
             self.instance_destroyed(ctx, instance_uuid, row['host'])
 
     def _find(self, instance_uuid: str) -> tuple[InstancesRow | None, bool, bool]:
-        """Return (row or None, whether the history contains the server, whether its host is up)."""
+        """Return (row or None, whether the server is in the history of deleted servers, whether its host is up)."""
         with self._cell_db.reader() as conn:
             try:
                 row = instances.get(conn, instance_uuid)
@@ -83,7 +83,7 @@ class Deletion:
             return row, False, row['host'] is not None and self._services.host_is_up(row['host'], conn)
 
     def _delete_in_other_cell(self, ctx: Context, instance_uuid: str) -> None:
-        """Request the deletion from a conductor of the cell that the server was moved to."""
+        """Request the deletion from a conductor of the cell to which the server was moved."""
         cells = self._services.cells
         if len(cells.all()) == 1:
             return
@@ -116,7 +116,7 @@ class Deletion:
         raise last
 
     def instance_destroyed(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
-        """See interface.py; does nothing if the row is gone already, or the server is on another host.
+        """See interface.py; has no effect if the row is gone, or the server is on another host.
 
         Resources outside of the cell's database are released first, because the row names them.
         """
@@ -149,7 +149,7 @@ class Deletion:
 
     def _destroy(self, conn: Connection, ctx: Context, last: endings.Ending, host: str | None,
                  other_hosts: set[str]) -> None:
-        """Move the row and its dependent rows to the history; add destinations of open moves to ``other_hosts``.
+        """Move the row to the history and delete dependent rows; add the hosts of unfinished moves to ``other_hosts``.
 
         :raises InstanceChanged: the server is on another host
         """
@@ -169,7 +169,7 @@ class Deletion:
             _record_deletion(change, history.get(conn, uuid), host)
 
     def _has_more(self, ending: endings.Ending) -> bool:
-        """Return whether ``_release`` has something to release."""
+        """Return whether the server has resources that ``_release`` releases."""
         return bool(ending.devices or ending.shares or ending.images or ending.row['system_metadata'].get(SHELVED_IMAGE)
                     or guest_options.encrypted(ending.row['flavor'], ending.row['image_properties']))
 
@@ -209,22 +209,14 @@ class Deletion:
                 LOG.warning('Cannot delete image %s of server %s: %s', image_id, row['uuid'], error)
 
 
-def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> list[str]:
-    """Remove servers from the API database; return their uuids.
-
-    :param cell_uuid: only servers that are still in this cell
-    """
-    if cell_uuid is not None:
-        uuids = mappings.lock_in_cell(conn, uuids, cell_uuid)
+def forget(conn: Connection, uuids: list[str]) -> None:
+    """Remove servers from the API database."""
     mappings.delete_many(conn, uuids)
     request_specs.delete_many(conn, uuids)
-    return uuids
 
 
 def _record_end_of_guest(change: Change, row: InstancesRow) -> None:
-    """Record 'shutdown.end' if a host runs the deletion.
-
-    Otherwise record 'delete.start', which has not been recorded yet.
+    """Record 'shutdown.end' if a host ran the deletion. Otherwise this conductor runs it: record 'delete.start'.
     """
     if change.on_host():
         change.record('shutdown', END, row, row['host'])

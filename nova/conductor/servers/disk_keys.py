@@ -1,9 +1,9 @@
 """Keys of encrypted disks: one key for each server, from its first disk until the server is deleted.
 
-A key is a random passphrase. In the database it is encrypted (AES-256-GCM, bound to the server's id) with a key of the
-deployment from a file on the conductors. A copy of the database is not sufficient to open a disk. Alternatively a Key
-Manager service stores the key, and the database stores its id. Hosts request the keys of their servers when they need
-them, and keep them in memory only.
+A key is a random passphrase. The database stores it encrypted (AES-256-GCM, bound to the server's id) with a key from a
+file on the conductors. So a copy of the database is not sufficient to open a disk. Alternatively a Key Manager service
+stores the key, and the database stores its id. Hosts request the keys of their servers when they need them, and keep
+them in memory only.
 """
 import collections.abc
 import contextlib
@@ -23,7 +23,7 @@ from nova.volume import key_manager
 
 LOG = logging.getLogger(__name__)
 
-BARBICAN = 'barbican'                    # encryption_key_id of keys that the Key Manager service stores
+BARBICAN = 'barbican'                    # encryption_key_id in the rows of keys in the Key Manager service
 NO_ACCOUNT = '[conductor] disk_key_backend = barbican requires an account in [barbican]'
 
 
@@ -73,8 +73,8 @@ class DiskKeys:
         try:
             return self._barbican.passphrase(_system(ctx), row['encrypted_key'])
         except exception.InvalidVolume:
-            raise secret_encryption.Unusable('the Key Manager service does not have the key, or refuses this '
-                                             'account access') from None
+            raise secret_encryption.Unusable('the Key Manager service does not have the key, or does not let '
+                                             'the account in [barbican] read it') from None
 
     def _made(self, ctx: Context, instance_uuid: str) -> str:
         with self._cell_db.reader() as conn:
@@ -117,7 +117,7 @@ class DiskKeys:
     def keep_volume_key(self, instance_uuid: str, volume_id: str, find: collections.abc.Callable[[], str]) -> None:
         """Store the passphrase of an encrypted volume until the volume is detached.
 
-        Hosts need the passphrase later, when the token of the owner has expired.
+        Hosts also need the passphrase after the owner's token, with which it is read, has expired.
 
         :param find: function that returns the passphrase; not called if it is stored already
         """

@@ -1,6 +1,7 @@
 """Image grants: the conductor decides which images of a server a compute task may read and write.
 
-Each start of a task makes a new grant, so a task that is repeated hours later or on another host has a valid grant.
+The grant of a task is valid for one host and a limited time. Each start of a task, also a repeated one, makes a new
+grant.
 """
 import collections.abc
 
@@ -20,7 +21,7 @@ PARTS = 'image_parts'                   # key in the arguments of a rescue: ids 
 # events of tasks that build a guest from the server's own images, or from its shelved image
 _BUILDING = frozenset({'compute_build_instance', 'compute_rebuild_instance', 'compute_finish_resize',
                        'compute_unshelve_instance'})
-# events of tasks that use images in the arguments of their action: a snapshot to upload, an image to rescue from
+# events of tasks that use an image in the arguments of their action: one to upload to, or one to rescue from
 _COPYING = frozenset({'compute_snapshot_instance', 'compute_backup_instance', 'compute_shelve_instance'})
 _RESCUING = 'compute_rescue_instance'
 
@@ -60,7 +61,7 @@ class ImageGrants:
 
     def images_of(self, ctx: Context | None, server: str, read: collections.abc.Iterable[str | None] = (),
                   write: collections.abc.Iterable[str | None] = ()) -> granted.BoundImages:
-        """Return an image client for the conductor, restricted to these images of a server.
+        """Return an image client for the conductor that has access only to these images of a server.
 
         :param ctx: context of the current request
         :param server: uuid of the server

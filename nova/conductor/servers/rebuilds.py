@@ -1,6 +1,6 @@
 """Image check of rebuilds: the scheduler filters decide whether a new image may run on the server's host.
 
-A rebuild does not select a host. Without this check it would bypass every filter that checks images (CVE-2017-16239).
+A rebuild keeps the host. Without this check it would bypass every filter that checks images (CVE-2017-16239).
 """
 
 from nova.conductor.cell_services import CellServices
@@ -12,6 +12,9 @@ from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.types import ColumnValues
+from nova.objects import image as objects_image
+from nova.objects.image import StoredImage
+from nova.objects.instance import REIMAGE
 
 
 class Rebuilds:
@@ -22,7 +25,7 @@ class Rebuilds:
         self._services, self._specs, self._grants = services, specs, grants
 
     def check_rebuild(self, ctx: Context, instance_uuid: str) -> None:
-        """See interface.py. A repeated call checks nothing, because the host may have deleted the old disks already.
+        """See interface.py. After a successful check, a repeated call never fails: the old disks may be deleted.
 
         :raises NoValidHost: a filter refuses the image
         """
@@ -34,27 +37,42 @@ class Rebuilds:
         if previous is None:
             return
         spec = self._specs.get_request_spec(ctx, instance_uuid)
-        image_id = row['image_id']
-        if image_id is not None and (spec.image or {}).get('id') != image_id:
-            spec.image = self._grants.images_of(ctx, instance_uuid, read=[image_id]).show(image_id)
+        restored = spec.image == previous['image']       # an earlier call of image_kept, before the task ended
+        if not previous.get('other_image', True):        # the API of the previous release stores only other images
+            if restored and spec.image is not None:
+                spec.image = {**spec.image, 'properties': row['image_properties'],
+                              'trusted_certs': row['trusted_certs']}
+                self._store_image(instance_uuid, spec.image)
+            cell_db.run(instance_actions.set_arguments, instance_uuid, arguments)
+            return
+        if restored:
+            # the row of a server that boots from a volume has no image
+            image_id = row['image_id'] or row['system_metadata'][REIMAGE]
+            found = objects_image.stored(self._grants.images_of(ctx, instance_uuid, read=[image_id]).show(image_id))
+            spec.image = {**found, 'id': row['image_id'], 'trusted_certs': row['trusted_certs']}
         self._services.scheduler.check_host(ctx, spec=spec, host=row['host'], node=row['node'])
+        if restored:
+            self._store_image(instance_uuid, spec.image)
         cell_db.run(instance_actions.set_arguments, instance_uuid, arguments)
 
     def image_kept(self, instance_uuid: str) -> ColumnValues:
-        """Restore the image in the request spec after a refused rebuild; return the columns of the previous image.
+        """Restore the image in the request spec after a refused rebuild; return the former columns of the server's row.
 
-        The caller writes the columns when the task ends. Until then a repeated check gives the same result.
+        The caller writes these when the task ends. Until then, a repeated call finds them in the action's arguments.
         """
         with self._services.cell_db.reader() as conn:
             arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}
         previous = arguments.get('previous')
         if previous is None:
             return {}
+        self._store_image(instance_uuid, previous['image'])
+        return dict(previous['columns'])
 
+    def _store_image(self, instance_uuid: str, image: StoredImage | None) -> None:
+        """Set the image in the stored request spec."""
         def write(conn: Connection) -> None:
             spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
             if spec is not None:
-                spec.image = previous['image']
+                spec.image = image
                 request_specs.update(conn, spec)
         self._services.api_db.run(write)
-        return dict(previous['columns'])

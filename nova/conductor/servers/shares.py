@@ -1,4 +1,4 @@
-"""Shares of servers: access of hosts, and the rows of share mappings."""
+"""Shares of servers: give hosts access to them, and update the rows of share mappings."""
 from nova import context
 from nova.db.tables.rows import ShareMappingsRow
 from nova import exception

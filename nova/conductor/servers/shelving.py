@@ -35,7 +35,7 @@ class Shelving:
         """See interface.py."""
         with self._cell_db.reader() as conn:
             here = instances.get(conn, instance_uuid)['host'] == host
-        if here:              # otherwise this is a repeated call: another host may use the volumes
+        if here:              # False in a repeated call: another host may already use the volumes
             self._volumes.disconnect_volumes(ctx, instance_uuid)
 
         def write(conn: Connection) -> None:
@@ -57,7 +57,7 @@ class Shelving:
         self._tasks.end_once(write, ctx, instance_uuid, event, host)
 
     def unshelve_instance(self, ctx: Context, instance_uuid: str) -> None:
-        """See interface.py; idempotent."""
+        """See interface.py; a repeated call continues from the state in the row."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}
@@ -81,7 +81,7 @@ class Shelving:
     def _leave_dead_host(self, row: InstancesRow) -> InstancesRow:
         """Release the dead host of a server that is being unshelved; return the new row.
 
-        If the host is up after all, its task fails at the end, because the row has changed; the host removes the guest.
+        If the host is up after all, its task fails at the end because the row has changed, and it removes the guest.
         """
         LOG.warning('Host %s is down: server %s is unshelved on another host.', row['host'], row['uuid'])
 

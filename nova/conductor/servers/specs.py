@@ -36,7 +36,7 @@ class RequestSpecs:
             kept = instance_actions.flavors_and_arguments(conn, list(found))
         for uuid, spec in found.items():
             flavor, arguments = kept.get(uuid, (None, None))
-            if flavor is not None:       # the stored spec lacks later changes of ports
+            if flavor is not None:       # the stored spec lacks the devices of ports that changed later
                 spec.flavor = pci.with_ports(spec.flavor, pci.of_ports(flavor).values())
             spec.admin_password = self._passwords.password(arguments, uuid)
         return found

@@ -103,7 +103,7 @@ class Tasks:
                     raise
             LOG.info('%s of server %s had ended already.', event, instance_uuid)
 
-    # ---- background actions: they set no task state
+    # ---- background actions, which do not set the task state of the server
 
     def begin_background(self, ctx: Context, instance_uuid: str, host: str, owner: str,
                      deadline_s: float) -> objects.Instance:
@@ -160,7 +160,7 @@ class Tasks:
 
 
 def _with_devices(conn: Connection, row: InstancesRow) -> objects.Instance:
-    """Return a row's server with its PCI devices on its host."""
+    """Return the Instance of a row, with the PCI devices that it has on its host."""
     instance = objects.Instance.from_row(row)
     instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance.uuid, row['host'])
                                     if row['host'] is not None and pci.requested(instance.flavor) else ())
@@ -169,8 +169,8 @@ def _with_devices(conn: Connection, row: InstancesRow) -> objects.Instance:
 
 def _update(conn: Connection, uuid: str, values: Values, expect: Expect,
             owner: str | None = None) -> tuple[InstancesRow, bool]:
-    """Update a server and return (its row, whether it changed). A host that got no answer may write the same state
-    again.
+    """Update a server and return (its row, whether it changed). It does not change if a host repeats a call because the
+    answer was lost.
 
     :param owner: owner of the task that begins, or None to continue a task
     """

@@ -1,7 +1,7 @@
 """Volumes of servers: create, connect and release them in repeatable steps.
 
-A compute host has no account at the block storage. The host sends the conductor the uuid of a block device mapping. The
-row of the mapping stores the result of each step: volume, attachment, connection.
+A compute host has no account at the block storage: it sends the conductor the uuid of a block device mapping. The row
+of the mapping stores the result of each step: volume, attachment, connection. A repeated call skips stored steps.
 """
 import collections
 import contextlib
@@ -11,6 +11,7 @@ import os
 import tempfile
 import typing
 
+from nova import actions
 from nova import context
 from nova.db.tables.rows import InstancesRow
 from nova import exception
@@ -20,6 +21,7 @@ from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
 from nova.conductor.servers.disk_keys import DiskKeys
 from nova.conductor.servers.image_grants import ImageGrants
+from nova.db import errors
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -33,6 +35,7 @@ LOG = logging.getLogger(__name__)
 
 USABLE = ('available', 'in-use', 'reserved', 'attaching')
 BROKEN = ('error', 'error_deleting', 'deleting')
+_IMAGE_TASKS = actions.ACTIONS['createImage'].tasks
 
 
 class Volumes:
@@ -41,8 +44,9 @@ class Volumes:
     def __init__(self, services: CellServices, grants: ImageGrants, keys: DiskKeys) -> None:
         self._cell_db, self._storage, self._grants = services.cell_db, services.volumes, grants
         self._keys = keys
-        # ids to check: (uuid of a device, column, ids in the block storage); an id that the row lacks is an orphan
+        # ids to check: (uuid of a device, column, ids in the block storage); ids that the row does not have are orphans
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
+        self._unmarked: dict[str, None] = {}            # attachments to mark as in use, the next one first
         # background action -> its rollback
         self._take_back: dict[str, collections.abc.Callable[..., None]] = {
             'attach_volume': self._give_up_attachment, 'detach_volume': self.volume_detach_failed,
@@ -96,15 +100,15 @@ class Volumes:
     def _reserve(self, system: Context, instance_uuid: str, device: Row) -> Row:
         attachment_id = self._storage.attach(system, device['volume_id'], instance_uuid)
         if not self._note(device, {'attachment_id': attachment_id}, 'attachment_id'):
-            self._storage.detach(system, attachment_id)
+            self.release_attachment(system, device['uuid'], attachment_id)
             raise exception.InstanceNotFound(instance_id=instance_uuid)
         return {**device, 'attachment_id': attachment_id}
 
     def _note(self, device: Row, values: dict[str, typing.Any], column: str) -> bool:
         """Store the result of a step in a device's row; return False if the row is gone.
 
-        A caller that got no answer repeats the step, which creates a second volume or attachment. ``settle_volumes``
-        releases the volume or attachment that the row does not name.
+        After an error it is unknown whether the result was stored. A repeated step may create a second volume or
+        attachment; ``settle_volumes`` releases the one that the row does not name.
         """
         try:
             return self._cell_db.run(block_devices.update, device['uuid'], values)
@@ -112,8 +116,33 @@ class Volumes:
             self._doubtful.append((device['uuid'], column, {values[column], device[column]} - {None}))
             raise
 
+    def release_attachment(self, system: Context, bdm_uuid: str, attachment_id: str) -> None:
+        """Release an attachment that no row of a device names; after an error, ``settle_volumes`` repeats it."""
+        try:
+            self._storage.detach(system, attachment_id)
+        except Exception:
+            self._doubtful.append((bdm_uuid, 'attachment_id', {attachment_id}))
+            raise
+
     def settle_volumes(self) -> None:
-        """Release orphaned volumes and attachments of devices."""
+        """Release orphaned volumes and attachments of devices; mark volumes as in use that a call could not mark."""
+        try:
+            self._mark_as_used()
+        finally:
+            self._release_orphans()
+
+    def _mark_as_used(self) -> None:
+        for attachment_id in list(self._unmarked):
+            self._unmarked.pop(attachment_id, None)
+            try:
+                self._storage.complete(context.admin_context(), attachment_id)
+            except Exception as error:
+                if not isinstance(error, exception.NovaException) or isinstance(error, exception.Unavailable):
+                    self._unmarked[attachment_id] = None         # the last one at the next try
+                    raise
+                LOG.info('Attachment %s is not marked as in use: %s', attachment_id, error)  # such as one that is gone
+
+    def _release_orphans(self) -> None:
         for _ in range(len(self._doubtful)):
             bdm_uuid, column, made = doubt = self._doubtful.popleft()
             try:
@@ -133,7 +162,7 @@ class Volumes:
         info = self._storage.connect(_system(ctx), device['attachment_id'], connector, device['device_name'])
         self._keep_key(ctx, device['instance_uuid'], device['volume_id'], info)
         if not self._cell_db.run(block_devices.update, device['uuid'], {'connection_info': info}):
-            # the attach was rolled back before the key was stored
+            # the row is gone: the attach was rolled back before the key was stored
             self._keys.forget_volume_key(device['instance_uuid'], device['volume_id'])
             raise exception.InstanceChanged(instance_id=device['instance_uuid'])
         return {**device, 'connection_info': info}
@@ -144,9 +173,22 @@ class Volumes:
             self._keys.keep_volume_key(instance_uuid, volume_id, lambda: self._storage.passphrase(ctx, volume_id))
 
     def complete_volumes(self, ctx: Context, instance_uuid: str) -> None:
+        """Mark all volumes of a server as in use.
+
+        :raises NovaException: the first error; the other volumes are marked. If the block storage does not answer,
+            ``settle_volumes`` repeats it
+        """
+        failed: list[exception.NovaException] = []
         for device in self._cell_db.run(block_devices.show_volumes, instance_uuid):
-            if device['attachment_id']:
-                self._storage.complete(_system(ctx), device['attachment_id'])
+            try:
+                if device['attachment_id']:
+                    self._storage.complete(_system(ctx), device['attachment_id'])
+            except exception.NovaException as error:
+                failed.append(error)
+                if device['attachment_id'] and isinstance(error, exception.Unavailable):
+                    self._unmarked[device['attachment_id']] = None
+        if failed:
+            raise failed[0]
 
     def disconnect_volumes(self, ctx: Context, instance_uuid: str) -> None:
         """Replace the attachments by attachments without a host, so that the server keeps its volumes."""
@@ -162,10 +204,15 @@ class Volumes:
         fresh = self._storage.renew(system, device['volume_id'], instance_uuid, device['attachment_id'])
         values = {'attachment_id': fresh, 'connection_info': None}
         if not self._note(device, values, 'attachment_id'):
-            self._storage.detach(system, fresh)
+            self.release_attachment(system, device['uuid'], fresh)
             raise exception.InstanceNotFound(instance_id=instance_uuid)
-        self._storage.detach(system, device['attachment_id'])
+        self.release_attachment(system, device['uuid'], device['attachment_id'])
         return {**device, **values}
+
+    def are_connected(self, instance_uuid: str) -> bool:
+        """Return whether a host has connected a volume of a server, so that a guest may use the volume."""
+        with self._cell_db.reader() as conn:
+            return any(device['connection_info'] is not None for device in _volumes_of(conn, instance_uuid))
 
     def release_volumes(self, ctx: Context, instance_uuid: str, row: InstancesRow | None) -> None:
         """Release the volumes of a server that is being deleted; delete those with ``delete_on_termination``.
@@ -205,7 +252,7 @@ class Volumes:
         self._storage.delete(system, volume_id)
 
     def give_up_volume(self, ctx: Context, action: Row) -> None:
-        """Roll back an attach, a detach or a swap that its host never finished.
+        """Roll back an attach, a detach or a swap that the host did not finish in time.
 
         :raises VolumeConnected: the host has connected the new volume, so the guest may use it
         """
@@ -355,18 +402,20 @@ class Volumes:
         if root['connection_info'] is not None:
             root = self._renew(system, instance_uuid, root)
         elif self._storage.get(system, root['volume_id'])['status'] == 'downloading':
-            return                        # a repeated call: the image is being written
+            return                        # a repeated call: the image is already being written to the volume
         self._storage.reimage(system, root['volume_id'], image_id)
 
     # ---- images of servers that boot from a volume
 
     def snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str, wait: bool = False,
                          list_incomplete: bool = False) -> bool | list[str]:
-        """Create snapshots of all volumes; the image has no data and names the snapshots.
+        """Create snapshots of all volumes and upload an empty image, with properties that name the snapshots.
 
         :param wait: leave the image unchanged until the snapshots are complete; callers repeat the call until then
         :param list_incomplete: return the ids of the incomplete snapshots instead of a bool
         :raises InvalidVolume: a snapshot failed; all of them are deleted
+        :raises InstanceChanged: the image is no longer the server's task, e.g. the server is deleted; likewise
+        :raises Unavailable: a service does not answer; a repeated call continues with the snapshots
         """
         incomplete = self._snapshot_volumes(ctx, instance_uuid, image_id, wait)
         return incomplete if list_incomplete else not incomplete
@@ -386,7 +435,10 @@ class Volumes:
         if asks is not ctx:
             asks.project_id, asks.user_id = row['project_id'], row['user_id']
         made = self._snapshots_of(system, image, {device['volume_id'] for device in devices})
+        named = bool(made)
         try:
+            if row['task_state'] not in _IMAGE_TASKS:
+                raise exception.InstanceChanged(instance_id=instance_uuid)
             if not made:
                 mapping = []
                 for device in devices:
@@ -397,15 +449,21 @@ class Volumes:
                 images.update(image_id, {'properties': {
                     **image['properties'], 'bdm_v2': 'True', 'root_device_name': row['root_device_name'] or '/dev/vda',
                     disks.MAPPING: json.dumps(mapping)}})
+                named = True
             incomplete = self._incomplete(system, made) if wait else []
             if incomplete:
                 return incomplete
             with tempfile.NamedTemporaryFile(prefix='nova-empty-') as nothing:
                 images.upload(image_id, nothing.name, 'raw')
             return []
-        except Exception:
+        except Exception as error:
+            if named and isinstance(error, (exception.Unavailable, *errors.UNAVAILABLE)):
+                raise                     # a repeated call finds the snapshots in the properties of the image
             for snapshot_id in made:
-                self._storage.delete_snapshot(system, snapshot_id)
+                try:
+                    self._storage.delete_snapshot(system, snapshot_id)
+                except exception.NovaException as left:
+                    LOG.warning('Cannot delete snapshot %s of server %s: %s', snapshot_id, instance_uuid, left.message)
             raise
 
     def _snapshots_of(self, system: Context, image: Row, volume_ids: set[str]) -> list[str]:
@@ -419,13 +477,14 @@ class Volumes:
             snapshot_ids = [str(device['snapshot_id']) for device in mapping]
             if len(snapshot_ids) != len(volume_ids):
                 return []
-            found = {self._storage.get_snapshot(system, ident)['volume_id'] for ident in snapshot_ids}
+            found = [self._storage.get_snapshot(system, ident) for ident in snapshot_ids]
         except (ValueError, TypeError, KeyError, exception.VolumeSnapshotNotFound):
             return []
-        return snapshot_ids if found == volume_ids else []
+        is_usable = all(snapshot['status'] != 'deleting' for snapshot in found)
+        return snapshot_ids if is_usable and {snapshot['volume_id'] for snapshot in found} == volume_ids else []
 
     def _incomplete(self, system: Context, snapshot_ids: list[str]) -> list[str]:
-        """Return the snapshots that may not be used yet.
+        """Return the ids of the snapshots that are not available yet.
 
         :raises InvalidVolume: a snapshot failed
         """
@@ -436,7 +495,7 @@ class Volumes:
 
 
 def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> set[str]:
-    """Return the orphans: the ids that the row of a device does not name.
+    """Return the orphans: those ids of ``made`` that the row of the device does not name.
 
     No volumes are returned if the row is gone or the server's volumes were swapped, because the server may have written
     to the volumes.

@@ -1,4 +1,4 @@
-"""Audit logs of the cell database and the API database: seal records, and remove old records."""
+"""Upkeep of the audit logs of the cell database and the API database: seal new records, and remove old ones."""
 import datetime
 import logging
 import time
@@ -24,11 +24,11 @@ class AuditLog:
     def __init__(self, services: CellServices) -> None:
         self._services, self._conf, self._notifier = services, services.conf, services.notifier
         self._seals: dict[str, records.Seal] = {}         # {name of a database: its newest seal}
-        self._exported_at: dict[str, float] = {}          # {name of a database: time when its seal was published}
+        self._exported_at: dict[str, float] = {}          # {name of a database: monotonic time of its last publication}
         self._waits_since: dict[str, datetime.datetime | None] = {}       # {name: time of its oldest unsealed record}
         self._cut_off: set[str] = set()  # names of databases with a truncated chain, which are not sealed
         for name, _db in self._databases():
-            metrics.AUDIT_LOG_TRUNCATED.labels(name)  # alerting rules need the first value 0
+            metrics.AUDIT_LOG_TRUNCATED.labels(name)  # 0 from the start, so that alert rules detect the first increase
         metrics.AUDIT_LOG_UNSEALED.watch(self, AuditLog._unsealed)
 
     def _unsealed(self) -> dict[tuple[str], float]:
@@ -57,9 +57,8 @@ class AuditLog:
                 if name in self._cut_off:
                     return count
                 self._cut_off.add(name)
-                LOG.critical('The last records of the audit log of database %s were removed: it was sealed up to '
-                             'record %s, which is missing. It is not sealed any further until nova-conductor is '
-                             'started again.',
+                LOG.critical('The newest records of the audit log of database %s were removed: record %s, up to which '
+                             'it was sealed, is missing. New records are not sealed until nova-conductor restarts.',
                              name, seen)
                 return count
             if not sealed:

@@ -17,11 +17,12 @@ from nova.conductor.servers.deletion import Deletion
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import tasks
+from nova.objects import instance
 
 LOG = logging.getLogger(__name__)
 
 OFFLOAD = actions.ACTIONS['shelveOffload']
-# forceDelete that is allowed only in SOFT_DELETED, so that a server restored in the meantime is not deleted
+# the action forceDelete, allowed only in SOFT_DELETED: a server that was restored before is not deleted
 RECLAIM = dataclasses.replace(actions.ACTIONS['forceDelete'], conditions=actions.Conditions((states.SOFT_DELETED,)))
 
 
@@ -40,8 +41,11 @@ class DeferredActions:
         before = utils.utcnow() - datetime.timedelta(seconds=seconds)
         done = 0
         for row in self._idle(states.SHELVED):
-            since = row['system_metadata'].get('shelved_at')
-            if row['host'] and since and datetime.datetime.fromisoformat(since) <= before:
+            value = row['system_metadata'].get(instance.SHELVED_AT)
+            since = instance.shelving_time(value)
+            if value is not None and since is None:
+                LOG.warning('Server %s is not offloaded: its %s is not a time.', row['uuid'], instance.SHELVED_AT)
+            elif row['host'] and since and since <= before:
                 done += self._begin(row, OFFLOAD, self._offload)
         return done
 
@@ -62,7 +66,7 @@ class DeferredActions:
             return instances.in_state(conn, vm_state, idle=True)
 
     def _begin(self, row: Row, action: actions.Action, go_on: collections.abc.Callable[[Context, Row], None]) -> bool:
-        """Begin an action without a request of a user; return whether it has begun.
+        """Begin an action that no user has requested; return whether it has begun.
 
         :param go_on: function(context, row), called after the action has begun
         """

@@ -13,7 +13,7 @@ class Expiry:
 
     def __init__(self, services: CellServices) -> None:
         self._conf, self._cell_db, self._api_db = services.conf, services.cell_db, services.api_db
-        self._looked_at = dict.fromkeys(history.TABLES, 0)         # {table: id of the last checked row}
+        self._looked_at = dict.fromkeys(history.TABLES, 0)         # {table: newest id in the last complete check}
 
     def expire_history(self) -> None:
         """Remove deleted servers from the history after the configured retention."""
@@ -41,7 +41,7 @@ class Expiry:
         return self._cell_db.run(console_tokens.expire)
 
     def expire_idempotency_keys(self) -> None:
-        """Remove answers older than the period in which clients may repeat their requests."""
+        """Remove the rows of idempotent requests that clients may no longer repeat."""
         lifetime = datetime.timedelta(seconds=self._conf.api.idempotency_key_lifetime)
         for rows in (attempts.IDEMPOTENCY_KEYS, attempts.CLIENT_TOKENS):
             self._api_db.run(rows.expire, utils.utcnow() - lifetime)

@@ -1,4 +1,4 @@
-"""Reconciler: a conductor continues overdue tasks after the loss of a message or of their owner."""
+"""Reconciler: continue overdue tasks. Their message was lost, or their owner (a conductor or a host) has failed."""
 import collections.abc
 import datetime
 import logging
@@ -41,7 +41,15 @@ LOG = logging.getLogger(__name__)
 
 ATTACH, DETACH = (actions.ACTIONS[name].record for name in ('attach_interface', 'detach_interface'))
 RESEND_DELAY_S = 1
-START_GRACE_S = 15               # seconds that hosts need to report after a restart of all services
+START_GRACE_S = 15               # seconds within which hosts report after a restart of all services
+STEPS = {                        # step -> description for the log
+    'settle': 'end the move to another cell', 'close': 'end the action, because no task is left',
+    'close_beside': 'end the background action', 'give_up': 'roll the background action back',
+    'again': 'send the background action again', 'wait': 'wait for the host', 'delete': 'delete the server',
+    'build': 'build the server', 'replace': 'build the server on another host', 'fail': 'fail the task',
+    'abandon': 'fail the step of the cold move', 'resend': 'send the message again',
+    'continue': 'continue the cold move', 'migrate': 'continue the live migration',
+    'evacuate': 'continue the evacuation'}
 
 Work = collections.abc.Callable[[Row, typing.Any], None]
 GoOn = collections.abc.Callable[[Context, str], None]
@@ -53,8 +61,7 @@ def decide(row: InstancesRow | None, host_up: bool, old: bool) -> str:
     :param row: the instances row, None when the server is gone
     :param host_up: whether its host's service is up
     :param old: the action is older than the longest possible task
-    :returns: 'settle' (the server moves to another cell), 'close', 'delete', 'fail', 'build', 'replace' (build on
-        another host), 'resend', 'continue' or 'abandon' (a cold move), 'migrate' (continue a live migration) or 'wait'
+    :returns: key of STEPS
     """
     if row is not None and row.get('cell_move') is not None:
         return 'settle'
@@ -79,14 +86,14 @@ def decide(row: InstancesRow | None, host_up: bool, old: bool) -> str:
 
 
 def decide_evacuation(row: InstancesRow | None, host_up: bool, old: bool) -> str:
-    """Return the step for an overdue evacuation: 'evacuate' while the server is rebuilt, else that of ``decide``."""
+    """Return 'evacuate' for an overdue evacuation in the task state REBUILDING; otherwise the result of ``decide``."""
     if row is not None and row['task_state'] == states.REBUILDING:
         return 'evacuate'
     return decide(row, host_up, old)
 
 
 def decide_background(row: InstancesRow | None, host_up: bool, old: bool) -> str:
-    """Return 'close_beside' (end the background action), 'give_up' (roll it back), 'again' (resend it) or 'wait'."""
+    """Return the step for an overdue action without a task state."""
     if row is None or row['host'] is None:
         return 'close_beside'
     if old:
@@ -105,7 +112,7 @@ class Reconciler:
         self._passwords = encrypted_passwords.Passwords(services.conf)
         self._sizes, self._specs, self._tasks, self._builds = sizes, specs, tasks, builds
         self._deletion, self._volumes, self._moves = deletion, volumes, moves
-        # result of decide() and its variants -> function(action, row)
+        # key of STEPS -> function(action, row) that runs this step
         self._work: dict[str, Work] = {
             'settle': self._settle, 'close': self._close, 'close_beside': self._close_background,
             'give_up': self._give_up, 'again': self._repeat, 'wait': _wait, 'delete': self._delete,
@@ -113,7 +120,7 @@ class Reconciler:
             'resend': self._resend, 'continue': _going_on(moves.continue_move),
             'migrate': _going_on(live.continue_live_migration),
             'evacuate': _going_on(evacuations.continue_evacuation)}
-        # conductor method in a row of actions.ACTIONS -> function that continues a server's action
+        # name of a conductor method in actions.ACTIONS -> the method, which continues the action of a server
         self._go_on: dict[str, GoOn] = {
             'continue_move': moves.continue_move, 'continue_live_migration': live.continue_live_migration,
             'continue_evacuation': evacuations.continue_evacuation, 'unshelve_instance': shelving.unshelve_instance}
@@ -121,9 +128,9 @@ class Reconciler:
     def messages_lost(self) -> None:
         """Mark waiting actions as overdue, because their messages may be lost. There are three cases:
 
-        - queues were declared again: the messages in these queues, and in the queues of hosts, are lost
-        - a database was unavailable, or services could not report: committed writes may have sent no message
-        - start-up: a conductor may have died after it received messages
+        - message queues were declared again: messages in these queues, and in the queues of hosts, are lost
+        - a database was unavailable, or services could not report: after a write, the message may not have been sent
+        - this conductor starts: an earlier process may have died after it received messages
         """
         self._expedite(utils.utcnow() + datetime.timedelta(seconds=START_GRACE_S), untaken=True)
         self._sizes.doubt_sizes()
@@ -137,8 +144,8 @@ class Reconciler:
         self._cell_db.run(live_migrations.expedite, when)
 
     def _expedite_deletions(self, now: datetime.datetime) -> None:
-        """If hosts are down, mark the deletions on them as overdue. Their deadlines, up to ``task_deadline``, are
-        meant for hosts that are up."""
+        """Mark deletions on hosts that are down as overdue, because their deadlines only give a host that is up time to
+        finish."""
         with self._cell_db.reader() as conn:
             down = [host for host in instance_actions.hosts_that_delete(conn, now)
                     if not self._services.host_is_up(host, conn)]
@@ -159,7 +166,7 @@ class Reconciler:
             hosts = {row['host'] for row in rows.values() if row['host'] is not None}
             up = {host: self._services.host_is_up(host, conn) for host in hosts}
         with self._cell_db.broke_off() as cell, self._api_db.broke_off() as top:
-            if cell or top:                  # a database was unavailable and answers again
+            if cell or top:                  # a database was unavailable, and now answers again
                 self.messages_lost()
         later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)
         taken = 0
@@ -172,11 +179,12 @@ class Reconciler:
                 decide_evacuation if action['action'] == 'evacuate' else decide)
             host = None if row is None else row['host']
             what = decided(row, host is not None and up.get(host, False), old)
-            LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
+            LOG.info('Task %s of server %s is overdue. Next step: %s.', action['action'], action['instance_uuid'],
+                     STEPS[what])
             metrics.RECONCILER_DECISIONS.labels(what).inc()
             try:
                 self._work[what](action, row)
-            except exception.Unavailable as error:           # not sent: the next check sends the message
+            except exception.Unavailable as error:           # the message was not sent; the next check sends it
                 LOG.warning('Task %s of server %s is sent later: %s', action['action'], action['instance_uuid'],
                             error.message)
                 self._cell_db.run(instance_actions.postpone, {**action, 'deadline': later},
@@ -188,7 +196,7 @@ class Reconciler:
         return taken
 
     def _settle(self, action: Row, row: Row) -> None:
-        """End the server's move between cells; continue the action if the server is in this cell."""
+        """End the server's move between cells; if the server is then in this cell, continue the action."""
         cell_transfer.settle(self._api_db, self._services.cells, self._services.cell, row['uuid'])
         with self._cell_db.reader() as conn:
             here = instances.get_many(conn, [row['uuid']]).get(row['uuid'])
@@ -210,10 +218,10 @@ class Reconciler:
         self._cell_db.run(instance_actions.finish, action['instance_uuid'], request_id=action['request_id'])
 
     def _settle_port(self, action: Row, row: Row | None) -> None:
-        """Release the device of a port after an attachment or a detachment that no host will end.
+        """Release the PCI device of a port after an attachment or a detachment that no host will end.
 
-        The device is kept if the server has the port. The device is also kept if the host is up, because the guest may
-        have the device, and a request can detach it again.
+        It stays claimed if the server has the port. After a detachment it also stays claimed if the host is up, because
+        the guest may still have it; a user can repeat the detachment.
         """
         port_id, attached_by = (action['arguments'] or {}).get('port_id'), action['request_id']
         if row is None or action['action'] not in (ATTACH, DETACH) or port_id not in pci.of_ports(row['flavor']):
@@ -254,17 +262,24 @@ class Reconciler:
 
     def _fail(self, action: Row, row: Row) -> None:
         error = exception.HostUnavailable(host=row['host'])
-        if row['vm_state'] == states.BUILDING:
+        if row['vm_state'] != states.BUILDING:
+            self._end(row, faults.fault(error, 'The host did not finish the operation.'))
+        elif row['host'] and self._volumes.are_connected(row['uuid']):
+            self._end(row, faults.fault(error, (
+                'The host did not finish building the server. The server keeps its host and volumes, because its guest '
+                'may use the volumes.')), vm_state=states.ERROR)
+        else:
             message = ('The host did not finish building the server, and no other host took it.' if row['host']
                        else 'The server was waiting for a host for too long.')
             self._builds.fail_build(row['uuid'], faults.fault(error, message))
-        else:
-            fault = faults.fault(error, 'The host did not finish the operation.')
-            self._tasks.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None},
-                                 {'task_state': row['task_state']}, fault, fault['details'])
+
+    def _end(self, row: Row, fault: faults.Fault, **values: str) -> None:
+        """End the task of a server with a fault, unless the server has changed since ``row`` was read."""
+        self._tasks.end_task(None, row['uuid'], 'conductor_reconcile', row['host'], {'task_state': None, **values},
+                             {name: row[name] for name in ('task_state', 'vm_state', 'host')}, fault, fault['details'])
 
     def _abandon(self, action: Row, row: Row) -> None:
-        """End an overdue move as if its current step had failed."""
+        """End an overdue cold move as if its current step had failed."""
         with self._cell_db.reader() as conn:
             moves = server_migrations.open_of(conn, row['uuid'])
         if not moves:
@@ -273,7 +288,7 @@ class Reconciler:
         method, host = cold.next_step(row['task_state'], moves[-1]) or (None, None)
         up = host is not None and self._services.host_is_up(host)
         if method == actions.GROW.method and row['task_state'] == states.RESIZE_FINISH:
-            # The guest may have been resized: the claim is kept until its host reports the result.
+            # The guest may have grown: keep the claim until its host reports the result.
             if up:
                 self._moves.continue_move(context.on_behalf_of(action), row['uuid'])
             return
@@ -303,7 +318,7 @@ class Reconciler:
                                                      **arguments)
 
     def take_over(self) -> None:
-        """Continue interrupted tasks immediately, in a deployment with a single process."""
+        """Continue interrupted tasks immediately: in a deployment with a single process, no other process owns them."""
         self._expedite(utils.utcnow() - datetime.timedelta(seconds=1))
         concurrency.spawn('take-over', self._take_up)
 
@@ -311,13 +326,13 @@ class Reconciler:
         try:
             expedites = True
             while self.reconcile(expedites):
-                expedites = False            # the continued tasks have new deadlines
+                expedites = False            # otherwise a deletion that always fails would repeat the loop forever
         except Exception:
             LOG.exception('Cannot resume interrupted tasks now; the periodic task retries.')
 
 
 def _going_on(function: GoOn) -> Work:
-    """Return a function(action, row) that continues the action of a server."""
+    """Return a function(action, row) that calls ``function`` for the action's server."""
     def go_on(action: Row, row: Row) -> None:
         function(context.on_behalf_of(action), row['uuid'])
     return go_on

@@ -25,9 +25,9 @@ class Synchronization:
         self._cell_db, self._api_db = services.cell_db, services.api_db
 
     def follow_zones(self) -> dict[str, str]:
-        """Correct the zone of each host whose row differs from the aggregates; return {host: zone} of changed hosts.
+        """Correct the zones and aggregates in the rows of hosts; return {host: zone} of the hosts with a changed zone.
 
-        A difference remains if the API died between its two writes, or if the default zone was renamed.
+        They are wrong if the API died between its writes to two databases, or if the default zone was renamed.
         """
         with self._api_db.reader() as conn:
             wanted, listed = aggregates.zones(conn), aggregates.described(conn)
@@ -55,7 +55,7 @@ class Synchronization:
         return found.get(host, self._conf.default_availability_zone)
 
     def forget_groups(self) -> set[str]:
-        """Remove servers from deleted groups: a server created while its group was deleted still names the group."""
+        """Remove servers from deleted groups: the row of a server created during the deletion still names the group."""
         with self._cell_db.reader() as conn:
             mentioned = server_groups.mentioned(conn)
         with self._api_db.reader() as conn:

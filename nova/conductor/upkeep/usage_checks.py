@@ -17,13 +17,13 @@ LOG = logging.getLogger(__name__)
 
 PAGE = 1000
 SIZE_CHECK_INTERVAL_S = 600        # seconds between two checks of the sizes of all servers; see doubt_sizes
-MIN_MISCOUNT_AGE_S = 90            # seconds between two runs of count_sizes; longer than the writes of a request
+MIN_MISCOUNT_AGE_S = 90            # seconds between two runs of count_sizes, in which a request has ended its writes
 
 Sizes = dict[str, tuple[int, int]]       # {instance uuid: (vCPUs, MiB of memory)}
 
 
 class ClaimCheck:
-    """Compares the recorded usage of nodes with their servers.
+    """Compares the recorded usage of compute nodes with the servers on them.
 
     drift  number of corrected differences; should stay 0
     """
@@ -53,7 +53,7 @@ class QuotaCheck:
         """Correct the sizes of servers, and of open moves, in the quota usage; return the number of corrections.
 
         The API database and the cell's database differ only between the two writes of a request, or after a failure
-        between these writes. A difference found by two successive checks is corrected.
+        between these writes. Only a difference that two successive checks find is corrected.
         """
         try:
             return self._mend_sizes() if self._miscounted else self._check_sizes()
@@ -64,7 +64,7 @@ class QuotaCheck:
     def _check_sizes(self) -> int:
         if time.monotonic() < self._sizes_due:
             return 0
-        # set before the check, so that a doubt_sizes() during the check is not lost
+        # set before the check, so that a call of doubt_sizes() during the check has an effect
         self._sizes_due = time.monotonic() + SIZE_CHECK_INTERVAL_S
         marker = ''
         wrong: list[Any] = []

@@ -29,15 +29,13 @@ LOGIN: tuple[cfg.Opt, ...] = (
     cfg.Opt('auth_type', type=_TEXT, deprecated_opts=[cfg.DeprecatedOpt('auth_plugin')]),
     cfg.Opt('auth_section', type=_TEXT),
 )
+# without the versions: each client names the version of its API
 ADAPTER: tuple[cfg.Opt, ...] = (
     cfg.StrOpt('service-type'),
     cfg.StrOpt('service-name'),
     cfg.ListOpt('valid-interfaces'),
     cfg.StrOpt('region-name'),
     cfg.StrOpt('endpoint-override'),
-    cfg.StrOpt('version'),
-    cfg.StrOpt('min-version'),
-    cfg.StrOpt('max-version'),
     cfg.IntOpt('connect-retries'),
     cfg.FloatOpt('connect-retry-delay'),
     cfg.IntOpt('status-code-retries'),

@@ -70,10 +70,10 @@ OPTIONS = [
                     'The value applies when the default network and subnets are created. Set the same value on all '
                     'hosts.'),
     cfg.BoolOpt('agent', default=False,
-                help='Whether nova-network on this host is an agent. An agent has no database and reads the data '
-                     'of its host from the network services ([network] driver = fake, next to the conductors). '
-                     'nova-compute and nova-network on a host need the same value. false: nova-network opens the '
-                     'databases itself.'),
+                help='Whether nova-network on this host is an agent. An agent has no database. It reads the data '
+                     'of its host by RPC from the network services, which run with [network] driver = fake on the '
+                     'hosts of the conductors. nova-compute and nova-network on a host need the same value. false: '
+                     'nova-network opens the databases itself.'),
     cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}\Z',
                help='Bridge of the default network. Other device names on the host derive from it. Two clouds on '
                     'one machine need different names.'),
@@ -96,13 +96,13 @@ OPTIONS = [
                             'port. Empty: the gateway of the default network.'),
     cfg.StrOpt('metadata_ca_file', default='',
                help='CA certificate (PEM) that verifies nova-api-metadata at metadata_host. With it, the metadata '
-                    'relays of hosts with agent = true use TLS. Empty: plain HTTP, so that the metadata of guests '
-                    'can be read on that network.'),
+                    'relays of hosts with agent = true use TLS. Empty: plain HTTP; others on the network to '
+                    'metadata_host can read the metadata of guests.'),
     cfg.ListOpt('project_ranges', default=[], item_type=_RANGE,
                 help='Address ranges, such as 10.128.0.0/9, from which projects may create networks and subnets in '
                      'the routing table of the hosts. Empty: project networks are isolated from that table and '
-                     'from each other, and may use any addresses. Only administrators may then create other '
-                     'networks.'),
+                     'from each other, and may use any addresses; only administrators may create networks in that '
+                     'table.'),
     cfg.HostAddressOpt('tunnel_address', version=4,
                        help='Address of this host for traffic from other hosts: frames of project networks (VXLAN, '
                             'UDP port 4789) and connections of guests that move to this host (UDP port 4788). '
@@ -142,7 +142,7 @@ OPTIONS = [
     cfg.BoolOpt('flow_offload', default=True,
                 help='Whether nftables forwards packets of established connections directly between devices, '
                      'without the bridge, in networks of type vxlan. Offloading ends when the security rules '
-                     'change. Connection tracking then accepts out-of-window TCP packets '
+                     'change. With this option, connection tracking accepts out-of-window TCP packets '
                      '(nf_conntrack_tcp_be_liberal and nf_conntrack_tcp_ignore_invalid_rst are enabled). This may '
                      'conflict with a firewall of the operator.'),
     cfg.ListOpt('guest_to_host_ports', default=[], item_type=types.Port(),

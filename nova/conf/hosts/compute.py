@@ -37,11 +37,13 @@ OPTIONS = [
                      'database.'),
     cfg.IntOpt('max_concurrent_builds', default=10, min=1, max=1000,
                help='Maximum number of servers that one host builds at once. Other builds wait. A single project '
-                    'may use at most three quarters of these slots, and never all of them.'),
+                    'gets at most three quarters of them, rounded up; of two or more, one stays free for other '
+                    'projects.'),
     cfg.IntOpt('max_concurrent_tasks', default=32, min=1, max=1000,
                help='Maximum number of other tasks (start, stop, delete, …) at once on one host. Each server has '
-                    'one task at a time. A single project may use at most three quarters of these slots, and never '
-                    'all of them. Unresponsive guests of one project therefore do not block other projects.'),
+                    'one task at a time. A single project gets at most three quarters of them, rounded up; of '
+                    'two or more, one stays free for other projects. Unresponsive guests of one project therefore do '
+                    'not block other projects.'),
     cfg.IntOpt('max_concurrent_live_migrations', default=1, min=1, max=100,
                help='Maximum number of live migrations that leave this host at once. Others wait in a queue. '
                     'Parallel migrations share the bandwidth, so that each needs longer to copy the memory that '

@@ -7,7 +7,7 @@ GROUP = 'filter_scheduler'
 
 
 def _before(*names: str) -> dict[str, Any]:
-    """Return the keyword argument that declares the former names of an option in [DEFAULT]."""
+    """Return the keyword argument that declares the names that an option formerly had in [DEFAULT]."""
     return {'deprecated_opts': [cfg.DeprecatedOpt(name, group='DEFAULT') for name in names]}
 
 

@@ -40,7 +40,7 @@ _Params = ParamSpec('_Params')
 _Row = TypeVar('_Row', bound=Mapping[str, object])
 
 WRITES = frozenset({'POST', 'PUT', 'PATCH', 'DELETE'})
-DROPPED = 'audit:dropped'        # action of a record that summarizes refused requests without records
+DROPPED = 'audit:dropped'        # action of a record with the number of refused requests that got no record
 FOR_OWNER = 'ByOtherProject'     # reason in the record for the project that owns the target
 # columns that are empty in the owner's record; that record shows only user, action, time and result
 _OF_CALLER = ('domain_id', 'roles', 'credential_id', 'service_user_id', 'remote_address')
@@ -138,7 +138,7 @@ class Record:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
 
     def belongs_to(self, project_id: str) -> None:
-        """Set the project that owns the target. If it is not the caller's, the owner gets a second record."""
+        """Set the project that owns the target. If the caller has another project, the owner gets a second record."""
         if not self.written and self._owner is None and project_id != self.values['project_id']:
             self._owner = project_id, str(uuidlib.uuid4())
 
@@ -193,7 +193,7 @@ class OperatorRecord(Record):
 
 
 def outcome_of(code: int, error: BaseException | None = None) -> str:
-    """Return one of db.audit.OUTCOMES."""
+    """Return the outcome (one of records.OUTCOMES) of a request with this status code and error."""
     if isinstance(error, engine.CommitUnanswered):
         return db.UNKNOWN
     if code < 400:
@@ -203,7 +203,7 @@ def outcome_of(code: int, error: BaseException | None = None) -> str:
 
 @contextlib.contextmanager
 def recording(record: Record | None) -> Iterator[None]:
-    """Insert the record in this thread's first write transaction in the block. None disables audit records."""
+    """Insert the record in this thread's first write transaction in the block. With None, no record is inserted."""
     token = _current.set(record)
     try:
         with engine.joining(record.join if record is not None else None):
@@ -228,7 +228,7 @@ def belongs_to(project_id: str) -> None:
 
 def naming(function: Callable[Concatenate[sa.Connection, _Params], _Row],
            column: str) -> Callable[Concatenate[sa.Connection, _Params], _Row]:
-    """Wrap ``function(conn, …)``, which returns a new row: a column of the row becomes the id of the target."""
+    """Wrap ``function(conn, …)``, which returns a new row: record a column of this row as the id of the target."""
     def run(conn: sa.Connection, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Row:
         row = function(conn, *args, **kwargs)
         about(str(row[column]))
@@ -239,7 +239,7 @@ def naming(function: Callable[Concatenate[sa.Connection, _Params], _Row],
 # ---- records outside of transactions ----------------------------------------------
 
 class _Bucket:
-    """A token bucket: a burst and a rate per second."""
+    """A token bucket, which limits requests to a burst and then to a rate per second."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate, self._burst = rate, burst
@@ -265,7 +265,7 @@ _Who = tuple[str | None, str | None, str | None]         # (user, project, addre
 
 
 class Auditor:
-    """Writes records outside of transactions and publishes all records.
+    """Writes the records that no transaction of the request has inserted, and publishes all records.
 
     :param api_db: Database of the API database
     """
@@ -304,7 +304,7 @@ class Auditor:
                       values['remote_address'], values['action'], code)
 
     def _record(self, record: Record) -> bool:
-        """Write a separate record; return False if the rate limit drops it."""
+        """Write a separate record, or correct an inserted one; return False if the rate limit drops the record."""
         if time.monotonic() < self._away_until:
             raise exception.ServiceUnavailable(service='database')
         if record.database is not None and record.values['outcome'] != db.ACCEPTED:
@@ -333,10 +333,8 @@ class Auditor:
             if bucket.take() and self._all.take():
                 return True
             self._dropped[who if who in self._dropped or len(self._dropped) < CALLERS else (None, None, None)] += 1
-            begin, self._summary = not self._summary, True
-        metrics.AUDIT_LOG_LOST.labels('flood').inc()
-        if begin:
-            concurrency.spawn('audit-dropped', self._summarize)
+            metrics.AUDIT_LOG_LOST.labels('flood').inc()
+            self._summary = self._summary or concurrency.try_spawn('audit-dropped', self._summarize)
         return False
 
     def _summarize(self) -> None:
@@ -382,7 +380,7 @@ def asked_by(context: Caller) -> None:
 
 
 class Face:
-    """WSGI middleware behind authentication; it records a write if the embedded service calls ``named``."""
+    """WSGI middleware that runs after authentication; it records a write if the embedded service calls ``named``."""
 
     def __init__(self, application: WSGIApplication, auditor: Auditor) -> None:
         self._application, self._auditor = application, auditor

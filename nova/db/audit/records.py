@@ -89,7 +89,7 @@ def page(conn: sa.Connection, filters: Mapping[str, Value], since: datetime.date
 
 
 def place_of(conn: sa.Connection, uuid: str, filters: Mapping[str, Value]) -> tuple[datetime.datetime, str] | None:
-    """Return (created_at, uuid) of a record if it passes the filters, otherwise None."""
+    """Return the position of a record in pages, (created_at, uuid), or None if it does not pass the filters."""
     c = records.c
     row = conn.execute(sa.select(c.created_at, c.uuid).where(
         c.uuid == uuid, *(c[name] == value for name, value in filters.items()))).first()
@@ -100,7 +100,7 @@ def place_of(conn: sa.Connection, uuid: str, filters: Mapping[str, Value]) -> tu
 
 @dataclasses.dataclass(frozen=True)
 class Seal:
-    """Position of a sealed log: number and digest of a record, as text ``number:digest``."""
+    """A position in the chain: number and digest of a sealed record, as text ``number:digest``."""
 
     seq: int
     digest: str
@@ -137,9 +137,9 @@ def head(conn: sa.Connection) -> Seal:
 
 
 def _lock(conn: sa.Connection) -> Seal:
-    """Return the head of the chain, locked until the transaction ends.
+    """Lock the row of the table ``chain`` until the transaction ends; return the Seal of the newest sealed record.
 
-    The row is inserted only if it is missing. On MariaDB an INSERT with an existing key takes a shared lock of the
+    The row is inserted only if it is missing: on MariaDB an INSERT with an existing key takes a shared lock of the
     row, and two transactions that hold this lock and then write run into a deadlock.
     """
     if not _touch(conn):
@@ -149,7 +149,7 @@ def _lock(conn: sa.Connection) -> Seal:
 
 
 def _touch(conn: sa.Connection) -> bool:
-    """Lock the row of the head; return False if it does not exist."""
+    """Lock the row of the chain; return False if it does not exist."""
     return bool(conn.execute(sa.update(chain).where(chain.c.id == _HEAD).values(sealed_at=utils.utcnow())).rowcount)
 
 
@@ -197,7 +197,7 @@ def checkpoint(conn: sa.Connection) -> AuditRecordsRow | None:
 
 
 def floor(conn: sa.Connection) -> Seal:
-    """Return the Seal of the last removed record."""
+    """Return the Seal of the newest removed record; its number is 0 if none was removed."""
     found = checkpoint(conn)
     return Seal.parse(str(found['target_id'])) if found else Seal(0, GENESIS)
 
@@ -298,7 +298,7 @@ def _walk(rows: list[Values], at: Seal, key: bytes, published: Mapping[int, str]
 
 
 def _ends(db: engine.Database, first: int, at: Seal, top: Seal, published: Mapping[int, str]) -> str | None:
-    """Check the first and the last record; return the error, or None."""
+    """Check for records that were removed or inserted at the ends of the chain; return the error, or None."""
     c = records.c
     with db.reader() as conn:
         beyond = conn.execute(sa.select(c.uuid, c.seq).where(c.seq > max(top.seq, head(conn).seq)).order_by(c.seq)

@@ -1,8 +1,8 @@
 """Cells. Each cell is a row of the table ``cells`` with the URLs of the cell's database and message broker.
 
 The home cell of a process is the cell of its [database] option. A deployment of one cell needs no setup: its row is
-created automatically with empty URLs, which stand for the configuration. In a deployment of several cells, cell0 is the
-home cell of the API, the schedulers and their conductor. cell0 also has the servers without a host.
+created automatically with empty URLs, which stand for those in the configuration. In a deployment of several cells,
+cell0 is the home cell of the API, the schedulers and their conductor. cell0 also has the servers without a host.
 """
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Cell:
         return self._rpc
 
     def follow(self, row: CellsRow) -> None:
-        """Update the attributes that may change while the cell is in use."""
+        """Update the attributes that may change while the cell is in use: name and disabled."""
         self.name = row['name']
         self.disabled = row['disabled']
 
@@ -97,7 +97,7 @@ class Cell:
         with self._lock:
             opened, self._db = self._db, None
             connected, self._rpc = self._rpc, None
-            self._executor = None             # no shutdown: the threads of an unreferenced executor end
+            self._executor = None             # needs no shutdown: the threads of an unreferenced executor end
         if opened is not None:
             opened.dispose()
         if connected is not None:
@@ -140,7 +140,7 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
         try:
             result = function(cell) if future is None else future.result(max(0, deadline - time.monotonic()))
         except futures.TimeoutError as error:
-            # the function itself may raise TimeoutError
+            # a TimeoutError that the function raised is not a timeout of the cell
             if future is None or timeout is None or (future.done() and future.exception() is error):
                 raise
             LOG.warning('Cell %s did not answer within %s s.', cell.name, timeout)
@@ -202,7 +202,7 @@ class Cells:
             with self._lock:
                 default = self._default
                 if default is None:
-                    with engine.joining(None):       # without the caller's joined function, such as an audit record
+                    with engine.joining(None):       # do not insert the caller's audit record here
                         row = self._registered()
                     default = Cell(row, lambda: self._db, lambda: self._connect(''))
                     self._known = {default.uuid: default}
@@ -315,7 +315,7 @@ class Cells:
             try:
                 return engine.Database(self._database_url(row), pool_size=options.max_pool_size,
                                        max_overflow=options.max_overflow, name=f'cell {row["name"]}', wait=False)
-            except exception.InvalidInput as error:          # callers handle the cell as unreachable
+            except exception.InvalidInput as error:          # callers expect this error of an unreachable cell
                 raise db_exc.DBConnectionError(error) from error
         return opened
 
@@ -341,7 +341,7 @@ class Cells:
         deadline = time.monotonic() + REGISTERED_S
         while time.monotonic() < deadline:
             time.sleep(REGISTER_PAUSE_S)
-            with self._api_db.reader() as conn:            # no more writes, because each refusal would be logged
+            with self._api_db.reader() as conn:            # only read, because each refused write is logged
                 if (row := self._home(conn)) is not None:
                     return row
         raise exception.InvalidInput(

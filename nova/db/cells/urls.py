@@ -2,9 +2,8 @@
 
 A URL in the table ``cells`` may have variables in braces. Each host replaces the variables by parts of the URL in its
 configuration. Thus secrets are only in the configuration, and each host may use another address for a cell:
-``{scheme}://{username}:{password}@{hostname}/nova_cell2?{query}``. If the configured URL names several brokers,
-``{username1}``, ``{hostname2}`` and so on are the parts for each broker. Variables without a number are those of the
-first broker.
+``{scheme}://{username}:{password}@{hostname}/nova_cell2?{query}``. If the configured URL names several brokers, a
+number selects the broker: ``{username1}``, ``{hostname2}``. Variables without a number mean the first broker.
 """
 from __future__ import annotations
 

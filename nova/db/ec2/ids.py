@@ -1,4 +1,4 @@
-"""Numeric ids of resources in the EC2 API."""
+"""Ids of resources in the EC2 API, from the first 17 digits of the uuid or from an 8-digit number."""
 from collections.abc import Collection
 from typing import Any
 import uuid as uuid_of
@@ -65,7 +65,7 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
 
 
 def later(db: engine.Database, prefix: str, uuids: Collection[str]) -> set[str]:
-    """Return those uuids that share their leading digits with a resource that has a lower number."""
+    """Return those uuids that share their leading digits with a resource of a lower number, which has the EC2 id."""
     wanted, found = list(uuids), set[str]()
     before = table.alias('before')
     with db.reader() as conn:

@@ -60,7 +60,7 @@ def remove(db: engine.Database, project_id: str, number: int, tags: Mapping[str,
 
 
 def listed(db: engine.Database, project_id: str) -> list[tuple[str, str, str, str]]:
-    """Return [(uuid, prefix, key, value)] of all tags of a project."""
+    """Return [(uuid, prefix of the EC2 id such as i or vol, key, value)] of all tags of a project."""
     with db.reader() as conn:
         rows = conn.execute(sa.select(ec2_ids.c.uuid, ec2_ids.c.prefix, table.c.key, table.c.value).join(
             ec2_ids, ec2_ids.c.id == table.c.resource_id).where(table.c.project_id == project_id))

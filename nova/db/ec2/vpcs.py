@@ -35,7 +35,7 @@ class Known:
     options: dict[str, list[str]]
 
     def name_servers_of(self, vpc_id: str) -> list[str] | None:
-        """Return the name servers in a VPC's DHCP options, [] for the cloud's name servers, or None if there are no
+        """Return the name servers in a VPC's DHCP options, [] for the cloud's name servers, or None without such
         options.
         """
         ident = self.vpcs[vpc_id]['dhcp_options_id']
@@ -197,11 +197,13 @@ def remove_route(conn: sa.Connection, table_id: str, destination: str) -> bool:
         c.route_table_id == table_id, c.destination == destination)).rowcount)
 
 
-def associate(conn: sa.Connection, subnet_id: str, table_id: str) -> str | None:
+def associate(conn: sa.Connection, subnet_id: str, table_id: str, ident: str | None = None) -> str | None:
     """Associate a subnet with a route table; return the association's id, or None if the subnet already has a route
     table.
+
+    :param ident: id of the association; None: a new one
     """
-    ident = str(uuid.uuid4())
+    ident = ident or str(uuid.uuid4())
     made = engine.insert_ignore(conn, t.ec2_route_associations, {
         'subnet_id': subnet_id, 'id': ident, 'route_table_id': table_id})
     return ident if made.rowcount else None

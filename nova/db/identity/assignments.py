@@ -119,7 +119,7 @@ def held_targets(conn: sa.Connection, user_id: str) -> set[Target]:
 def listed(conn: sa.Connection, actor: str, actor_ids: Collection[str] | None = None,
            role_ids: Collection[str] | None = None, targets: Collection[Target] | None = None, most: int = 0,
            kinds: Collection[str] | None = None) -> list[Assignment]:
-    """Return assignments.
+    """Return the assignments of users or groups that match all other arguments.
 
     :param actor: 'user' or 'group'
     :param kinds: types of targets; None: all

@@ -38,7 +38,7 @@ RowT = TypeVar('RowT', bound=Row)
 
 
 class Noun(str, Generic[RowT]):
-    """Name of a resource type, with the type of its rows."""
+    """Name of a resource type; the type parameter is the type of its rows."""
 
 
 def _noun(name: str, table: Table[RowT]) -> Noun[RowT]:
@@ -70,7 +70,7 @@ def get(conn: sa.Connection, noun: Noun[RowT], **match: object) -> RowT | None:
 
 
 def rows(conn: sa.Connection, noun: Noun[RowT], ids: Collection[str] | None = None, **match: object) -> list[RowT]:
-    """Return the rows of a resource type, oldest first, that have these ``ids`` and the column values ``match``."""
+    """Return the rows of a resource type with these ``ids`` and the column values ``match``, oldest first."""
     table = NOUNS[noun]
     query = sa.select(table).filter_by(**match).order_by(table.c.created_at, table.c.id)
     if ids is not None:
@@ -305,7 +305,7 @@ class Revocation(TypedDict, total=False):
 
 
 def revocations(conn: sa.Connection, since: datetime.datetime | None, most: int) -> list[Revocation]:
-    """Return the newest revocations, newest first."""
+    """Return at most ``most`` revocations since a time, newest first."""
     table, users = tables.identity_revoked_tokens, tables.identity_users
     queries = [(sa.select(table.c.audit_id, table.c.revoked_at), table.c.revoked_at),
                (sa.select(users.c.id.label('user_id'), users.c.tokens_revoked_until.label('revoked_at')),
@@ -335,7 +335,7 @@ def revoked(conn: sa.Connection, audit_id: str) -> bool:
 
 
 def ended_tokens(conn: sa.Connection, used: Mapping[str, tuple[str, datetime.datetime]]) -> set[str]:
-    """Return the audit ids of the tokens in ``used`` that have been revoked meanwhile.
+    """Return the audit ids of the tokens in ``used`` that were revoked or have a disabled or deleted user.
 
     :param used: {audit id: (id of the user, last time when the token was known to be valid)}
     """

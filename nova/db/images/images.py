@@ -157,13 +157,13 @@ def delete(conn: sa.Connection, image_id: str) -> bool:
 
 
 def reset_saving(conn: sa.Connection) -> None:
-    """Reset the images of interrupted uploads, so that they wait for data again."""
+    """Set images with an interrupted upload or import to the status queued, in which they wait for data."""
     conn.execute(sa.update(t.images).where(t.images.c.status.in_(UNFINISHED))
                  .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
 
 
 def await_data(conn: sa.Connection, present: set[str]) -> list[str]:
-    """Reset the images with missing files, so that they wait for data again; return their ids.
+    """Set images with missing files to the status queued, in which they wait for data; return their ids.
 
     :param present: names of the existing files
     """
@@ -195,7 +195,7 @@ _USED = sa.select(
 
 
 def used(conn: sa.Connection, owner: str) -> tuple[int, int, int]:
-    """Return (bytes, images, uploads) of a project. The bytes include the reservations of uploads."""
+    """Return (bytes, images, uploads in progress) of a project. The bytes include those reserved for uploads."""
     size, images, uploads = conn.execute(_USED, {'of_owner': owner}).one()
     return int(size), int(images), int(uploads)
 

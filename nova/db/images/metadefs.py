@@ -51,7 +51,7 @@ def delete(conn: sa.Connection, namespace_id: str) -> None:
 
 
 def items(conn: sa.Connection, namespace_ids: Collection[str], **match: str) -> list[MetadefItemsRow]:
-    """Return the items of these namespaces that have the column values ``match``, oldest first."""
+    """Return the items with the column values ``match`` in these namespaces, oldest first."""
     query = sa.select(_ITEMS).where(_ITEMS.c.namespace_id.in_(sorted(namespace_ids))).filter_by(**match)
     return statements.dicts(conn.execute(query.order_by(_ITEMS.c.created_at, _ITEMS.c.name)))
 

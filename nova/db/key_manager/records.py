@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     RowT = TypeVar('RowT')
     Listed = KeySecretsRow | KeyContainersRow      # a row that may have an access control list
 
-MAX_CONSUMERS = 1000                     # maximum consumers of a secret or container; a response lists all
+MAX_CONSUMERS = 1000                     # maximum consumers of a secret or container, because a response lists all
 OPERATORS: dict[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le}
-# {resource: table with the counted rows}; in ``quotas`` the name of the resource has the prefix QUOTA
+# {resource: table with the counted rows}; in the table ``quotas`` the resources have the prefix QUOTA
 COUNTED: dict[str, sa.Table] = {'secrets': t.key_secrets, 'containers': t.key_containers, 'orders': t.key_orders,
                                 'consumers': t.key_consumers}
 QUOTA = 'key_manager_'
@@ -214,7 +214,7 @@ def remove_secret(conn: sa.Connection, container_id: str, name: str, secret_id: 
 # ---- access control lists
 
 def users(conn: sa.Connection, target_id: str) -> list[str]:
-    """Return the users of an access control list."""
+    """Return the ids of the users in the access control list of a secret or container."""
     table = t.key_acl_users
     return list(conn.scalars(sa.select(table.c.user_id).where(table.c.target_id == target_id).order_by(
         table.c.user_id)))
@@ -222,7 +222,7 @@ def users(conn: sa.Connection, target_id: str) -> list[str]:
 
 def set_acl(conn: sa.Connection, table: sa.Table, row: Listed, user_ids: Collection[str] | None,
             project_access: bool) -> None:
-    """Replace the access control list of a row.
+    """Replace the access control list of a secret or container.
 
     :param user_ids: users, or None to delete the list
     :raises BadRequest: two ids differ only in case, which MariaDB's index ignores

@@ -1,12 +1,12 @@
 """Steps of the transfer of a new server from its first cell to the cell of its host: ADR 0006.
 
-    register   API database   only this attempt may change the mapping
-    leave      old cell       the row is marked and read
-    arrive     new cell       a hidden copy with its claim is inserted
-    switch     API database   the mapping names the new cell, where the server is from now on
-    activate   new cell       the copy becomes an ordinary row
-    copy_changes   new cell   changes in the old cell since the read are applied
-    remove     old cell       its rows are removed unless they have changed since the read
+    register   API database   reserve the server's mapping for this attempt
+    leave      old cell       mark the server's row as outgoing, and read it
+    arrive     new cell       insert a hidden copy, in the transaction that claims resources for the server
+    switch     API database   change the mapping to the new cell, where the server is from now on
+    activate   new cell       make the copy an ordinary row
+    copy_changes   new cell   apply the changes in the old cell since it was read
+    remove     old cell       remove the server's rows unless they have changed since they were read
 
 Each step is an idempotent transaction in one database. ``cancel``, ``stay`` and ``drop`` roll an attempt back if
 ``switch`` has not run yet. db/moves/cell_transfer.py calls the steps in order.
@@ -93,7 +93,7 @@ def where(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[str, str | N
 
 
 def register(conn: sa.Connection, move_id: str, cell_uuid: str, uuids: list[str]) -> set[str]:
-    """Register an attempt; return the servers that only this attempt may move."""
+    """Reserve the mappings of servers for an attempt; return the servers that only this attempt may move."""
     conn.execute(sa.update(instance_mappings).where(
         _m.instance_uuid.in_(uuids), _m.cell_uuid == cell_uuid, _m.move_id.is_(None)).values(move_id=move_id))
     return {uuid for uuid, (_, found) in where(conn, uuids).items() if found == move_id}
@@ -157,7 +157,7 @@ def snapshots(conn: sa.Connection, uuids: list[str], lock: bool = False, whole: 
 
 
 def _rows(conn: sa.Connection, table: sa.Table, column: str, values: Sequence[int | str]) -> list[Any]:
-    """Return rows of any of the tables as dicts."""
+    """Return the rows of a table with one of these values in a column, as dicts."""
     if not values:
         return []
     return statements.dicts(conn.execute(sa.select(table).where(table.c[column].in_(values)).order_by(table.c.id)))
@@ -215,7 +215,7 @@ def retarget(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: st
 
 
 def stay(conn: sa.Connection, move_id: str, uuids: list[str]) -> None:
-    """Remove the mark from servers after their attempt was rolled back."""
+    """Remove the mark OUTGOING from servers after the attempt was rolled back."""
     mine = list(conn.execute(sa.select(cell_moves.c.instance_uuid).where(
         cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)).scalars())
     if mine:
@@ -290,7 +290,7 @@ def _insert_actions(conn: sa.Connection, wanted: list[tuple[Snapshot, list[Any]]
 
 
 def activate(conn: sa.Connection, uuids: list[str]) -> None:
-    """Make the copies ordinary rows."""
+    """Make hidden copies of servers ordinary rows."""
     activated = list(conn.execute(sa.select(t.instances.c.uuid).where(
         t.instances.c.uuid.in_(uuids), t.instances.c.cell_move == INCOMING)).scalars())
     if activated:
@@ -343,7 +343,7 @@ def copy_changes(conn: sa.Connection, uuid: str, base: Plain, snapshot: Snapshot
 
 
 def _merged(base: object, theirs: object, mine: object, value: object) -> object:
-    """Return the value to write: ``value``, or for dicts ``mine`` with the keys that only ``theirs`` has changed."""
+    """Return ``value``; for dicts, ``mine`` plus the changes in ``theirs`` of keys that ``mine`` has as in ``base``."""
     if not (isinstance(theirs, dict) and isinstance(mine, dict) and isinstance(base, dict)):
         return value
     changed = {key for key in base.keys() | theirs.keys()
@@ -353,5 +353,5 @@ def _merged(base: object, theirs: object, mine: object, value: object) -> object
 
 
 def waits_since(record: CellMovesRow) -> float:
-    """Return the seconds since the attempt in a cell_moves row marked the server."""
+    """Return the number of seconds since a cell_moves row was inserted."""
     return (utils.utcnow() - record['created_at']) / datetime.timedelta(seconds=1)

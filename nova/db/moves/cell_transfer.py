@@ -20,7 +20,7 @@ from nova.db.types import ColumnValues
 LOG = logging.getLogger(__name__)
 
 ATTEMPT_TIMEOUT_S = 15            # age after which an attempt counts as interrupted
-ROUNDS = 20                  # maximum number of repetitions of copying concurrent changes
+ROUNDS = 20                  # maximum number of times that concurrent changes are copied
 
 
 class Transfer:
@@ -100,10 +100,10 @@ class Transfer:
             now.update(cell_steps.snapshots(conn, changed) if changed else {})
         waiting = {uuid: snapshot for uuid, snapshot in now.items()
                    if snapshot.waiting and snapshot.row['cell_move'] == cell_steps.OUTGOING}
-        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # deleted, or no longer waiting for a host
+        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # they no longer wait for a host
         base = {uuid: self._snapshots[uuid].plain() for uuid in waiting}
         for uuid in waiting.keys() & set(changed):
-            dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # while the copy is hidden
+            dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # the copy is still hidden
             base[uuid] = waiting[uuid].plain()
         switched = self._api_db.run(cell_steps.switch, self.id, list(waiting), dest.uuid) if waiting else set()
         self.give_up([uuid for uuid in waiting if uuid not in switched])      # another attempt has moved them
@@ -129,8 +129,8 @@ def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, cell_steps
         copied.update(changed)
         known = {uuid: snapshot.plain() for uuid, snapshot in changed.items()}
     if known:
-        LOG.warning('%d servers in cell %s change too often; their rows will be removed later.', len(known),
-                    source.name)
+        LOG.warning('The rows of %d servers in their old cell %s changed during each attempt to remove them. A later '
+                    'attempt follows.', len(known), source.name)
     return copied
 
 
@@ -161,7 +161,7 @@ def settled_homes(api_db: Database, cells: db_cells.Cells, uuids: list[str]) -> 
     for uuid, cell_uuid, move_id in old:
         if (cell := cells.get(cell_uuid)) is not None:
             settle(api_db, cells, cell, uuid)
-        api_db.run(cell_steps.cancel, move_id, [uuid])           # the attempt may not have marked the server yet
+        api_db.run(cell_steps.cancel, move_id, [uuid])           # if the attempt did not mark the server
     if old:
         with api_db.reader() as conn:
             where = cell_steps.where(conn, uuids)

@@ -83,7 +83,7 @@ def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
 
 
 def expedite(conn: sa.Connection, deadline: datetime) -> None:
-    """Set an earlier deadline for moves that wait for a conductor's choice of destination.
+    """Set an earlier deadline for moves for which a conductor has not chosen a destination yet.
 
     Moves in progress on a host are excluded, because the host recovers them.
     """

@@ -1,10 +1,10 @@
-"""Maintenance of hosts: a row for the last maintenance of a host, and a row for each affected server.
+"""Maintenance of hosts: a row with the status of a host's last maintenance, and a row for each affected server.
 
     draining      the host is disabled, its servers are being moved to other hosts of the aggregate
     maintenance   all servers have been moved
     incomplete    some servers remain; ``message`` and the ``reason`` of each failed server explain why
     rebalancing   the host is enabled again, moved servers are being moved back
-    ended         all moved servers are back, or could not be moved
+    ended         all moved servers are back, or could not be moved back
 
 A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, ``moving``, ``moved``, ``failed``,
 ``skipped`` (not moved, no further attempt) or ``deleted``. Every function takes a connection in a transaction.
@@ -110,7 +110,7 @@ def forget(conn: sa.Connection, host: str) -> None:
 
 
 def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
-    """Prepare a new drain: servers with a waiting or failed return count as moved; finished rows are removed."""
+    """Prepare another drain: servers that have not returned count as moved; rows with other results are removed."""
     mine, now = servers.c.maintenance_id == maintenance_id, utils.utcnow()
     conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
         (WAITING, FAILED))).values(direction=AWAY, state=MOVED, reason=None, updated_at=now))
@@ -120,7 +120,7 @@ def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
 
 
 def _lock_service(conn: sa.Connection, host: str) -> sa.RowMapping:
-    """Return the locked compute service of a host, which serializes start and stop.
+    """Return the compute service of a host; the lock of its row serializes start and stop.
 
     :raises ComputeHostNotFound: the host has no compute service
     """
@@ -202,7 +202,7 @@ def look_again(conn: sa.Connection, maintenance_id: int, moment: datetime) -> No
 
 def in_state(conn: sa.Connection, maintenance_id: int, state: str,
              limit: int | None = None) -> list[HostMaintenanceServersRow]:
-    """Return the rows of the servers in a state, longest waiting first."""
+    """Return the rows of the servers in a state; those changed least recently are first."""
     statement = sa.select(servers).where(servers.c.maintenance_id == maintenance_id, servers.c.state == state)
     return statements.dicts(conn.execute(statement.order_by(
         servers.c.updated_at, servers.c.instance_uuid).limit(limit)))
@@ -256,7 +256,7 @@ def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenance
            reason: str | None = None, dest: str | None = None) -> bool:
     """Record the result for a waiting or moving server; return whether it was still in that state.
 
-    If a stop or start has reversed the direction during the move, a moved server is queued for the new direction.
+    If ``stop`` or ``start`` reversed the direction during the move, a moved server is queued for the new direction.
     """
     now = _of_host(conn, row['host'], lock=True)
     direction = now and DIRECTION.get(now['status'])

@@ -5,7 +5,7 @@ A share is the claimed amount of a node's resources, see claims.py.
     create   insert a row and end an unfinished older move of the server
     hold     record the destination's share, after claims.claim in the same transaction
     swap     exchange the shares of the server's row and of the move; the usage of nodes is unchanged
-    keep     assign the claim to the server's row, after the server got the new flavor on its node
+    keep     give the claim to the server, which got the new flavor on its node
     release  release the claim
     update   set other columns if the row has the expected values
 
@@ -195,7 +195,7 @@ def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requeste
 def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect: ColumnValues,
          values: dict[str, str] | None = None, status: str | None = None,
          arguments: JsonDocument | None = None, running: bool = False) -> InstancesRow:
-    """Move the server: write the other host and flavor into its row, and let the move hold the row's former share.
+    """Move the server: write the other host and flavor into its row. The move then holds the row's former share.
 
     :param migration: row of the move
     :param forward: True for the destination and the new flavor, False for the return to the source
@@ -233,7 +233,7 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
 def keep(conn: sa.Connection, migration_id: int) -> None:
     """End a move of a server that remains on its node and got the new flavor in this transaction.
 
-    The server keeps the difference between the flavors; the rest of the claim is released.
+    The server keeps as much of the claim as the flavors differ by; the rest is released.
     """
     migration = get(conn, migration_id, lock=True)
     old, new = migration['old_flavor'], migration['new_flavor']
@@ -272,7 +272,7 @@ def _zone_of(conn: sa.Connection, host: str | None) -> str | None:
 
 
 def needs(conn: sa.Connection, uuid: str) -> tuple[int, int] | None:
-    """Return the maximum vCPUs and MiB of memory of a server and its moves, or None if the server does not exist."""
+    """Return the largest vCPUs and MiB of memory among the flavors of a server and its moves; None: no such server."""
     return needs_many(conn, [uuid]).get(uuid)
 
 
@@ -306,7 +306,7 @@ def begin_end(conn: sa.Connection, ctx: nova_context.RequestContext, uuid: str, 
 
 
 def abandon(conn: sa.Connection, uuid: str) -> None:
-    """End the unfinished moves of a server and release their shares."""
+    """End the unfinished moves of a server with the status error, and release their shares."""
     for move in open_of(conn, uuid):
         release(conn, move['id'], status='error')
 

@@ -27,7 +27,7 @@ def users(conn: sa.Connection, ident: str) -> set[str]:
 
 def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> AddressScopesRow | None:
     """Return a scope that the caller sees, locked until the transaction ends, or None."""
-    row = networks.lock(conn, t.address_scopes, ident)            # the lock prevents changes of its shares
+    row = networks.lock(conn, t.address_scopes, ident)            # the lock prevents changes of its RBAC policies
     return None if networks.seen(conn, t.address_scopes, visible(context), ident) is None else row
 
 
@@ -46,7 +46,7 @@ _OF_SUBNETS = sa.select(
 
 
 def of_networks(conn: sa.Connection, idents: Collection[str]) -> dict[tuple[str, int], str | None]:
-    """Return {(network id, IP version): scope id} of networks with subnets of the version; None: in no scope."""
+    """Return {(network id, IP version): scope id, or None if no scope} for each IP version of the networks' subnets."""
     rows = conn.execute(_OF_SUBNETS, {'of_networks': list(idents)}).all() if idents else ()
     return {(row.network_id, row.ip_version): row.address_scope_id for row in rows}
 

@@ -27,7 +27,7 @@ def taken(conn: sa.Connection, host: str | None = None) -> Sequence[Any]:
 
 
 def host_subnets(conn: sa.Connection) -> list[Any]:
-    """Return rows of the subnets that are in the hosts' own routing table."""
+    """Return the rows of the subnets of flat networks, which are in the hosts' own routing table."""
     return statements.dicts(conn.execute(sa.select(t.subnets).join(
         t.networks, t.networks.c.id == t.subnets.c.network_id).where(t.networks.c.network_type == networks.FLAT)))
 

@@ -9,12 +9,15 @@ from nova.db.tables import network as t
 from nova.db.tables.rows import DnsDomainsRow
 from nova.db.tables.rows import DnsEntriesRow
 
-PUBLIC = ''                      # project_id of public domains, which all networks resolve
+# project_id of public domains. The networks of all projects resolve their entries, even if one project creates them all
+PUBLIC = ''
 
 
 def domains(conn: sa.Connection, project_id: str | None, name: str | None = None,
             lock: bool = False) -> list[DnsDomainsRow]:
-    """Return the domains visible to a project, by name. The project's domain precedes a public one of the same name.
+    """Return the domains in which a project may create entries, by name.
+
+    The project's domain precedes a public one of the same name.
 
     :param project_id: None for all domains
     :param name: only the domain of this name
@@ -36,7 +39,7 @@ def insert_domain(conn: sa.Connection, row: DnsDomainsRow) -> None:
 
 
 def restrict(conn: sa.Connection, ident: str, for_project: str) -> None:
-    """Allow only one project, or all projects (''), to create entries in a public domain."""
+    """Allow only one project, or all projects (''), to create entries in a public domain and to see it in the API."""
     revisions.execute(conn, sa.update(t.dns_domains).where(t.dns_domains.c.id == ident).values(for_project=for_project))
 
 

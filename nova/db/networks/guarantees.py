@@ -1,9 +1,9 @@
 """Guarantees of bandwidth and packet rates: amounts that hosts can guarantee, and amounts that their ports need.
 
-The rows of ports are the claims. A port uses the guarantees of its policy, or of its network's policy. The port uses
-them on its host and, during a migration, also on the destination. ``claim`` locks the host's row and compares
-the sum of these guarantees with the host's reported amounts. The caller writes the port's host in the same
-transaction, before it claims.
+Claims have no rows: the ports on a host are the claims. A port uses the guarantees of its QoS policy, or of its
+network's QoS policy. It uses them on its host and, during a migration, also on the destination. ``claim`` locks the
+host's row and compares the sum of these guarantees with the host's reported amounts. The caller writes the port's host
+in the same transaction, before it claims.
 """
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from nova.db.tables.rows import NetworksRow
 from nova.db.tables.rows import QosMinimumsRow
 from nova.objects import guarantees as names
 
-Amounts = dict[tuple[str, str], int]       # {(resource class, physical network; '' for packet rates): amount}
+Amounts = dict[tuple[str, str], int]       # {(resource class, physical network, or '' for packet rates): amount}
 
 
 class Needs(NamedTuple):
@@ -100,7 +100,8 @@ def used(conn: sa.Connection, host: str | None = None, without: str = '') -> dic
     columns = (each.host, each.type, each.direction, each.physical_network)
     found: dict[str, Amounts] = {}
     for row in conn.execute(sa.select(*columns, sa.func.sum(each.amount).label('amount')).group_by(*columns)):
-        found.setdefault(row.host, {})[key(row.type, row.direction, row.physical_network)] = int(row.amount)
+        amounts, name = found.setdefault(row.host, {}), key(row.type, row.direction, row.physical_network)
+        amounts[name] = amounts.get(name, 0) + int(row.amount)       # packet rates have a row for each physical network
     return found
 
 
@@ -141,7 +142,7 @@ def claim(conn: sa.Connection, host: str, needed: Collection[tuple[str, str]]) -
     missing = lacking({name: uses.get(name, 0) for name in needed}, stated(row.guarantees if row else None))
     if missing:
         raise exception.PortBindingFailed(
-            reason=f'the host can guarantee only {missing} that its ports need in all.')
+            reason=f'the host cannot guarantee what all its ports need: it has only {missing}.')
 
 
 def claim_server(conn: sa.Connection, server: str, host: str) -> None:

@@ -48,7 +48,7 @@ def every(conn: sa.Connection) -> list[NetworkHostsRow]:
 
 
 def change(conn: sa.Connection, host: str, values: ColumnValues) -> None:
-    """Update the columns of a host that administrators set."""
+    """Update those columns of a host's row that administrators set."""
     conn.execute(sa.update(t.hosts).where(t.hosts.c.host == host).values(**values))
 
 

@@ -12,7 +12,7 @@ from nova.db.tables import network as t
 def record(conn: sa.Connection, host: str, leases: Sequence[Mapping[str, Any]]) -> None:
     """Store leases that a host reports.
 
-    If no port on the host has the address and MAC, only an already stored lease is updated.
+    If no port on the host has the address and MAC, only the end of an already stored lease is updated.
 
     :param leases: [{'mac', 'address', 'expires_at': Unix time}]
     """

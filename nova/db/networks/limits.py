@@ -1,4 +1,7 @@
 """Network quotas of projects that an administrator has set."""
+import functools
+from typing import Any
+
 import sqlalchemy as sa
 
 from nova.db.tables import network as t
@@ -9,6 +12,32 @@ def of(conn: sa.Connection, project_id: str) -> dict[str, int]:
     c = t.limits.c
     return {name: limit for name, limit in conn.execute(
         sa.select(c.resource, c.hard_limit).where(c.project_id == project_id))}
+
+
+def room(name: str, table: sa.Table) -> sa.Label[int | None]:
+    """Return an expression: how many more resources the quota of a project allows; NULL: any number.
+
+    Its parameters are ``of_project`` and ``default_limit``.
+    """
+    c, project = t.limits.c, sa.bindparam('of_project', type_=sa.String)
+    own = sa.select(c.hard_limit).where(c.project_id == project, c.resource == name).scalar_subquery()
+    most = sa.func.coalesce(own, sa.bindparam('default_limit', type_=sa.Integer))
+    used = sa.select(sa.func.count()).select_from(table).where(table.c.project_id == project).correlate(None)
+    return sa.case((most >= 0, most - used.scalar_subquery())).label('room')
+
+
+@functools.cache
+def _room(name: str, table: sa.Table) -> sa.Select[Any]:
+    return sa.select(room(name, table))
+
+
+def left(conn: sa.Connection, name: str, table: sa.Table, project_id: str, default: int) -> int | None:
+    """Return how many more rows of a table the quota of a project allows; None: any number.
+
+    :param default: limit of projects without one of their own; -1: unlimited
+    """
+    found: int | None = conn.execute(_room(name, table), {'of_project': project_id, 'default_limit': default}).scalar()
+    return found
 
 
 def every(conn: sa.Connection) -> dict[str, dict[str, int]]:

@@ -41,7 +41,7 @@ class Listing:
 
     columns    {name in the query: column}
     constants  {name: value} of attributes that have this value in all resources
-    special    {name: function(values) -> condition}
+    special    {name: function(values) -> condition} of filters that are not just a comparison with a column
     shares     whether the filter ``shared`` selects rows that are shared with the caller's project
     """
 
@@ -105,7 +105,7 @@ class Listing:
             if isinstance(column.type, sa.DateTime):
                 return sa.or_(*(sa.and_(column >= moment, column < moment + SECOND)
                                 for moment in [_moment(name, value) for value in values]))
-            # an empty value selects NULL
+            # an empty value selects NULL and ''
             return among(column, values, nothing=not all(values))
         if name == CHANGED_SINCE and 'updated_at' in self.table.c:
             return self.table.c.updated_at >= max(_moment(name, value) for value in values)
@@ -120,7 +120,7 @@ class Listing:
         raise exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
 
     def _limit(self, values: dict[str, list[str]]) -> int:
-        """Return the page size in the query, or 0."""
+        """Return the page size in the query, or 0 if the query sets none."""
         text = values.get('limit', ['0'])[0]
         if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise exception.BadRequest(f"Limit must be an integer 0 or greater and not '{text[:40]}'")

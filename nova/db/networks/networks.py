@@ -12,6 +12,7 @@ from nova import exception
 from nova import context as nova_context
 from nova import utils
 from nova.db import statements
+from nova.db.networks import limits
 from nova.db.networks import revisions
 from nova.db.tables import network as t
 from nova.db.types import ColumnValue
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from nova.db.types import ColumnValues, RowT, Table
 
 
-# values of shares (Neutron RBAC policies): target_project for all projects, action of a shared resource
+# in shares (Neutron RBAC policies), EVERYBODY as target_project means all projects; SHARED is the action
 EVERYBODY, SHARED = '*', 'access_as_shared'
 FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'  # types of networks
 SEGMENTS = range(1, 1 << 16)  # numbers (VNIs) of overlay networks: 16 bits, because they are also conntrack zones
@@ -30,7 +31,7 @@ VLANS = range(1, 4095)                      # VLAN ids of a physical network (IE
 
 
 def stamped(values: ColumnValues) -> dict[str, ColumnValue]:
-    """Return the values of a new row with its times of creation and update and its first revision."""
+    """Return the values of a new row, with the times of creation and update and the revision 1."""
     now = utils.utcnow()
     return {'created_at': now, 'updated_at': now, 'revision': 1, **values}
 
@@ -64,7 +65,9 @@ def _values(column: sa.Column[Any], columns: tuple[sa.Column[Any], ...]) -> sa.S
 
 def values_of(conn: sa.Connection, column: sa.Column[Any], idents: Iterable[str],
               *columns: sa.Column[Any]) -> dict[str, list[list[Any]]]:
-    """Read ``columns`` of the rows with one of the values in ``column``; return {value: [(columns…)]}, sorted.
+    """Read ``columns`` of the rows whose ``column`` is one of ``idents``.
+
+    Return {value of ``column``: [[value of each of ``columns``]]}; the lists are sorted.
 
     This function is faster than ``many``, which builds a dict for each row.
     """
@@ -138,7 +141,7 @@ def _subnets_usable_by(project_id: nova_context.Projects | str) -> sa.ColumnElem
 
 
 def own(table: sa.Table) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
-    """Return a function that returns the condition on rows of a caller's project, or on all rows for administrators."""
+    """Return a function(context) -> condition on the rows of the caller's project (all rows for administrators)."""
     return lambda context: of_project(table, context.sees)
 
 
@@ -150,7 +153,7 @@ def of_project(table: sa.Table, project_id: nova_context.Projects | str) -> sa.C
 
 def own_or_shared(table: sa.Table,
                   *for_all: sa.ColumnElement[bool]) -> Callable[[nova_context.RequestContext], sa.ColumnElement[bool]]:
-    """Return a function that returns the condition on rows of ``own`` and rows shared with the caller's project.
+    """Return a function(context) -> condition on the rows of ``own`` and the rows shared with the caller's project.
 
     :param for_all: conditions on rows that all projects see
     """
@@ -272,6 +275,8 @@ _USABLE = _with_subnets(sa.or_(
     t.networks.c.project_id == sa.bindparam('of_project'), t.networks.c.shared,
     t.networks.c.id.in_(shared_with(sa.bindparam('of_project', type_=sa.String)))))
 _NAMED = _with_subnets(t.networks.c.id.in_(sa.bindparam('idents', expanding=True)))
+_USABLE_AND_ROOM, _NAMED_AND_ROOM = (both.add_columns(limits.room('port', t.ports)) for both, _locked in (
+    _USABLE, _NAMED))
 
 
 def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents: list[str] | set[str] | None = None,
@@ -291,15 +296,48 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
     locks = lock and conn.dialect.name != 'sqlite'           # SQLite needs no lock: it has one writer
     if locks:
         conn.execute(locked, parameters).all()
-    found = _networks_of(conn, both, parameters)
+    found = _networks_of(conn.execute(both, parameters).all())
     bare = [ident for ident, (_network, subnets) in found.items() if not subnets]
     if locks and bare:
         conn.execute(_KEPT, {'idents': bare}).all()
-        found = _networks_of(conn, both, parameters)         # the rows may have changed before the lock
-    for network, _subnets in found.values() if named else ():
-        if not network['shared'] and network['project_id'] != project_id:
-            network['shared'] = is_shared_with(conn, network['id'], str(project_id))
+        found = _networks_of(conn.execute(both, parameters).all())       # the rows may have changed before the lock
+    if named:
+        _mark_shared(conn, found, str(project_id))
     return found
+
+
+def usable_and_room(conn: sa.Connection, project_id: str, idents: set[str] | None, default_limit: int) -> tuple[
+        dict[str, tuple[NetworksRow, list[SubnetsRow]]], int | None]:
+    """Return (result of ``usable``, number of ports that the quota still allows) from one statement.
+
+    The number is None if it is unlimited, or if there is no network.
+
+    :param default_limit: as in limits.left
+    """
+    parameters: dict[str, Any] = {'of_project': project_id, 'default_limit': default_limit}
+    rows = conn.execute(*((_USABLE_AND_ROOM, parameters) if idents is None else (
+        _NAMED_AND_ROOM, {**parameters, 'idents': list(idents)}))).all()
+    found = _networks_of(rows)
+    _mark_shared(conn, found, project_id)
+    return found, rows[0].room if rows else None
+
+
+def _mark_shared(conn: sa.Connection, found: dict[str, tuple[NetworksRow, list[SubnetsRow]]], project_id: str) -> None:
+    for network, _subnets in found.values():
+        if not network['shared'] and network['project_id'] != project_id:
+            network['shared'] = is_shared_with(conn, network['id'], project_id)
+
+
+def lock_with_subnets(conn: sa.Connection, ident: str) -> NetworksRow:
+    """Lock a network and its subnets, so that no port is added until the transaction ends; return the network's row.
+
+    :raises NetworkNotFound:
+    """
+    row = lock(conn, t.networks, ident)
+    if row is None:
+        raise exception.NetworkNotFound(network_id=ident)
+    conn.execute(_NAMED[1], {'idents': [ident]}).all()
+    return row
 
 
 # a shared lock, so that requests for ports of one network do not wait for each other
@@ -307,11 +345,11 @@ _KEPT = sa.select(t.networks.c.id).where(t.networks.c.id.in_(sa.bindparam('ident
     t.networks.c.id).with_for_update(read=True)
 
 
-def _networks_of(conn: sa.Connection, both: sa.Select[Any],
-                 parameters: dict[str, Any]) -> dict[str, tuple[NetworksRow, list[SubnetsRow]]]:
+def _networks_of(rows: Iterable[sa.Row[Any]]) -> dict[str, tuple[NetworksRow, list[SubnetsRow]]]:
+    """Return the networks of rows from a statement of ``_with_subnets``; further columns are ignored."""
     names, subnet_names = t.networks.c.keys(), t.subnets.c.keys()
     found: dict[Any, Any] = {}
-    for row in conn.execute(both, parameters).all():
+    for row in rows:
         network, subnet = dict(zip(names, row)), dict(zip(subnet_names, row[len(names):]))
         entry = found.setdefault(network['id'], (network, []))
         if subnet['id'] is not None:

@@ -10,6 +10,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import statements
+from nova.db.networks import limits
 from nova.db.networks import networks
 from nova.db.networks import routers
 from nova.db.networks import security_groups
@@ -63,8 +64,8 @@ def device_by_network(conn: sa.Connection, network_id: str, address: str, host: 
 def device_by_router(conn: sa.Connection, router_id: str, address: str, host: str) -> str | None:
     """Return the server with an address in a subnet of a router, or None.
 
-    The router or the server must be on this host, and the address must identify the server. The router's owner routes
-    the responses, and every network of the router can send packets with the address. Therefore:
+    The router or the server must be on this host. The address must also identify the server, although the router's
+    owner controls where responses go, and all its networks can send packets from the address. Therefore:
 
     * The router must belong to the server's project, or to the owner of the server's network if all projects share it.
     * No other project may be able to send from arbitrary addresses in any of the router's networks.
@@ -84,21 +85,27 @@ def device_by_router(conn: sa.Connection, router_id: str, address: str, host: st
 
 
 _ONE = sa.select(sa.literal(1).label('one')).subquery()
-_DEFAULT_GROUP = sa.select(t.default_security_groups.c.security_group_id).where(
+_DEFAULT_GROUP = sa.select(t.security_groups.c.id).join(
+    t.default_security_groups, t.default_security_groups.c.security_group_id == t.security_groups.c.id).where(
     t.default_security_groups.c.project_id == sa.bindparam('of_project')).scalar_subquery().label('default_group')
-_AND_DEFAULT_GROUP = sa.select(_DEFAULT_GROUP, t.ports).select_from(
+_FOR_ALLOCATION = sa.select(_DEFAULT_GROUP, limits.room('port', t.ports), t.ports).select_from(
     _ONE.outerjoin(t.ports, t.ports.c.device_id.in_(sa.bindparam('of_devices', expanding=True)))
 ).order_by(t.ports.c.position, t.ports.c.id)
 
 
-def of_devices_and_default_group(conn: sa.Connection, device_ids: list[str],
-                                 project_id: str) -> tuple[list[PortsRow], str | None]:
-    """Return (sorted ports of servers, id of the project's default security group or None), read in one statement."""
-    rows = statements.dicts(conn.execute(_AND_DEFAULT_GROUP, {'of_devices': device_ids, 'of_project': project_id}))
-    default = rows[0]['default_group']
-    for row in rows:
-        del row['default_group']
-    return [row for row in rows if row['id'] is not None], default
+def for_allocation(conn: sa.Connection, device_ids: list[str], project_id: str,
+                   default_limit: int) -> tuple[list[PortsRow], str | None, int | None]:
+    """Read facts about servers of a project in one statement.
+
+    Return (sorted ports of the servers, id of the project's default security group or None, number of ports that the
+    quota still allows or None).
+
+    :param default_limit: as in limits.left
+    """
+    rows = statements.dicts(conn.execute(_FOR_ALLOCATION, {
+        'of_devices': device_ids, 'of_project': project_id, 'default_limit': default_limit}))
+    (default, room), = {(row.pop('default_group'), row.pop('room')) for row in rows}
+    return [row for row in rows if row['id'] is not None], default, room
 
 
 def of_ids(conn: sa.Connection, idents: list[str] | set[str]) -> dict[str, PortsRow]:
@@ -167,12 +174,8 @@ def leave(conn: sa.Connection, device_id: str, host: str) -> None:
     trunks.follow(conn, c.device_id == device_id)
 
 
-# routed: whether the port has floating addresses or port forwardings
 _TO_GIVE_BACK = sa.select(
-    t.ports.c.id, t.ports.c.device_id, t.ports.c.created_by_compute, t.ports.c.host,
-    sa.or_(sa.exists().where(t.floating_ips.c.port_id == t.ports.c.id),
-           sa.exists().where(t.port_forwardings.c.internal_port_id == t.ports.c.id)).label('routed'),
-).with_for_update(of=t.ports)
+    t.ports.c.id, t.ports.c.device_id, t.ports.c.created_by_compute, t.ports.c.host).with_for_update()
 _OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_ids', expanding=True)))
 
 
@@ -182,7 +185,7 @@ def to_give_back(conn: sa.Connection, device_ids: list[str]) -> Sequence[Any]:
 
 
 def give_back(conn: sa.Connection, device_ids: list[str]) -> int:
-    """Remove the ports that were created for these servers, and unbind other ports; return the number of ports."""
+    """Remove ports that nova created for these servers, and unbind their other ports; return the number of ports."""
     return give_back_rows(conn, to_give_back(conn, list(device_ids)))
 
 
@@ -204,7 +207,8 @@ def give_back_rows(conn: sa.Connection, rows: Sequence[Any]) -> int:
     made = [row.id for row in rows if row.created_by_compute]
     own = [row.id for row in rows if not row.created_by_compute]
     if made:
-        remove(conn, made, any(row.routed for row in rows))
+        # a separate statement: one that waits for the locks of the ports does not see what it waited for
+        remove(conn, made, routers.are_reachable(conn, made))
     if own:
         revisions.execute(conn, sa.update(t.ports).where(c.id.in_(own)).values(
             device_id='', device_owner='', host='', migrating_to='', status='DOWN', tag=None, attached_by=None,

@@ -36,7 +36,7 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
 
 
 def without_guarantees(conn: sa.Connection, policy_id: str) -> str:
-    """Return 'router ID' or 'subport ID' of a resource with this policy that cannot have a minimum rate, or ''."""
+    """Return 'router ID' or 'subport ID' if a resource with this policy cannot have a minimum rate, else ''."""
     c = t.ports.c
     for name, statement in (
             ('router', sa.select(t.routers.c.id).where(t.routers.c.qos_policy_id == policy_id)),
@@ -91,7 +91,7 @@ class Qualities(NamedTuple):
 
 
 def of_ports(conn: sa.Connection, ports: list[db_rows.PortsRow], nets: dict[str, db_rows.NetworksRow]) -> Qualities:
-    """Return the settings of guest ports by the policies of ports or networks. Without policies, no statement runs.
+    """Return the settings of guest ports, from their policies or their networks'. Without policies, no statement runs.
 
     Subports have no guarantees.
 

@@ -1,4 +1,4 @@
-"""Revision of the tables from which hosts configure bridges, routers and filters.
+"""Revision (change counters) of the tables from which hosts configure bridges, routers and filters.
 
 A transaction that changes one of these tables increments a counter in its last statement. A counter is the sum of a few
 rows, so that transactions rarely wait for each other, and then only until a commit. A reader reads the sums before the
@@ -18,8 +18,8 @@ from nova.db.tables import network as t
 from nova.runtime import commits
 
 SHARDS = 16
-REST, FILTERS = KINDS = ('rest', 'filters')          # counters, in the order of a revision
-# tables that network/host/load.py reads, except ``hosts``: hosts.py counts changed hosts, but not every report
+REST, FILTERS = KINDS = ('rest', 'filters')          # names of the counters in a revision, in this order
+# tables that network/host/load.py reads, except ``hosts``: hosts.py counts reports only if address or release differ
 PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addresses, t.port_security_groups,
                      t.security_group_rules, t.qos_rules, t.routers, t.floating_ips, t.port_forwardings,
                      t.dns_domains, t.dns_entries, t.qos_markings, t.qos_minimums, t.subnet_pools,
@@ -48,7 +48,7 @@ def current(conn: sa.Connection) -> list[int]:
 
 
 def after(conn: sa.Connection) -> list[int]:
-    """Return the revision after the commit of this write transaction, or a lower one if others commit earlier."""
+    """Return the revision after the commit of this transaction, or a lower one if other transactions commit before."""
     counted = _counted(conn.info[commits.BEFORE].get(_count, ()))
     return [number + (kind == counted) for kind, number in zip(KINDS, current(conn))]
 
@@ -57,8 +57,8 @@ _CURRENT = sa.select(t.revisions.c.kind, sa.func.sum(t.revisions.c.number)).grou
 
 
 def _counted(kinds: Collection[str]) -> str | None:
-    """Return the counter to increment. After a change of REST, readers read everything, so one counter is enough.
-    Incrementing both could cause deadlocks.
+    """Return the counter to increment. If both would change, REST suffices, because readers then read everything;
+    incrementing both could cause deadlocks.
     """
     return REST if REST in kinds else FILTERS if kinds else None
 

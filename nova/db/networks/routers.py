@@ -33,8 +33,8 @@ def leave(conn: sa.Connection, router_id: str, subnet_id: str) -> None:
     """Remove a subnet and its port from a router; disassociate the router's floating addresses from the subnet."""
     here = sa.select(t.addresses.c.port_id).where(t.addresses.c.subnet_id == subnet_id)
     c, through = t.floating_ips.c, sa.select(t.floating_ips.c.id).where(t.floating_ips.c.router_id == router_id)
-    revisions.execute(conn, sa.delete(t.port_forwardings).where(
-        t.port_forwardings.c.floating_ip_id.in_(through), t.port_forwardings.c.internal_port_id.in_(here)))
+    _delete_forwardings(conn, t.port_forwardings.c.floating_ip_id.in_(through),
+                        t.port_forwardings.c.internal_port_id.in_(here))
     revisions.execute(conn, sa.update(t.floating_ips).where(c.router_id == router_id, c.port_id.in_(here)).values(
         port_id=None, fixed_ip_address=None, router_id=None, status='DOWN', updated_at=utils.utcnow(),
         revision=c.revision + 1))
@@ -84,27 +84,49 @@ def floating_of(conn: sa.Connection, port_ids: Iterable[str]) -> dict[tuple[str,
     return {(port, fixed): address for port, rows in found.items() for fixed, address in rows}
 
 
+_REACHABLE = sa.select(sa.or_(
+    sa.exists().where(t.floating_ips.c.port_id.in_(sa.bindparam('port_ids', expanding=True))),
+    sa.exists().where(t.port_forwardings.c.internal_port_id.in_(sa.bindparam('port_ids', expanding=True)))))
+
+
+def are_reachable(conn: sa.Connection, port_ids: list[str]) -> bool:
+    """Tell whether any of these ports has a floating address or a port forwarding."""
+    return bool(conn.execute(_REACHABLE, {'port_ids': port_ids}).scalar_one())
+
+
 def forget_ports(conn: sa.Connection, port_ids: list[str]) -> None:
     """Disassociate floating addresses from removed ports and delete forwardings to them."""
     c, now = t.floating_ips.c, utils.utcnow()
     revisions.execute(conn, sa.update(t.floating_ips).where(c.port_id.in_(port_ids)).values(
         port_id=None, fixed_ip_address=None, router_id=None, status='DOWN', updated_at=now, revision=c.revision + 1))
-    revisions.execute(conn, sa.delete(t.port_forwardings).where(t.port_forwardings.c.internal_port_id.in_(port_ids)))
+    _delete_forwardings(conn, t.port_forwardings.c.internal_port_id.in_(port_ids))
 
 
 def forget_addresses(conn: sa.Connection, port_id: str, addresses: list[str]) -> None:
-    """Disassociate floating addresses and forwardings from some addresses of a port."""
+    """Disassociate floating addresses from some addresses of a port, and delete forwardings to these."""
     c, f = t.floating_ips.c, t.port_forwardings.c
     revisions.execute(conn, sa.update(t.floating_ips).where(
         c.port_id == port_id, c.fixed_ip_address.in_(addresses)).values(
             port_id=None, fixed_ip_address=None, router_id=None, status='DOWN', updated_at=utils.utcnow(),
             revision=c.revision + 1))
-    revisions.execute(conn, sa.delete(t.port_forwardings).where(
-        f.internal_port_id == port_id, f.internal_ip_address.in_(addresses)))
+    _delete_forwardings(conn, f.internal_port_id == port_id, f.internal_ip_address.in_(addresses))
+
+
+def _delete_forwardings(conn: sa.Connection, *conditions: sa.ColumnElement[bool]) -> None:
+    """Delete forwardings; a floating address without further forwardings leaves its router."""
+    c, f = t.floating_ips.c, t.port_forwardings.c
+    idents = conn.execute(sa.select(c.id).where(c.id.in_(sa.select(f.floating_ip_id).where(*conditions))).order_by(
+        c.id).with_for_update()).scalars().all()
+    if not idents:
+        return
+    revisions.execute(conn, sa.delete(t.port_forwardings).where(*conditions))
+    revisions.execute(conn, sa.update(t.floating_ips).where(
+        c.id.in_(idents), c.port_id.is_(None), ~sa.exists().where(f.floating_ip_id == c.id)).values(
+            router_id=None, status='DOWN', updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
 def forwardings(conn: sa.Connection, floating_ip_ids: Iterable[str]) -> list[db_rows.PortForwardingsRow]:
-    """Return forwarding rows of these floating addresses, by external port."""
+    """Return the forwarding rows of these floating addresses, by protocol and external port."""
     found = networks.many(conn, t.port_forwardings, floating_ip_ids, 'floating_ip_id')
     return sorted(found, key=lambda row: (row['protocol'], row['external_port']))
 

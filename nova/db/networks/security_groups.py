@@ -6,6 +6,7 @@ import uuid
 import sqlalchemy as sa
 
 from nova import context as nova_context
+from nova import exception
 from nova.db import engine
 from nova.db import statements
 from nova.db.networks import group_templates
@@ -49,16 +50,21 @@ def users(conn: sa.Connection, group_id: str) -> set[str]:
 
 def ensure_default(conn: sa.Connection, project_id: str) -> str:
     """Return the id of the project's ``default`` group; create it with its rules if it is missing."""
-    c = t.default_security_groups.c
-    known = sa.select(c.security_group_id).where(c.project_id == nova_context.the_project(project_id))
-    found = conn.execute(known).scalar()
-    if found:
-        return found
+    c, group = t.default_security_groups.c, t.security_groups.c
+    condition = c.project_id == nova_context.the_project(project_id)
+    known = conn.execute(sa.select(c.security_group_id, group.id).outerjoin(
+        t.security_groups, group.id == c.security_group_id).where(condition)).first()
+    if known and known.id:
+        return str(known.id)
     ident = str(uuid.uuid4())
-    made = engine.insert_ignore(conn, t.default_security_groups,
-                                {'project_id': project_id, 'security_group_id': ident}).rowcount
+    if known:                    # an earlier release deleted the group alone
+        made = conn.execute(sa.update(t.default_security_groups).where(
+            condition, c.security_group_id == known.security_group_id).values(security_group_id=ident)).rowcount
+    else:
+        made = engine.insert_ignore(conn, t.default_security_groups,
+                                    {'project_id': project_id, 'security_group_id': ident}).rowcount
     if not made:
-        return conn.execute(known.with_for_update()).scalar_one()
+        return conn.execute(sa.select(c.security_group_id).where(condition).with_for_update()).scalar_one()
     networks.insert(conn, t.security_groups, [
         {'id': ident, 'project_id': project_id, 'name': DEFAULT, 'description': 'Default security group'}])
     begin(conn, ident, project_id, True)
@@ -78,10 +84,27 @@ def is_default(conn: sa.Connection, group_id: str) -> bool:
 
 
 def bind(conn: sa.Connection, pairs: list[tuple[str, str]]) -> None:
-    """Add ports to groups: [(port id, group id)]."""
-    if pairs:
-        revisions.execute(conn, sa.insert(t.port_security_groups),
-                     [{'port_id': port, 'security_group_id': group} for port, group in pairs])
+    """Add existing ports to groups, given as different [(port id, group id)]. The groups exist until the commit.
+
+    One statement inserts the rows and locks the groups: a group that is deleted meanwhile would keep its ports.
+
+    :raises SecurityGroupNotFound, PortNotFound: deleted concurrently
+    """
+    if not pairs:
+        return
+    port, group = t.ports.c.id, t.security_groups.c.id
+    port_ids, group_ids = {port_id for port_id, _group_id in pairs}, {group_id for _port_id, group_id in pairs}
+    chosen = sa.select(port, group).join_from(t.ports, t.security_groups, sa.true()).where(
+        port.in_(port_ids), group.in_(group_ids))
+    if len(pairs) < len(port_ids) * len(group_ids):
+        chosen = chosen.where(sa.tuple_(port, group).in_(pairs))
+    made = revisions.execute(conn, sa.insert(t.port_security_groups).from_select(
+        ['port_id', 'security_group_id'],
+        chosen.with_for_update(read=True, key_share=True, of=t.security_groups))).rowcount
+    if made < len(pairs):
+        gone = group_ids - {row['id'] for row in networks.many(conn, t.security_groups, group_ids)}
+        raise exception.SecurityGroupNotFound(security_group_id=min(gone)) if gone else exception.PortNotFound(
+            port_id=min(port_ids))
 
 
 def unbind(conn: sa.Connection, port_ids: list[str]) -> None:
@@ -167,6 +190,8 @@ def remove(conn: sa.Connection, group_id: str) -> bool:
     revisions.execute(conn, sa.delete(t.security_group_rules).where(
         sa.or_(c.security_group_id == group_id, c.remote_group_id == group_id)))
     networks.end_shares(conn, group_id)
+    default = t.default_security_groups
+    conn.execute(sa.delete(default).where(default.c.security_group_id == group_id))
     return networks.delete(conn, t.security_groups, group_id)
 
 

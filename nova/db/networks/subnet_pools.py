@@ -26,12 +26,15 @@ def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
 
 def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> SubnetPoolsRow | None:
     """Return a pool that the caller sees, locked until the transaction ends, or None."""
-    row = networks.lock(conn, t.subnet_pools, ident)             # the lock prevents changes of its shares
+    row = networks.lock(conn, t.subnet_pools, ident)             # the lock prevents changes of its RBAC policies
     return None if networks.seen(conn, t.subnet_pools, visible(context), ident) is None else row
 
 
 def is_default(values: list[str]) -> sa.ColumnElement[bool]:
-    """Return the condition of the filter ``is_default`` ('true': default pools of an IP version, or 'false')."""
+    """Return the condition of the filter ``is_default``.
+
+    'true' selects the pools that are the default of an IP version, 'false' the other pools.
+    """
     wanted = {value.lower() in ('true', '1') for value in values}
     column = t.subnet_pools.c.default_ip_version
     return sa.or_(*(column.is_not(None) if each else column.is_(None) for each in wanted))

@@ -1,7 +1,7 @@
 """Host aggregates in the API database: groups of hosts with metadata. Some aggregates define an availability zone.
 
-Changes of members or zones begin with ``lock``. A host must be in at most one zone, which no constraint on a single row
-can enforce.
+Changes of members or zones begin with ``lock``, because no constraint of the database enforces that a host is in at
+most one zone.
 """
 import builtins
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Instance categories: the purposes of servers. ``regular`` is for users' servers, other categories are administrative.
+"""Instance categories: the purposes of servers. Users see only servers of the category ``regular``.
 
-Categories are in the API database. Servers have their category in their rows and mappings. A server's creation locks
-the category's row, so that the category cannot be deleted at the same time.
+The other categories are administrative. Categories are in the API database; a server's row and mapping name its
+category. A server's creation locks the category's row, so that the category cannot be deleted meanwhile.
 """
 import functools
 from collections.abc import Collection
@@ -78,7 +78,7 @@ def find(conn: sa.Connection, name: str) -> InstanceCategoriesRow | None:
 
 
 def requirements(db: engine.Database, name: str | None) -> dict[str, str]:
-    """Return {key: value} required of hosts for servers of this category; empty if it was deleted.
+    """Return the requirements {key: value} on hosts of servers of this category; empty if the category was deleted.
 
     :param db: the API database; it is not queried for regular servers
     """

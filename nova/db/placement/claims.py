@@ -1,7 +1,7 @@
 """Claims. A claim is a server's share of a compute node, taken and released by conditional UPDATEs.
 
-The condition checks the capacity, so claims cannot exceed it even if the scheduler's data was stale. The caller changes
-the server's host and the node's usage in one transaction.
+The condition of the UPDATE checks the capacity, so claims cannot exceed it even if the scheduler's data was stale. The
+caller changes the server's host and the node's usage in one transaction.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 _NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
-# the share that a move holds, in the columns of _NEEDED; root_gb contains the size of all local disks
+# columns of a move with its share, in the order of _NEEDED; in place of root_gb, the size of all local disks
 _SHARE: tuple[sa.ColumnElement[Any], ...] = (
     t.migrations.c.claimed_host, t.migrations.c.claimed_node, t.migrations.c.claimed_vcpus,
     t.migrations.c.claimed_memory_mb, t.migrations.c.claimed_local_gb, sa.literal(0), sa.literal('claimed'),
@@ -112,7 +112,7 @@ def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: 
     """Claim ``requested`` (see resources()) on a node; return False if the node has no room.
 
     :param limits: {resource: ratio that replaces the node's ratio}, and ``running_vms``, the maximum number of servers
-        on the node. Scheduler filters set such limits.
+        on the node. The scheduler's filters set these limits.
     """
     limits = limits or {}
     statement = _claim_of(tuple(name for name in RESOURCES if requested[name]), frozenset(limits))
@@ -146,14 +146,14 @@ def free_node(conn: sa.Connection, node_id: int, requested: dict[str, int]) -> N
 
 
 def _usage(conn: sa.Connection, node: sa.RowMapping | None = None) -> dict[tuple[str, str], dict[str, int]]:
-    """Return {(host, node): usage columns} summed over servers and shares of moves."""
+    """Return {(host, node): {usage column: sum over the servers and the shares of moves}}."""
     statement = sa.select(*[t.instances.c[name] for name in _NEEDED]).where(t.instances.c.host.is_not(None))
     moves = sa.select(*_CLAIMED).where(t.migrations.c.claimed_host.is_not(None))
     if node is not None:
         statement = statement.where(t.instances.c.host == node['host'], t.instances.c.node == node['node'])
         moves = moves.where(t.migrations.c.claimed_host == node['host'], t.migrations.c.claimed_node == node['node'])
     usage: dict[tuple[str, str], dict[str, int]] = {}
-    # one statement: between two statements, a move could swap claims with its server, and a claim would be missed
+    # one statement: if a move and its server swapped their claims between two statements, a claim would be missed
     for row in statements.dicts(conn.execute(sa.union_all(statement, moves))):
         sums = usage.setdefault((row['host'], row['node']),
                                 {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})
@@ -172,8 +172,8 @@ def _difference(node: sa.RowMapping, usage: dict[tuple[str, str], dict[str, int]
 def audit(conn: sa.Connection) -> list[dict[str, Any]]:
     """Recompute the usage of all nodes from their servers and correct differences.
 
-    The first comparison takes no lock. If a node differs, it is compared again under its row lock, because of
-    concurrent claims. Normally no node differs.
+    The first comparison takes no lock. If a node differs, it is compared again under its row lock, because a concurrent
+    claim may be the reason. Normally no node differs.
     :returns: [{'host', 'node', 'column', 'was', 'is'}] of the corrections
     """
     usage = _usage(conn)

@@ -42,7 +42,7 @@ def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]])
                 conn.execute(sa.insert(compute_nodes).values(
                     uuid=str(uuidlib.uuid4()), host=host, created_at=now, updated_at=now,
                     change_number=utils.change_number(), **values))
-            except db_exc.DBDuplicateEntry as error:         # a report from a repeated message was first
+            except db_exc.DBDuplicateEntry as error:         # a repeated message has already inserted the row
                 raise db_exc.RetryRequest(error) from error
             _report_topology(conn, {'host': host, 'node': node['node'], 'numa_topology': None}, node)
             continue

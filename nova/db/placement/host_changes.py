@@ -1,4 +1,4 @@
-"""Queries with which schedulers fill and update their host tables. A host table has nodes and their services.
+"""Queries with which schedulers update their host tables: copies of the rows of nodes and their compute services.
 
 Statements are built only once, because a scheduler runs one of them for each request.
 """
@@ -23,14 +23,14 @@ SERVICE_COLUMNS = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at
 # columns that claims write
 USAGE = ('usage_change_number', 'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')
 
-CHUNK = 1000                 # rows of one SELECT
+CHUNK = 1000                 # maximum rows of one SELECT
 MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits; sums of change numbers would not
 
 _c = compute_nodes.c
 
 
 def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
-    """Select (node, change_number, usage_change_number, *usage) of the nodes changed since a number.
+    """Select (node, change_number, usage_change_number, *usage) of the nodes changed since a change number.
 
     A node may have two rows: with its usage if that has changed, and with NULL as usage if other columns have changed.
     """
@@ -42,7 +42,7 @@ def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
 
 
 def _sums(*columns: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
-    """Select the count and sum of each column in [since, until); schedulers compare these instead of all rows."""
+    """Select the count and sum of the values of each column in [since, until), to compare these instead of all rows."""
     return sa.union_all(*[sa.select(sa.func.count(), sa.func.sum(column % MODULUS)).where(
         column >= sa.bindparam('since'), column < sa.bindparam('until')) for column in columns])
 
@@ -108,7 +108,7 @@ def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Se
 
 def numbers_and_usage(conn: sa.Connection,
                       since: int) -> collections.abc.Sequence[tuple[int, int, int, Used, Used, Used, Used]]:
-    """Return the rows of ``numbers`` with the other columns of USAGE; see _since for rows in which these are None."""
+    """Return the rows of ``numbers`` with the other columns of USAGE, which are None in some rows; see _since."""
     return conn.execute(_WITH_USAGE, {'since': since}).all()
 
 

@@ -83,7 +83,8 @@ def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
     try:
         left = usage.free(load_host(stored.numa_topology), numa.load_guest(text))
     except usage.Overcommitted as error:
-        LOG.warning('Cannot release the NUMA resources of a server on node %s: %s', node, error)
+        LOG.warning('Cannot release the NUMA resources of a server on compute node %s: %s. The periodic check of '
+                    'claims corrects them.', node, error)
         return
     _write(conn, stored.id, numa.text_of_host(left))
 
@@ -143,7 +144,7 @@ def _guests(conn: sa.Connection,
         servers = servers.where(t.instances.c.host == on_host, t.instances.c.node == on_node)
         moves = moves.where(t.migrations.c.claimed_host == on_host, t.migrations.c.claimed_node == on_node)
     found: dict[tuple[str, str], list[numa.GuestTopology]] = {}
-    # one statement: between two statements, a move could swap claims with its server, and a claim would be missed
+    # one statement: if a move and its server swapped their claims between two statements, a claim would be missed
     for host, name, text in conn.execute(sa.union_all(servers, moves)):
         found.setdefault((host, name), []).append(numa.load_guest(text))
     return found

@@ -133,7 +133,7 @@ def _read(row: dict[str, Any] | sa.RowMapping) -> Group:
 
 
 def _written(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns for values in the form of ``get``."""
+    """Convert values in the form of ``get`` to columns."""
     columns = {name: value for name, value in values.items() if name != 'policies'}
     if 'policies' in values:
         columns['policy'] = ','.join(name for name in POLICIES if name in values['policies'])
@@ -269,7 +269,7 @@ def places(conn: sa.Connection, group_id: str, but: str | None = None) -> set[tu
     coming = sa.select(t.instances.c.uuid, t.migrations.c.claimed_host).where(
         t.instances.c.server_group_id == group_id, t.migrations.c.instance_uuid == t.instances.c.uuid,
         t.migrations.c.claimed_host.is_not(None))
-    # one statement: between two statements, a move could swap claims with its server, and a host would be missed
+    # one statement: if a move and its server swapped their claims between two statements, a host would be missed
     return {(uuid, host) for uuid, host in conn.execute(sa.union_all(here, coming)) if uuid != but}
 
 

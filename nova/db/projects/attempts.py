@@ -1,5 +1,5 @@
-"""Rows of idempotent requests. The process that inserts the row performs the request; a repeated request gets its
-stored outcome.
+"""Rows of requests that clients may repeat with a key. The process that inserts the row performs the request; a
+repeated request gets the stored outcome.
 """
 import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from nova.db import statements
 from nova.db.tables.api import idempotency_keys
 from nova.db.tables.ec2 import ec2_client_tokens
 
-MAX_ROWS = 20_000            # maximum rows of a project: enough for a busy day, and together at most some GiB
+MAX_ROWS = 20_000            # maximum rows of a project: enough for a busy day, at most some GiB of outcomes
 EXPIRY_INTERVAL_S = 600            # interval at which expired rows are deleted
 # age after which an attempt counts as abandoned: no request takes so long, so its process must have ended
 ABANDONED_S = 240

@@ -84,7 +84,7 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
     rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
     limits = configured(conf)
     users: dict[str, dict[str, int]] = {}
-    # a later row overrides an earlier one: first the default class, then the project (with '' as user)
+    # a later row overrides an earlier one: rows of the default class are first, then those of the project
     for row in sorted(rows, key=lambda row: row.rank):
         if row.resource in limits:
             mine = limits if row.user_id == WHOLE_PROJECT else users.setdefault(row.user_id, {})
@@ -249,7 +249,7 @@ def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project
 
 
 def set_size(conn: sa.Connection, uuid: str, vcpus: int, memory_mb: int) -> None:
-    """Set the size of a server in its project's quota."""
+    """Set the size that a server has in its project's quota usage."""
     conn.execute(sa.update(t.instance_mappings).where(t.instance_mappings.c.instance_uuid == uuid).values(
         vcpus=vcpus, memory_mb=memory_mb))
 

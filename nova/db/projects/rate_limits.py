@@ -12,7 +12,7 @@ class NotTaken(Exception):
 
 
 def take(conn: sa.Connection, owner: str, steps: dict[str, tuple[int, int]], now: int) -> None:
-    """Count one request against all limits, in one UPDATE.
+    """Count one request against all limits of its owner, in one UPDATE.
 
     :param steps: {name: (microseconds of one request, microseconds of the whole limit)}
     :param now: microseconds since the epoch

@@ -69,7 +69,7 @@ def registered(conn: Connection, conf: ConfigOpts) -> dict[str, int]:
 
 
 def of_type(noun: str, type_id: str) -> str:
-    """Return the name under which the limit of a volume type is stored.
+    """Return the name under which the limit of a resource for one volume type is stored.
 
     :param noun: one of PER_TYPE
     """
@@ -88,7 +88,7 @@ def unlimited(conn: Connection, project_id: str) -> dict[str, int]:
 
 
 def check(resource: str, adding: int, limits: Mapping[str, int], used: Mapping[str, int]) -> int | None:
-    """Check that the limit allows ``adding`` more; return the amount that is free now, or None if unlimited.
+    """Check that the limit allows ``adding`` more; return the amount that was free before, or None if unlimited.
 
     :raises QuotaExceeded: the limit would be exceeded
     """

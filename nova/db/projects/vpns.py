@@ -1,4 +1,4 @@
-"""VPN instances. A project has at most one, with a public address for clients."""
+"""VPN instances. A project has at most one VPN instance, to which clients connect at a public address."""
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ def servers(conn: sa.Connection, category: str, project_id: str | None = None) -
 
 
 def endpoints(conn: sa.Connection) -> dict[str, tuple[str, int]]:
-    """Return {project: (address, port)} set by operators."""
+    """Return {project: (public address, port)} of VPN instances, as set by operators."""
     rows = conn.execute(sa.select(table.c.project_id, table.c.public_address, table.c.public_port).where(
         table.c.public_address.is_not(None)))
     return {row.project_id: (row.public_address, row.public_port) for row in rows}

@@ -1,7 +1,7 @@
-"""Archive of deleted servers and old audits, and the purge of the archive.
+"""Archive of deleted servers and old usage audits, and the purge of the archive.
 
-Deleting a server moves its row to the history, where changes-since, deleted=true and usage reports find it. The archive
-takes rows from the history. Only administrators can read archived rows, with SQL, until the rows are purged.
+Deleting a server moves its row to the history, where changes-since, deleted=true and usage reports find it. Archiving
+moves rows from the history to shadow tables. Only administrators can read archived rows, with SQL, until the purge.
 """
 from datetime import datetime
 from typing import Any

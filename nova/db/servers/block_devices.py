@@ -37,7 +37,7 @@ def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict[str, A
 
 
 def some_ceph_images(conn: sa.Connection) -> set[str]:
-    """Return the Ceph images (pool/image) of the NEWEST most recent volume connections."""
+    """Return the Ceph images (pool/image) of the newest volume connections, of which at most NEWEST are read."""
     statement = sa.select(block_device_mappings.c.connection_info).where(
         block_device_mappings.c.connection_info.is_not(None)).order_by(block_device_mappings.c.id.desc()).limit(NEWEST)
     infos = [info for info in conn.execute(statement).scalars() if info]

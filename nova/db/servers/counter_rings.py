@@ -29,12 +29,12 @@ def servers_of(conn: sa.Connection, host: str) -> set[str]:
 
 
 def nodes_of(conn: sa.Connection, host: str) -> dict[str, str]:
-    """Return {node: uuid} of a host."""
+    """Return {node: uuid} of the compute nodes of a host."""
     return {node: uuid for node, uuid in conn.execute(_NODES, {'host': host})}
 
 
 def record(conn: sa.Connection, source: str, order: float, samples: Mapping[str, Counters], now: float) -> None:
-    """Add samples to the rings of their owners. A coarser ring is read and written only when one of its slots ends.
+    """Add samples to the rings of their owners. A ring with longer slots is read and written only when a slot ends.
 
     :param source: host and boot that counted
     :param order: monotonic time of the samples on their host

@@ -10,7 +10,7 @@ from nova.db.tables.rows import VolumeKeysRow
 
 
 def get(conn: sa.Connection, instance_uuid: str) -> DiskKeysRow | None:
-    """Return the row of a server, or None."""
+    """Return the row with the disk key of a server, or None."""
     return next(iter(statements.rows(conn, disk_keys, ('id',), instance_uuid=instance_uuid)), None)
 
 
@@ -42,7 +42,7 @@ def encryption_key_ids(conn: sa.Connection, apart: str) -> set[str]:
 # ---- volumes
 
 def of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str) -> VolumeKeysRow | None:
-    """Return the row of a server's volume, or None."""
+    """Return the row with the key of a server's volume, or None."""
     return next(iter(statements.rows(conn, volume_keys, ('id',), instance_uuid=instance_uuid, volume_id=volume_id)),
                 None)
 

@@ -1,4 +1,4 @@
-"""Differences between guests and the rows of servers, as reported by hosts, and updates of the rows."""
+"""Reports of hosts about guests that differ from the rows of servers, and updates of these rows."""
 import json
 from typing import Any, TypedDict
 
@@ -24,12 +24,13 @@ from nova.objects import faults
 
 EVENT = 'conductor_follow_guest'
 _NOT_STORED = ('id', 'updated_at', 'deleted_at')
+_SIZES = ('flavor', 'flavor_id', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')        # columns of a flavor
 
 
 class Report(TypedDict):
     """Report of a host about a guest that differs from the row of its server.
 
-    ``server``: fields of the server in the record of the host. ``volumes``: {volume id: attached volume} of the guest.
+    ``server``: fields of the server in the host's guest record. ``volumes``: {volume id: attached volume} of the guest.
     """
 
     instance_uuid: str
@@ -76,7 +77,10 @@ def resolve(conn: sa.Connection, report: GuestReportsRow, plugs: bool) -> None:
 
 
 def follow(conn: sa.Connection, row: InstancesRow, report: Report, host: str) -> None:
-    """Update a server's row to match its guest: set host and state, and end the server's task and move."""
+    """Update a server's row to match its guest: set host, flavor and state, and end the server's task and move.
+
+    :raises ValueError: the guest has another flavor, and the record of the host does not describe it
+    """
     uuid, server = row['uuid'], report['server']
     for move in migrations.open_of(conn, uuid):
         migrations.release(conn, move['id'], status='error')
@@ -86,13 +90,22 @@ def follow(conn: sa.Connection, row: InstancesRow, report: Report, host: str) ->
         'generation': max(row['generation'], report['generation']), 'task_state': None,
         'power_state': report['power_state'],
         'vm_state': differences.vm_state_of(server.get('vm_state'), report['power_state'])}
-    if row['host'] != host:
-        claims.free(conn, row)
-        values.update(_place(conn, host), host=host, numa_topology=server.get('numa_topology'))
+    resized = is_resized(row, report)
+    if resized:
+        known = entered(server, uuid)
+        values.update({name: known[name] for name in _SIZES})
+    if resized or row['host'] != host:
+        claims.free(conn, row)               # the audit of the claims counts the guest
+        values.update(_place(conn, host, server.get('node')), host=host, numa_topology=server.get('numa_topology'))
     if isinstance(server.get('network_info'), list):
         values['network_info'] = server['network_info']
     instances.update(conn, uuid, values)
     instance_actions.finish(conn, uuid, EVENT, host=host)
+
+
+def is_resized(row: InstancesRow, report: Report | GuestReportsRow) -> bool:
+    """Tell whether the guest has another flavor than the row of its server."""
+    return report['server'].get('flavor') not in (None, row['flavor'])
 
 
 def enter(conn: sa.Connection, report: Report, host: str) -> InstancesRow:
@@ -101,7 +114,8 @@ def enter(conn: sa.Connection, report: Report, host: str) -> InstancesRow:
     :raises ValueError: the record does not describe a server
     """
     values = entered(report['server'], report['instance_uuid'])
-    values.update(_place(conn, host), host=host, generation=report['generation'], power_state=report['power_state'],
+    values.update(_place(conn, host, values['node']), host=host, generation=report['generation'],
+                  power_state=report['power_state'],
                   vm_state=differences.vm_state_of(values['vm_state'], report['power_state']), task_state=None)
     instances.insert(conn, [values])
     return instances.get(conn, report['instance_uuid'])
@@ -143,7 +157,7 @@ def devices_of(conn: sa.Connection, uuid: str) -> dict[str, BlockDeviceMappingsR
 
 
 def of_host(conn: sa.Connection, host: str) -> dict[str, set[str]]:
-    """Return {uuid: {volume id}} of the servers of a host."""
+    """Return {uuid: ids of its volumes} of the servers of a host."""
     c = t.instances.c
     statement = sa.select(c.uuid, t.block_device_mappings.c.volume_id).join(
         t.block_device_mappings, t.block_device_mappings.c.instance_uuid == c.uuid, isouter=True).where(c.host == host)
@@ -177,9 +191,13 @@ def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, AttachedVolum
     block_devices.show_volumes(conn, uuid)
 
 
-def _place(conn: sa.Connection, host: str) -> dict[str, Any]:
-    """Return {'node', 'availability_zone'} of a host."""
-    return {'node': conn.execute(sa.select(t.compute_nodes.c.node).where(t.compute_nodes.c.host == host).order_by(
-                t.compute_nodes.c.id)).scalar(),
+def _place(conn: sa.Connection, host: str, node: str | None) -> dict[str, Any]:
+    """Return {'node', 'availability_zone'} of a guest on a host.
+
+    :param node: node in the record of the host, which may be unknown
+    """
+    c = t.compute_nodes.c
+    nodes = list(conn.execute(sa.select(c.node).where(c.host == host).order_by(c.id)).scalars())
+    return {'node': node if node in nodes else next(iter(nodes), None),
             'availability_zone': conn.execute(sa.select(t.services.c.availability_zone).where(
                 t.services.c.host == host, t.services.c.topic == 'compute')).scalar()}

@@ -50,7 +50,10 @@ def generations(conn: sa.Connection, uuids: list[str]) -> dict[str, int]:
 
 
 def expire(conn: sa.Connection, before: datetime, limit: int = BATCH) -> int:
-    """Delete servers deleted before this time with their actions; return the number of servers, at most ``limit``."""
+    """Remove servers that were deleted before this time, with their actions and moves.
+
+    :returns: number of removed servers, at most ``limit``
+    """
     table = t.instances_history
     uuids = list(conn.execute(sa.select(table.c.uuid).where(table.c.deleted_at < before)
                               .order_by(table.c.deleted_at).limit(limit)).scalars())

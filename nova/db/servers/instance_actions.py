@@ -1,4 +1,4 @@
-"""Instance actions and their events. An action is a finished or open operation on a server."""
+"""Instance actions and their events. An open main action has set the task state; background actions set none."""
 from collections.abc import Collection
 import datetime
 import functools
@@ -25,7 +25,7 @@ from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 from nova.runtime import metrics
 
 DEADLINE_S = 600        # time without progress after which a reconciler handles a task
-EVENT_FACTS = 'event_facts'          # key in an action's arguments: {name: value} only for notifications
+EVENT_FACTS = 'event_facts'          # key in an action's arguments; its {name: value} is only for notifications
 START_TIMEOUT_S = 120         # time without an owner after which the action's message is treated as lost
 
 
@@ -55,13 +55,13 @@ _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
 
 def _which(of_request: bool = False, background: bool = True) -> sa.ColumnElement[bool]:
-    """Return a condition on the open actions of a server, optionally of one request or without background actions."""
+    """Return the condition for open actions of a server; optionally only of one request, or only main actions."""
     found = _OPEN & _OF_REQUEST if of_request else _OPEN
     return found if background else found & _MAIN
 
 
 def _of(uuid: str, request_id: str | None = None) -> dict[str, str]:
-    """Return the parameters of a condition from ``_which``."""
+    """Return the values of the bound parameters of ``_which``."""
     return {'of_uuid': uuid} if request_id is None else {'of_uuid': uuid, 'of_request': request_id}
 
 
@@ -85,7 +85,7 @@ def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLIN
 
 @functools.cache
 def _event_of(of_request: bool, background: bool, named: bool) -> sa.Insert:
-    """Return an INSERT that adds an event to each selected action, optionally only to actions with one name."""
+    """Return an INSERT that adds an event to each action of ``_which``; if ``named``, only to actions of one name."""
     columns = {'action_id': instance_actions.c.id, 'started_at': instance_actions.c.updated_at, **{
         name: sa.bindparam('event_' + name, type_=instance_action_events.c[name].type)
         for name in ('event', 'finished_at', 'result', 'details', 'traceback', 'host')}}
@@ -98,7 +98,7 @@ def _event_of(of_request: bool, background: bool, named: bool) -> sa.Insert:
 
 def _event(event: str, now: datetime.datetime, host: str | None, error: str | None,
            traceback: str | None) -> dict[str, Any]:
-    """Return the parameters of an INSERT from ``_event_of``."""
+    """Return the values of the event columns for the INSERT of ``_event_of``."""
     return {'event_event': event, 'event_finished_at': now, 'event_host': host, 'event_details': error,
             'event_result': 'Success' if error is None else 'Error', 'event_traceback': traceback}
 
@@ -135,9 +135,13 @@ def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: st
         engine.after_commit(conn, functools.partial(counter.inc, ended))
 
 
-def forget(conn: sa.Connection, uuid: str, request_id: str) -> None:
-    """Delete the open action of a refused request."""
-    conn.execute(sa.delete(instance_actions).where(_OPEN, _OF_REQUEST), _of(uuid, request_id))
+def forget(conn: sa.Connection, uuid: str, request_id: str, *, finished: bool = False) -> None:
+    """Delete the open action of a refused request.
+
+    :param finished: also an action that was inserted as finished
+    """
+    which = instance_actions.c.instance_uuid == sa.bindparam('of_uuid') if finished else _OPEN
+    conn.execute(sa.delete(instance_actions).where(which, _OF_REQUEST), _of(uuid, request_id))
 
 
 def add_event(conn: sa.Connection, uuid: str, event: str, *, host: str | None = None, error: str | None = None,
@@ -164,7 +168,7 @@ _OWNED = sa.select(instance_actions.c.id).where(_OPEN & _MAIN, instance_actions.
 
 
 def owns(conn: sa.Connection, uuid: str, owner: str) -> bool:
-    """Tell whether the main action of a server has this owner; see ``take``."""
+    """Tell whether this service (see ``take``) is the owner of an open main action of a server."""
     return conn.execute(_OWNED, {'of_uuid': uuid, 'of_owner': owner}).first() is not None
 
 
@@ -300,7 +304,7 @@ def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.da
 
 
 def unsent(conn: sa.Connection, request_id: str) -> None:
-    """Make a request's action due for the reconciler if no service has taken it, because its message was not sent."""
+    """Make a request's untaken actions due for the reconciler. The caller knows that their message was not sent."""
     now = utils.utcnow()
     conn.execute(sa.update(instance_actions).where(
         instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
@@ -312,7 +316,7 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str,
     """Set an earlier deadline for the open actions of servers without a host.
 
     Actions of servers with a host are excluded, because the host recovers them.
-    :param uuids: only these servers, if their task waits for a conductor, even if they have a host
+    :param uuids: instead of the servers without a host, these servers, if their task waits for a conductor
     :param untaken: whether to include main actions without an owner on all servers, because a message may be lost
     """
     table = instance_actions
@@ -347,7 +351,7 @@ def expedite_deletions(conn: sa.Connection, hosts: Collection[str], now: datetim
 
 
 def _again(row: sa.RowMapping) -> InstanceActionsRow:
-    """Return the row of an action without EVENT_FACTS in the arguments, which a repetition does not need."""
+    """Return the row of an action for its repetition: the arguments without EVENT_FACTS."""
     arguments = row['arguments']
     return cast('InstanceActionsRow', {**row, 'arguments': arguments and {
         name: value for name, value in arguments.items() if name != EVENT_FACTS}})

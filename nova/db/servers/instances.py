@@ -23,7 +23,7 @@ COLUMNS = tuple(column.name for column in t.instances.columns)
 BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # an empty row
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
 FEW = 16  # maximum number of expected values with one parameter each; longer lists use an expanding parameter
-NEXT_GENERATION = t.instances.c.generation + 1     # generation of a server after its host changes
+NEXT_GENERATION = t.instances.c.generation + 1     # generation of a server after a change of ``host``
 SET = object()                # as an expected value: any value but NULL
 _UUID = t.instances.c.uuid == sa.bindparam('key_uuid')
 _LOCK = sa.select(t.instances.c.id).where(_UUID).with_for_update()
@@ -83,7 +83,7 @@ _BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWOR
 
 def count_building(conn: sa.Connection, most: int) -> dict[str, int]:
     """Return {project: number of servers that wait to be built or are being built}, counting at most ``most``
-    servers.
+    servers of all projects.
     """
     some = sa.select(t.instances.c.project_id).where(
         t.instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
@@ -100,7 +100,7 @@ def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[Ins
 
 
 def merged(conn: sa.Connection, uuid: str, values: ColumnValues) -> ColumnValues:
-    """Return ``values`` with the row's other items added to ``system_metadata``; the value None removes an item.
+    """Return ``values`` with a complete ``system_metadata``: the row's items, updated; the value None removes an item.
 
     The row is locked, because other processes add keys.
     """
@@ -122,7 +122,7 @@ def _expected(uuid: str,
               expect: ColumnValues | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
     """Return (conditions, parameters) for a statement that applies only if the server has the expected values.
 
-    A condition is (column, number of values or -1 if many, whether NULL is allowed, whether all values are allowed).
+    A condition is (column, number of allowed values or -1 if many, allows NULL, allows all other values).
     """
     expected: list[tuple[str, int, bool, bool]] = []
     parameters: dict[str, Any] = {'key_uuid': uuid}
@@ -244,7 +244,7 @@ def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: ColumnValues 
 
 
 def existing(conn: sa.Connection, uuids: list[str]) -> set[str]:
-    """Return the subset of ``uuids`` of servers with a row."""
+    """Return those of ``uuids`` that have a row."""
     return set(conn.execute(sa.select(t.instances.c.uuid).where(t.instances.c.uuid.in_(uuids))).scalars())
 
 

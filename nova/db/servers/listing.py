@@ -1,12 +1,12 @@
-"""Lists of servers. One SELECT with keyset pagination reads a page: dicts of the columns that a view needs.
+"""Lists of servers. One SELECT (keyset pagination) reads a page of servers: dicts of the columns that a view needs.
 
-The order is (sort keys…, id), so that a page starts after the previous one without counting rows. With several cells
-the order is (sort keys…, uuid), and text is compared by bytes. So all cells and ``merge`` agree on the order, and a
-server has the same position after its row has moved to another cell.
+The order is (sort keys…, id), so that the next page starts after the last row, without OFFSET. With several cells the
+order is (sort keys…, uuid), and text is compared by bytes. So all cells and ``merge`` agree on the order, and a server
+has the same position after its row has moved to another cell.
 
 Regular expressions of users are not sent to a database. A pattern of plain text becomes an SQL condition. For other
-patterns this module reads batches of ``BATCH`` rows and matches them with RE2, for at most ``MATCH_S`` seconds. The
-time of RE2 is linear in the length of the text.
+patterns this module reads batches of ``BATCH`` rows and matches them with RE2, for at most ``MATCH_S`` seconds. RE2
+takes time linear in the length of the text, whatever the pattern is.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Query:
     """A query of servers.
 
     project_id   id of a project, or ALL_PROJECTS
-    filters   {name of a column or in CONDITIONS: value}; for a column, a list matches any of its values
+    filters   {column, or key of CONDITIONS: value}; a list for a column matches rows with any value in the list
     matches   {column, 'ip' or 'ip6': regular expression}
     sort      sort keys; a unique key is added at the end
     marker    uuid of the last server of the previous page
@@ -88,7 +88,7 @@ class BadPattern(ValueError):
 # ---- conditions --------------------------------------------------------------
 
 def _status(columns: types.Columns, wanted: list[str]) -> sa.ColumnElement[bool]:
-    """Return the condition on vm and task state for a server status of the compute API."""
+    """Return the condition that vm and task state give one of these server statuses of the compute API."""
     clauses = []
     for vm_state, tasks, excluded in states.states_of_status(wanted):
         clause = columns.vm_state == vm_state
@@ -106,7 +106,7 @@ def _tag(columns: types.Columns, tag: str) -> sa.ColumnElement[bool]:
 
 
 def _within(name: str) -> Callable[..., Any]:
-    """Return a function that returns the condition that a time is in the second after ``moment``."""
+    """Return condition(columns, moment): the time ``name`` is less than one second after ``moment``, and not before."""
     return lambda columns, moment: sa.and_(columns[name] >= moment,
                                            columns[name] < moment + datetime.timedelta(seconds=1))
 
@@ -129,7 +129,7 @@ CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _is_shown(columns: types.Columns) -> sa.ColumnElement[bool]:
-    """Return a condition that excludes incoming copies of servers that are still in their source cell."""
+    """Return a condition that excludes rows copied into this cell while the server is still in the source cell."""
     return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.INCOMING)
 
 
@@ -216,7 +216,7 @@ _DELETED_BY_UUID = sa.select(HISTORY).where(
 
 
 def by_uuid(conn: sa.Connection, uuid: str, deleted: bool = False) -> InstancesRow | None:
-    """Return the row of a server as a dict, or None. If ``deleted``, read the history."""
+    """Return the row of a server (of a deleted one if ``deleted``) as a dict, or None."""
     row = conn.execute(_DELETED_BY_UUID if deleted else _BY_UUID, {'uuid': uuid}).mappings().first()
     return None if row is None else statements.to_dict(row)
 
@@ -278,7 +278,7 @@ _COMPUTE = sa.select(tables_cell.services).where(
 
 def computes(conn: sa.Connection, hosts: set[str]) -> Sequence[sa.RowMapping]:
     """Return the rows of the compute services of these hosts."""
-    if len(hosts) == 1:      # saves the expanding parameter, which costs as much as the rest of the statement
+    if len(hosts) == 1:      # faster, because an expanding parameter doubles the cost of the statement
         return conn.execute(_COMPUTE, {'host': next(iter(hosts))}).mappings().all()
     return conn.execute(_COMPUTES, {'hosts': list(hosts)}).mappings().all()
 
@@ -302,7 +302,7 @@ def precedes(row: Row, other: Row, query: Query) -> bool:
 
 
 def place_after(row: Row, query: Query) -> tuple[Any, ...]:
-    """Return the position after a row of a page, in the form of ``place_of``."""
+    """Return the position after a row of a page: the row's values of the sort columns."""
     return tuple(row[name] for name, _ in _complete(query))
 
 
@@ -375,7 +375,7 @@ def _keys(columns: types.Columns, sort: Sort, several: bool) -> Iterator[tuple[s
 
 
 def _after(columns: types.Columns, sort: Sort, place: tuple[Any, ...], several: bool) -> sa.ColumnElement[bool]:
-    """Return the condition that a row is after ``place``, the values of another row in the sort columns."""
+    """Return the condition that a row comes after ``place``, a tuple of values of the sort columns."""
     values = []
     for (name, _), value in zip(sort, place):
         if LIVE.c[name].nullable:

@@ -1,4 +1,4 @@
-"""Instance mappings: the servers of all cells with their cell, project and size."""
+"""Instance mappings: rows of the API database with the cell, project and size of each server."""
 from collections.abc import Callable, Iterable
 import datetime
 from typing import Any
@@ -10,8 +10,11 @@ from nova.db import statements
 from nova.db.tables import api as t
 from nova.db.tables.rows import InstanceMappingsRow
 
+LOST_AFTER_S = 120          # age after which a mapping without an instance row counts as lost, see ``renew``
+
+
 class Mapping(InstanceMappingsRow):
-    """A mapping that also has the server's uuid under the key ``uuid``, like the server's row."""
+    """A mapping that has the server's uuid also under the key ``uuid``, as in the rows of servers."""
 
     uuid: str
 
@@ -50,11 +53,19 @@ def delete_many(conn: sa.Connection, uuids: Iterable[str]) -> None:
     conn.execute(_DELETE_MANY, {'uuids': list(uuids)})
 
 
-def lock_in_cell(conn: sa.Connection, uuids: list[str], cell_uuid: str) -> list[str]:
-    """Lock the mappings of these servers to a cell until the transaction ends; return the servers' uuids."""
+def renew(conn: sa.Connection, uuids: list[str], now: datetime.datetime) -> bool:
+    """Set the creation time, because the request continues; return False if a mapping was removed as lost."""
     table = t.instance_mappings
-    return list(conn.execute(sa.select(table.c.instance_uuid).where(
-        table.c.instance_uuid.in_(uuids), table.c.cell_uuid == cell_uuid).with_for_update()).scalars())
+    return conn.execute(sa.update(table).where(table.c.instance_uuid.in_(uuids)).values(
+        created_at=now)).rowcount == len(uuids)
+
+
+def lock_unchanged(conn: sa.Connection, created: dict[str, datetime.datetime], cell_uuid: str) -> list[str]:
+    """Lock the mappings to this cell that still have these creation times; return their uuids."""
+    table = t.instance_mappings
+    rows = conn.execute(sa.select(table.c.instance_uuid, table.c.created_at).where(
+        table.c.instance_uuid.in_(created), table.c.cell_uuid == cell_uuid).with_for_update())
+    return [row.instance_uuid for row in rows if row.created_at == created[row.instance_uuid]]
 
 
 def is_queued(conn: sa.Connection, uuid: str) -> bool:
@@ -99,7 +110,7 @@ def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_contex
 
 def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
             since: datetime.datetime | None = None) -> dict[str, datetime.datetime]:
-    """Return {instance uuid: creation time of the mapping} of the next servers of a cell after ``marker``, by uuid.
+    """Return {instance uuid: creation time} of up to ``limit`` mappings of a cell, by uuid after ``marker``.
 
     :param since: only mappings created after this time
     """
@@ -112,7 +123,7 @@ def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
 
 
 def sizes(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> dict[str, tuple[int, int]]:
-    """Return {instance uuid: (vCPUs, MiB) in the quota} of the next servers of a cell after ``marker``, by uuid."""
+    """Return {instance uuid: usage (vCPUs, MiB)} of up to ``limit`` servers of a cell, by uuid after ``marker``."""
     column = t.instance_mappings.c.instance_uuid
     return _sizes(conn, cell_uuid, lambda found: found.where(column > marker).order_by(column).limit(limit))
 

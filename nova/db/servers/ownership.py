@@ -1,4 +1,4 @@
-"""Hosts and owners of servers, which decide what a host may do. Each function runs one SELECT."""
+"""Data that decide what a host may do with a server or a move. Each function runs one SELECT."""
 import dataclasses
 from typing import Any
 
@@ -10,7 +10,7 @@ from nova.db.tables import cell as t
 
 @dataclasses.dataclass
 class Server:
-    """Data of a server that decide what a host may do with the server.
+    """Columns, moves and actions of a server, which decide what a host may do with the server.
 
     host, task_state, project_id, user_id, system_metadata   columns of the server's row
     moves     unfinished moves: [{'id', 'source_compute', 'dest_compute', 'status', 'claims_swapped', 'migration_type'}]
@@ -29,7 +29,7 @@ class Server:
 
 @dataclasses.dataclass
 class Move:
-    """Data of a move that decide what a host may do with the move.
+    """Row and actions of a move, which decide what a host may do with the move.
 
     row       row of the migrations table
     actions   open actions of the given request, as in Server

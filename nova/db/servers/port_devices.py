@@ -24,7 +24,7 @@ from nova.objects import numa
 from nova.objects import pci
 from nova.objects.flavor import Flavor
 
-# ends of actions, {(event, whether the action failed)}, after which the port is not attached to the server
+# {(event, whether the action failed)} of the ended actions after which the server does not have the port
 _WITHOUT = {('compute_attach_interface', True), ('compute_detach_interface', False)}
 
 

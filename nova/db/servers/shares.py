@@ -1,4 +1,5 @@
 """Shares of servers."""
+from collections.abc import Collection
 from typing import Any
 import uuid as uuidlib
 
@@ -23,6 +24,12 @@ def insert(conn: Connection, values: dict[str, str]) -> dict[str, Any]:
 def by_instance(conn: Connection, instance_uuid: str) -> list[ShareMappingsRow]:
     """Return the share mappings of a server, oldest first."""
     return statements.rows(conn, share_mappings, ('id',), instance_uuid=instance_uuid)
+
+
+def having(conn: Connection, uuids: Collection[str]) -> set[str]:
+    """Return the uuids of those servers that have shares."""
+    c = share_mappings.c
+    return set(conn.execute(sa.select(c.instance_uuid).distinct().where(c.instance_uuid.in_(uuids))).scalars())
 
 
 def get(conn: Connection, instance_uuid: str, share_id: str) -> ShareMappingsRow | None:

@@ -48,7 +48,7 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
         raise exception.Conflict(f'This server has shares (openstack server share list), so {action.record} is '
                                  f'refused: {conditions.refused_with_shares}.')
     if conditions.one_at_a_time and instance_actions.is_open(conn, uuid, action.record):
-        raise exception.Conflict(f'The action {action.record} of this server is in progress; wait for its end.')
+        raise exception.Conflict(f'The action {action.record} of this server is in progress. Retry when it has ended.')
     if conditions.claims_devices:
         _refuse_with_ports_under_way(conn, row, action)
     instance_actions.insert(conn, ctx, [uuid], action.record, arguments=arguments,
@@ -66,7 +66,7 @@ def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: ac
     needing = pci.of_ports(row['flavor'])
     if needing and needing.keys() & set(instance_actions.ports_under_way(conn, row['uuid'])):
         raise exception.Conflict('A port of this server that uses a device of the host is being attached or detached. '
-                                 f'Request {action.record} again when that has ended.')
+                                 'Retry when that has ended.')
 
 
 def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action) -> None:

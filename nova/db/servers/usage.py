@@ -15,7 +15,7 @@ from nova.db.tables.cell import instances
 from nova.db.tables.cell import instances_history
 from nova.db.tables.rows import InstancesRow
 
-# the columns of a server that its usage needs
+# columns of a server from which its usage is computed
 ServerUsage = TypedDict('ServerUsage', {
     'uuid': str, 'project_id': str, 'host': str | None, 'display_name': str, 'vm_state': str, 'launched_at': datetime,
     'terminated_at': datetime | None, 'memory_mb': int, 'vcpus': int, 'root_gb': int, 'ephemeral_gb': int,

@@ -19,6 +19,9 @@ DEPLOYMENT, DEPLOYMENT_ID = '', 'deployment'         # ``host`` of all keys of t
 PENDING, APPROVED, RENEWING, RETIRED, REVOKED = 'pending', 'approved', 'renewing', 'retired', 'revoked'
 GOOD = (APPROVED, RENEWING)
 OVERLAP = datetime.timedelta(hours=1)        # time within which messages signed with the previous key are accepted
+MAX_PENDING = 1000           # keys of all hosts that wait for approval: any sender of messages can add them
+MAX_RENEWALS = 100           # retired keys of a host
+KEPT = datetime.timedelta(days=1)            # time after which pending and expired keys are deleted if room is needed
 TOKENS_OF = '.'
 
 
@@ -28,7 +31,7 @@ PUBLIC = tuple(column for column in table.c if column not in (table.c.private, t
 
 
 class KeyPair(Protocol):
-    """A key pair: nova.rpc.signatures.Key."""
+    """The part of nova.rpc.signatures.Key that this module uses."""
 
     id: str
     public: bytes
@@ -37,7 +40,7 @@ class KeyPair(Protocol):
 
 
 class PublicKey(TypedDict):
-    """A row without the private half."""
+    """A row of message_keys without the private half of the key."""
 
     id: str
     host: str
@@ -50,7 +53,7 @@ class PublicKey(TypedDict):
 
 
 class SigningKey(PublicKey):
-    """The row of the deployment's key."""
+    """The row of the deployment's key, with its private half."""
 
     private: str
     signatures_required: bool
@@ -66,7 +69,7 @@ def signing_key(conn: sa.Connection, make: Callable[[], KeyPair]) -> SigningKey:
     row = conn.execute(own).mappings().first()
     if row is None:
         key = make()
-        # if several processes start at once, the key of the first one is used
+        # if several processes start together, the key of the first one is used
         engine.insert_ignore(conn, table, {
             **_row(DEPLOYMENT, DEPLOYMENT_ID, key.public, APPROVED), 'signatures_required': True,
             'private': base64.b64encode(key.private_bytes()).decode()})
@@ -93,7 +96,7 @@ def stage(conn: sa.Connection, key: KeyPair, signed_by: str, key_signature: byte
 
 
 def requires_signatures(conn: sa.Connection) -> bool:
-    """Return the value of an unset [messages] signatures; True before the first start."""
+    """Return whether signatures are required if [messages] signatures is not set; True before the first start."""
     found = conn.execute(sa.select(table.c.signatures_required).where(
         table.c.host == DEPLOYMENT, table.c.state == APPROVED)).scalar()
     return found is None or bool(found)
@@ -155,9 +158,11 @@ def add(conn: sa.Connection, host: str, ident: str, public: bytes, state: str) -
     """Insert a key of a host, or approve a pending one; return its row. Revoked keys are unchanged.
 
     :raises HostKeyRefused: the key belongs to another host
+    :raises TooManyHostKeys:
     """
     row = get(conn, ident)
     if row is None:
+        _make_room(conn, host, state)
         engine.insert_ignore(conn, table, _row(host, ident, public, state))
         row, = _rows(conn, table.c.id == ident)
     if row['host'] != host:
@@ -166,6 +171,20 @@ def add(conn: sa.Connection, host: str, ident: str, public: bytes, state: str) -
         set_state(conn, ident, APPROVED)
         row['state'] = APPROVED
     return row
+
+
+def _make_room(conn: sa.Connection, host: str, state: str) -> None:
+    """Delete unused keys of hosts, and refuse a key beyond the limits. A host that still waits adds its key again.
+
+    :raises TooManyHostKeys:
+    """
+    old = utils.utcnow() - KEPT
+    conn.execute(sa.delete(table).where(table.c.host != DEPLOYMENT, sa.or_(
+        sa.and_(table.c.state == PENDING, table.c.created_at < old),
+        sa.and_(table.c.state == RETIRED, table.c.expires_at < old))))
+    if statements.more_than(conn, table, MAX_PENDING - 1, state=PENDING) if state == PENDING else (
+            statements.more_than(conn, table, MAX_RENEWALS - 1, host=host, state=RETIRED)):
+        raise exception.TooManyHostKeys(host=host)
 
 
 def set_state(conn: sa.Connection, ident: str, state: str, expires_at: datetime.datetime | None = None) -> None:
@@ -186,14 +205,14 @@ def revoke(conn: sa.Connection, host: str) -> int:
 
 
 def withdraw(conn: sa.Connection, host: str) -> dict[str, str]:
-    """Like ``revoke``, but return {id: previous state} of the keys, for ``restore``."""
+    """Like ``revoke``, but return the {id: previous state} that ``restore`` needs."""
     states = {row['id']: row['state'] for row in _rows(conn, table.c.host == host)}
     revoke(conn, host)
     return states
 
 
 def restore(conn: sa.Connection, states: dict[str, str]) -> None:
-    """Set the states of keys that ``withdraw`` has revoked."""
+    """Restore the previous states of the keys that ``withdraw`` has revoked."""
     for ident, state in states.items():
         conn.execute(sa.update(table).where(table.c.id == ident, table.c.state == REVOKED).values(state=state))
 
@@ -216,7 +235,7 @@ def is_revoked(conn: sa.Connection, host: str) -> bool:
 
 
 def new_token(conn: sa.Connection, valid_s: int) -> str:
-    """Create a token with which one host can join; return it as text."""
+    """Create a token with which one host can join the deployment; return the text 'id.secret'."""
     now = utils.utcnow()
     conn.execute(sa.delete(join_tokens).where(join_tokens.c.expires_at < now))
     ident, secret = secrets.token_hex(8), secrets.token_hex(24)

@@ -111,8 +111,8 @@ def delete(conn: sa.Connection, service_id: str) -> ServicesRow:
 
 
 def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None:
-    """Check that a service may be deleted, because it does not run. The next report of a running service would insert
-    its row again, enabled, even if the service was forced down.
+    """Check that a service does not run, before it is deleted. The next report of a running service would insert its
+    row again, enabled, even if the service was forced down.
 
     :raises ServiceNotFound, ServiceRunning:
     """
@@ -133,7 +133,7 @@ def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None
 
 
 def others_of_host(conn: sa.Connection, host: str, but: int) -> bool:
-    """Tell whether a host has another service in this cell than the service with this number."""
+    """Tell whether a host has another service in this cell than the one with the id ``but``."""
     return conn.execute(sa.select(services.c.id).where(
         services.c.host == host, services.c.id != but).limit(1)).first() is not None
 
@@ -148,8 +148,8 @@ def any_up(conn: sa.Connection, rows: Iterable[Mapping[str, Any] | sa.RowMapping
     """Tell whether one of these services of a cell counts as up for decisions about servers, such as an evacuation.
 
     The age of a heartbeat is measured at the time of the cell's newest heartbeat. So no service counts as down while
-    heartbeats cannot be written, because the database or all conductors are down. ``resume`` corrects the rows
-    afterwards.
+    heartbeats cannot be written, because the database or all conductors are down. When they run again,
+    ``resume`` corrects the rows.
     """
     now = utils.utcnow()
     if any(is_up(row, down_time, now) for row in rows):
@@ -173,7 +173,7 @@ def unheard(conn: sa.Connection, now: datetime.datetime) -> datetime.timedelta |
 
 
 def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> int:
-    """If the cell had no heartbeat for ``quiet_s`` seconds, record a heartbeat now for each service that was up.
+    """If the cell had no heartbeat for ``quiet_s`` seconds, record one now for each service that was up before.
 
     Call this idempotent function before the next heartbeat is written. Return the number of changed services.
     """

@@ -22,7 +22,7 @@ aggregate_hosts = table(
     sa.Index('ix_aggregate_hosts_host', 'host'),
 )
 
-# the members of a group are the servers whose instance_mappings name it
+# the members of a group are the servers that name the group in instance_mappings
 server_groups = table(
     'server_groups',
     sa.Column('id', sa.Integer, primary_key=True),

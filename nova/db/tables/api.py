@@ -29,7 +29,7 @@ host_mappings = table(
     sa.Column('cell_uuid', sa.String(36), nullable=False),
 )
 
-# the servers of all cells; the transaction that inserts a row counts the quota usage from this table
+# the servers of all cells; the transaction that inserts rows computes the quota usage from the rows of this table
 instance_mappings: types.Table[rows.InstanceMappingsRow] = table(
     'instance_mappings',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
@@ -110,8 +110,8 @@ quota_classes = table(
     sa.Column('hard_limit', sa.Integer, nullable=False),
 )
 
-# full_at: time when a rate limit is completely unused again, in microseconds since the epoch. A limit without a row is
-# unused
+# full_at: time from which the whole rate limit is available again, in microseconds since the epoch. Without a row, the
+# whole limit is available
 rate_limits = table(
     'rate_limits',
     sa.Column('owner', sa.String(255), primary_key=True),
@@ -129,7 +129,7 @@ idempotency_keys = table(
     sa.Column('attempted_at', types.DateTime, nullable=False),   # start of the last attempt
     sa.Column('answer', types.LongText),                     # NULL while the request is processed
     sa.Index('ix_idempotency_keys_created', 'created_at'),
-    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # to count rows without reading responses
+    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # counts rows without reading responses
 )
 
 # one row for each project; quota checks lock it, to serialize parallel requests
@@ -156,9 +156,9 @@ message_keys = table(
     sa.Column('state', sa.String(16), nullable=False),       # pending, approved, renewing, retired, revoked
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('expires_at', types.DateTime),                    # time until which a retired key is accepted
-    # for a later key of the deployment: fingerprint of the previous key, and its signature of this key (base64)
+    # for keys of the deployment after the first: fingerprint of the previous key, and that key's signature of this key
     sa.Column('signed_by', sa.String(40)),
-    sa.Column('key_signature', sa.String(128)),
+    sa.Column('key_signature', sa.String(128)),              # base64
     # for the deployment's keys: whether unsigned messages are refused if the option [messages] signatures is not set;
     # False in deployments that an older release created
     sa.Column('signatures_required', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),

@@ -1,4 +1,4 @@
-"""Tables of the audit log. The API database and cells have equal tables; a record is in the database in which the
+"""Tables of the audit log, in the API database and in each cell database. A record is in the database to which the
 recorded request writes.
 """
 import sqlalchemy as sa

@@ -44,7 +44,7 @@ def _state_columns() -> list[sa.Column[Any]]:
         # place
         sa.Column('host', text),
         sa.Column('node', text),
-        # incremented with each change of the host; the host stores it in its record of the guest (compute/records.py)
+        # incremented when ``host`` changes; the new host stores it in its record of the guest (compute/records.py)
         sa.Column('generation', sa.Integer, nullable=False, default=0, server_default='0'),
         sa.Column('availability_zone', text),
         sa.Column('pinned_availability_zone', text),
@@ -249,7 +249,7 @@ guest_reports: types.Table[rows.GuestReportsRow] = cell_table(
 counter_rings: types.Table[Any] = cell_table(
     'counter_rings',
     sa.Column('owner_uuid', sa.String(36), primary_key=True),        # uuid of the server or compute node
-    sa.Column('step', sa.Integer, primary_key=True, autoincrement=False),        # seconds of a slot
+    sa.Column('step', sa.Integer, primary_key=True, autoincrement=False),        # length of a slot in seconds
     sa.Column('data', sa.LargeBinary, nullable=False),
 )
 
@@ -405,7 +405,8 @@ console_auth_tokens: types.Table[rows.ConsoleAuthTokensRow] = cell_table(
     sa.Column('user_token_id', sa.String(64)),                       # the console token expires with this user token
     sa.Column('user_token_expires_at', types.DateTime),
     sa.Column('user_claims', sa.Text),                               # claims of the user token; see tokens.text_of
-    sa.Column('session_expires_at', types.DateTime),                 # NULL: no session since creation or the last move
+    # NULL: no session was opened since the creation of the console token or the last move of the server
+    sa.Column('session_expires_at', types.DateTime),
     sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
     sa.Index('ix_console_auth_tokens_expires', 'expires_at'))
 

@@ -10,8 +10,8 @@ ec2_ids = table(
     'ec2_ids',
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
     sa.Column('prefix', sa.String(16), nullable=False),              # prefix of the resource type: i, ami, vol, …
-    sa.Column('uuid', sa.String(64), nullable=False),                # id in the resource's service
-    sa.Column('digits', sa.String(17)),                              # the first digits of the uuid, shown in the id
+    sa.Column('uuid', sa.String(64), nullable=False),                # id of the resource in its service
+    sa.Column('digits', sa.String(17)),                              # first digits of the uuid, as in the EC2 ID
     sa.UniqueConstraint('prefix', 'uuid', name='uniq_ec2_ids_uuid'),
     sa.Index('ix_ec2_ids_digits', 'prefix', 'digits'),
 )

@@ -76,7 +76,7 @@ identity_roles: types.Table[rows.IdentityRolesRow] = table(
     sa.UniqueConstraint('name_space', 'name', name='uniq_identity_roles_name'),
 )
 
-# implications of roles that clients created; effective_roles.LADDER has the implications of the default roles
+# role implications that clients created; effective_roles.LADDER has the implications of the default roles
 identity_implied_roles = table(
     'identity_implied_roles',
     sa.Column('prior_role_id', sa.String(64), primary_key=True),
@@ -167,7 +167,7 @@ identity_credentials: types.Table[rows.IdentityCredentialsRow] = table(
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('user_id', sa.String(64), nullable=False, index=True),
     sa.Column('type', sa.String(16), nullable=False),
-    sa.Column('encrypted_blob', sa.String(1024), nullable=False),       # KeyRing.encrypt_secret encrypts it for this id
+    sa.Column('encrypted_blob', sa.String(1024), nullable=False),     # by KeyRing.encrypt_secret, for this row only
     sa.Column('project_id', sa.String(64)),
     sa.Column('created_at', types.DateTime, nullable=False),
 )

@@ -12,7 +12,7 @@ images = table(
     'images',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('name', sa.String(255)),
-    sa.Column('status', sa.String(16), nullable=False),          # nova.image.resources.STATUSES
+    sa.Column('status', sa.String(16), nullable=False),          # one of nova.image.resources.STATUSES
     sa.Column('visibility', sa.String(16), nullable=False),
     sa.Column('owner', sa.String(255)),
     sa.Column('protected', sa.Boolean, nullable=False, default=False),

@@ -71,7 +71,7 @@ key_consumers: types.Table[KeyConsumersRow] = table(
     'key_consumers',
     sa.Column('target_id', sa.String(36), primary_key=True),     # secret or container
     sa.Column('digest', sa.String(64), primary_key=True),        # SHA-256 of the document
-    sa.Column('project_id', sa.String(255), nullable=False),     # of the secret or container
+    sa.Column('project_id', sa.String(255), nullable=False),     # project of the secret or container
     sa.Column('document', types.Json, nullable=False),           # {'name', 'URL'}, or 'service', 'resource_type', …
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Index('ix_key_consumers_project', 'project_id'),
@@ -84,7 +84,7 @@ key_orders: types.Table[KeyOrdersRow] = table(
     sa.Column('project_id', sa.String(255), nullable=False),
     sa.Column('creator_id', sa.String(255), nullable=False),
     sa.Column('type', sa.String(32), nullable=False),            # key, asymmetric
-    sa.Column('meta', types.Json, nullable=False),               # meta in the request
+    sa.Column('meta', types.Json, nullable=False),               # value of meta in the request
     sa.Column('secret_id', sa.String(36)),                       # the generated key
     sa.Column('container_id', sa.String(36)),                    # container of the generated key pair
     sa.Column('created_at', types.DateTime, nullable=False),

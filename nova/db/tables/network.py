@@ -92,7 +92,7 @@ hosts: types.Table[rows.NetworkHostsRow] = table(
     sa.Column('address', sa.String(39), nullable=False),
     sa.Column('gateway', sa.Boolean, nullable=False, default=False),  # may host routers
     sa.Column('last_seen_at', types.DateTime, nullable=False),
-    # release (runtime/release.py) of the plumbing code, or 0 if unknown
+    # release (runtime/release.py) of the code that configures networks on the host, or 0 if unknown
     sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('description', _text),
@@ -100,11 +100,11 @@ hosts: types.Table[rows.NetworkHostsRow] = table(
     sa.Column('guarantees', types.Json),
 )
 
-# DNS domains for names of addresses that users define (os-floating-ip-dns), and the entries with these names
+# DNS domains of os-floating-ip-dns, and their entries, with which users name addresses
 dns_domains: types.Table[rows.DnsDomainsRow] = table(
     'dns_domains',
     sa.Column('id', _id, primary_key=True),
-    # 189 characters: a full name has at most 253, with an entry's name of 63 and a dot
+    # a full name has at most 253 characters: the entry's name (63), a dot and the name of the domain (189)
     sa.Column('name', sa.String(189), nullable=False),
     # only networks of this project resolve the domain; '' for the networks of all projects
     sa.Column('project_id', _text, nullable=False, default=''),
@@ -132,7 +132,7 @@ leases = table(
     sa.Column('expires_at', types.DateTime, nullable=False),              # end of the lease, possibly in the past
 )
 
-# counters of changes to the plumbing data (db/networks/revisions.py): the counter of a kind is the sum of its rows
+# change counters of the tables that hosts read (db/networks/revisions.py): a kind's counter is the sum of its rows
 revisions = table(
     'network_revisions',
     sa.Column('kind', sa.String(8), primary_key=True),               # filters: security group rules; rest: other data
@@ -202,7 +202,7 @@ ports: types.Table[rows.PortsRow] = table(
     sa.Column('device_id', _text, nullable=False, default='', index=True),       # the server's uuid
     sa.Column('device_owner', _text, nullable=False, default=''),
     sa.Column('host', _text, nullable=False, default='', index=True),
-    # destination host of a migration, where the port is already plumbed
+    # destination host of a migration; the port is already configured on that host
     sa.Column('migrating_to', _text, nullable=False, default='', server_default='', index=True),
     sa.Column('position', sa.Integer, nullable=False, default=0),    # order of the server's ports
     sa.Column('tag', sa.String(60)),
@@ -411,7 +411,7 @@ security_group_rules: types.Table[rows.SecurityGroupRulesRow] = table(
     *_described(),
 )
 
-# address groups: lists of ranges that rules refer to; the insertion of such a rule locks the group's row
+# address groups: lists of address ranges for rules; inserting a rule that names a group locks the group's row
 address_groups: types.Table[rows.AddressGroupsRow] = table(
     'address_groups',
     sa.Column('id', _id, primary_key=True),

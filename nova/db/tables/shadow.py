@@ -1,7 +1,7 @@
 """Shadow tables of a cell for `nova-manage db archive_deleted_rows`.
 
 A shadow table has the columns of its original, without constraints, so that every row fits. The additional column
-``ended_at``, for ``nova-manage db purge``, is the time of the server's deletion or the end of the audited period.
+``ended_at`` is the time of the server's deletion or the end of the audited period; ``nova-manage db purge`` reads it.
 """
 import sqlalchemy as sa
 
@@ -20,7 +20,7 @@ def _shadow(original: sa.Table, name: str) -> sa.Table:
         **types.TABLE_OPTIONS)
 
 
-# original: shadow table
+# {original: its shadow table}
 SHADOWS = {table: _shadow(table, name) for table, name in (
     (t.instances_history, 'instances'), (t.instance_actions, 'instance_actions'),
     (t.instance_action_events, 'instance_action_events'), (t.migrations, 'migrations'), (t.task_log, 'task_log'))}

@@ -46,7 +46,7 @@ volume_types: types.Table[VolumeTypesRow] = table(
     sa.Column('qos_specs_id', sa.String(36), index=True),
 )
 
-# QoS specs: disk limits for volumes of volume types
+# QoS specs: disk limits for volumes of the types that refer to them
 volume_qos_specs: types.Table[VolumeQosSpecsRow] = table(
     'volume_qos_specs',
     sa.Column('id', sa.String(36), primary_key=True),
@@ -152,7 +152,7 @@ volume_transfers = table(
     sa.Column('volume_id', sa.String(36), nullable=False),
     sa.Column('project_id', sa.String(255), nullable=False),
     sa.Column('name', sa.String(255)),
-    sa.Column('key_hash', sa.String(64), nullable=False),        # SHA-256 of the transfer's key of 128 random bits
+    sa.Column('key_hash', sa.String(64), nullable=False),        # SHA-256 of the transfer's key (128 random bits)
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('volume_id', name='uniq_volume_transfers_volume'),
     sa.Index('ix_volume_transfers_project_created', 'project_id', 'created_at', 'id'),

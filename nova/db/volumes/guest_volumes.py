@@ -1,4 +1,4 @@
-"""Restore of the database from a backup: make attachments in the embedded block storage match the guests' volumes."""
+"""After a restore of the database: make attachments in the embedded block storage match the volumes of the guests."""
 import uuid as uuidlib
 
 import sqlalchemy as sa
@@ -18,7 +18,7 @@ class Held(Exception):
 
 def follow(conn: sa.Connection, uuid: str, project_id: str | None, found: dict[str, AttachedVolume],
            dropped: list[str]) -> dict[str, KnownAttachment]:
-    """Replace the attachments of a server with those of its guest.
+    """Replace the attachments of a server by attachments of the volumes that its guest has.
 
     :param project_id: project of the server; volumes of other projects are refused
     :param found: {volume id: volume} of the guest
@@ -32,7 +32,7 @@ def follow(conn: sa.Connection, uuid: str, project_id: str | None, found: dict[s
         if volume is None:                       # the volume is in another block storage, or was lost with the database
             continue
         if volume['project_id'] != project_id:
-            raise Held(f'volume {volume_id} is of another project')
+            raise Held(f'volume {volume_id} belongs to another project')
         rows = db.attachments(conn, volume_ids=[volume_id])
         others = [row['instance_uuid'] for row in rows if row['instance_uuid'] != uuid]
         if others and not volume['multiattach']:

@@ -30,7 +30,7 @@ def get(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
 
 
 def encryption_key_ids(conn: sa.Connection) -> set[str]:
-    """Return the name of the deployment key that encrypts the newest volume key, as a set; empty without keys."""
+    """Return a set with the name of the deployment key that encrypts the newest volume key; empty without keys."""
     found = conn.execute(sa.select(_KEYS.c.encryption_key_id).where(_KEYS.c.encryption_key_id.not_in(OUTSIDE)).order_by(
         _KEYS.c.created_at.desc()).limit(1)).scalar()
     return {found} if found else set()
@@ -42,7 +42,7 @@ def of_type(conn: sa.Connection, type_id: str) -> bool:
 
 
 def forget_unused(conn: sa.Connection, key_id: str | None = None) -> int:
-    """Delete unreferenced encrypted keys; return their number.
+    """Delete unreferenced keys, except those in a Key Manager service; return the number of deleted keys.
 
     :param key_id: only this key
     """

@@ -62,7 +62,7 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: ColumnValue
 def _has_items(column: sa.Column[Any], items: dict[str, str]) -> sa.ColumnElement[bool]:
     """Return the condition that a JSON object in a text column has these items.
 
-    The condition finds items after a brace or a comma. Text within a value cannot match: its quotes are escaped.
+    It searches for each item after a brace or a comma. Text within a value cannot match: its quotes are escaped.
     """
     text = sa.type_coerce(column, sa.Text)
     return sa.and_(*(sa.or_(*(functions.position(text, before + utils.dump_json({key: value})[1:-1]) > 0
@@ -109,7 +109,7 @@ def readonly(conn: sa.Connection, volume_ids: set[str]) -> set[str]:
 
 
 def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the attachments that have a connector, or only ``attachment_id``, with the volume's column 'readonly'."""
+    """Return the attachments (or only ``attachment_id``) with a connector, each with the volume's column 'readonly'."""
     table = t.volume_attachments
     statement = sa.select(table, t.volumes.c.readonly).join(t.volumes, t.volumes.c.id == table.c.volume_id).where(
         table.c.connector.is_not(None))
@@ -126,6 +126,18 @@ def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
     return found
 
 
+def snapshots(conn: sa.Connection, volume_id: str) -> list[tuple[str, int]]:
+    """Return [(id, size in GiB)] of the snapshots of a volume."""
+    c = t.volume_snapshots.c
+    return [(ident, size) for ident, size in conn.execute(sa.select(c.id, c.size).where(c.volume_id == volume_id))]
+
+
+def give_snapshots(conn: sa.Connection, volume_id: str, project_id: str, user_id: str | None) -> None:
+    """Set the owner of the snapshots of a volume."""
+    conn.execute(sa.update(t.volume_snapshots).where(t.volume_snapshots.c.volume_id == volume_id).values(
+        project_id=project_id, user_id=user_id, updated_at=utils.utcnow()))
+
+
 def delete_transfer(conn: sa.Connection, volume_id: str) -> None:
     """Delete the transfer offer of a volume, if there is one."""
     conn.execute(sa.delete(t.volume_transfers).where(t.volume_transfers.c.volume_id == volume_id))
@@ -140,6 +152,17 @@ def unfinished(conn: sa.Connection, table: sa.Table, equal: ColumnValues) -> lis
     """Return the rows in status 'creating' with these column values."""
     conditions = [table.c[name] == value for name, value in equal.items()]
     return statements.dicts(conn.execute(sa.select(table).where(table.c.status == 'creating', *conditions)))
+
+
+def in_statuses(conn: sa.Connection, table: sa.Table, statuses: Collection[str]) -> list[dict[str, Any]]:
+    return statements.dicts(conn.execute(sa.select(table).where(table.c.status.in_(statuses))))
+
+
+def is_temporary(conn: sa.Connection, snapshot_id: str) -> bool:
+    """Tell whether a snapshot was created only for a backup."""
+    table = t.volume_backups
+    return conn.execute(sa.select(table.c.id).where(
+        table.c.snapshot_id == snapshot_id, table.c.temporary).limit(1)).first() is not None
 
 
 def being_copied(conn: sa.Connection, volume_id: str) -> bool:
@@ -202,7 +225,7 @@ _HELD = t.volume_attachments.alias('held')
 
 
 def is_administrative(table: sa.Table) -> sa.ColumnElement[bool]:
-    """Return the condition that a row's volume is attached to, or reserved for, an administrative server.
+    """Return the condition that a row's volume is attached to, or reserved for, a server that only administrators see.
 
     :param table: volumes, or volume_snapshots or volume_attachments, which reference a volume
     """
@@ -224,7 +247,7 @@ def owner(conn: sa.Connection, table: sa.Table, ident: str) -> dict[str, str] | 
 
 
 def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
-    """Tell whether a row's volume belongs to an administrative server."""
+    """Tell whether ``is_administrative`` is true for a row."""
     return conn.execute(sa.select(table.c.id).where(table.c.id == ident, is_administrative(table))).first() is not None
 
 
@@ -235,7 +258,7 @@ def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects
 
     :param project_id: project of the rows, or ALL_PROJECTS
     :param equal: {column: value} that the rows must have
-    :param administrative: whether to include volumes of administrative servers
+    :param administrative: whether to include volumes of servers that only administrators see
     :param compare: further conditions
     :param marker: id of the row before the first one
     :param sort: [(column, 'asc' or 'desc')]; the last one must be unique
@@ -255,6 +278,11 @@ def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Project
     """Return the number of rows on all pages; the parameters are those of ``page``."""
     return conn.execute(sa.select(sa.func.count()).select_from(table).where(
         *_conditions(table, project_id, equal, administrative, compare))).scalar_one()
+
+
+def matching(table: sa.Table, equal: ColumnValues, compare: Comparisons) -> sa.Select[tuple[str]]:
+    """Return a subquery for the operator 'in': the ids of the rows that meet the conditions, of all projects."""
+    return sa.select(table.c.id).where(*_conditions(table, nova_context.ALL_PROJECTS, equal, True, compare))
 
 
 def summary(conn: sa.Connection, project_id: nova_context.Projects | str, administrative: bool,
@@ -297,16 +325,12 @@ def _page(conn: sa.Connection, table: sa.Table, conditions: list[sa.ColumnElemen
     for name, direction in sort:
         # NULL is last in both directions on every database
         statement = statement.order_by(table.c[name].is_(None), getattr(table.c[name], direction)())
-    if limit is not None:
-        statement = statement.limit(limit)
-    if offset:
-        statement = statement.limit(limit if limit is not None else 1000).offset(offset)
-    return statements.dicts(conn.execute(statement))
+    return statements.dicts(conn.execute(statement.limit(limit).offset(offset or None)))
 
 
 def _after(column: sa.Column[Any], value: object, direction: str) -> sa.ColumnElement[bool]:
     if value is None:
         return sa.false()
-    value = sa.literal(value, column.type)           # SQLAlchemy rejects < and > with True
+    value = sa.literal(value, column.type)           # as a parameter: SQLAlchemy rejects < and > with the constant True
     beyond = column > value if direction == 'asc' else column < value
     return sa.or_(beyond, column.is_(None)) if column.nullable else beyond

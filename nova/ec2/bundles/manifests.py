@@ -105,7 +105,7 @@ class _Builder:
             _refuse('it has too many elements')
         if self._depth == 2 and name in SIGNED:
             if name in self.places:
-                _refuse(f'it has two elements {name}')      # otherwise one element could be signed and the other used
+                _refuse(f'it has two elements {name}')      # the signature could cover one, and the other be used
             self.places[name] = (self._place(), 0)
         self._tree.start(name, attributes)
 

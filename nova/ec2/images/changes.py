@@ -23,7 +23,9 @@ def _visible(req: operations.Request, shown: str) -> dict[str, Any]:
 
 
 def deregister_image(req: operations.Request, given: operations.Given) -> JsonDocument:
-    req.call('image', 'DELETE', f'/images/{_visible(req, given["ImageId"])["id"]}')
+    uuid = _visible(req, given['ImageId'])['id']
+    req.call('image', 'DELETE', f'/images/{uuid}')
+    tags.forget(req, 'ami', uuid)
     return {}
 
 
@@ -73,16 +75,18 @@ def modify_image_attribute(req: operations.Request, given: operations.Given) -> 
                 _put(req, uuid, 'visibility', 'public' if add else 'shared')
             elif permission.get('UserId') and add:
                 _put(req, uuid, 'visibility', 'shared')
-                req.call('image', 'POST', f'/images/{uuid}/members', {'member': permission['UserId']})
+                with errors.ignored(409):        # a request that failed halfway has added the member
+                    req.call('image', 'POST', f'/images/{uuid}/members', {'member': permission['UserId']})
             elif permission.get('UserId'):
-                req.call('image', 'DELETE', f'/images/{uuid}/members/{_quoted(permission["UserId"])}')
+                with errors.ignored(404):        # likewise
+                    req.call('image', 'DELETE', f'/images/{uuid}/members/{_quoted(permission["UserId"])}')
             else:
                 raise errors.unsupported('A launch permission must have a UserId or the Group all.')
     return {}
 
 
 def _permissions(given: operations.Given) -> dict[str, Any]:
-    """Return {'Add': permissions, 'Remove': permissions} of a request, which may have either form of the parameters.
+    """Return {'Add': permissions, 'Remove': permissions} from LaunchPermission, or from UserIds and UserGroups.
 
     :raises Ec2Error: unsupported attribute
     """

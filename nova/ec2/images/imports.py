@@ -70,9 +70,9 @@ class Imports:
             finally:
                 self._turns.release()
         except (errors.Ec2Error, errors.ServiceRefused) as error:
-            LOG.info('Dropping a queued image import: %s', error)
+            LOG.info('Dropping the queued import of image %s: %s', work.image_id, error)
         except Exception:
-            LOG.exception('Cannot import an image')
+            LOG.exception('Cannot import image %s', work.image_id)
         finally:
             self._places.release(project_id)
 
@@ -84,35 +84,35 @@ class _Import:
     """
 
     def __init__(self, caller: calls.Caller, image_id: str, size: int) -> None:
-        self._caller, self._image_id, self._size = caller, image_id, size
+        self._caller, self.image_id, self._size = caller, image_id, size
 
     def write(self, values: dict[str, str]) -> None:
         """Set properties of the image.
 
         :raises ServiceRefused: the image was deregistered, or the user has lost permission
         """
-        self._caller.call('image', 'PATCH', f'/images/{self._image_id}', headers={'Content-Type': PATCH}, body=[
+        self._caller.call('image', 'PATCH', f'/images/{self.image_id}', headers={'Content-Type': PATCH}, body=[
             {'op': 'add', 'path': f'/{name}', 'value': value} for name, value in values.items()])
 
     def run(self, pieces: Iterator[bytes]) -> None:
         body = calls.Body(self._counted(pieces), self._size)
         try:
-            self._caller.call('image', 'PUT', f'/images/{self._image_id}/file', body)
+            self._caller.call('image', 'PUT', f'/images/{self.image_id}/file', body)
             self.write({STATE: 'available', PROGRESS: '100'})
-            LOG.info('Image %s was imported.', self._image_id)
+            LOG.info('Image %s was imported.', self.image_id)
         except (errors.Ec2Error, errors.ServiceRefused) as error:
             self._fail(body.error or error)
 
     def _fail(self, error: Exception) -> None:
         reason = getattr(error, 'message', None)
         if not isinstance(error, (exception.NovaException, errors.Ec2Error, errors.ServiceRefused)) or not reason:
-            LOG.error('Cannot import image %s', self._image_id, exc_info=error)
+            LOG.error('Cannot import image %s', self.image_id, exc_info=error)
             reason = 'An internal error has occurred.'
-        LOG.warning('Import of image %s failed: %s', self._image_id, reason)
+        LOG.warning('Import of image %s failed: %s', self.image_id, reason)
         try:
             self.write({STATE: 'failed', REASON: str(reason)[:255]})
         except (errors.Ec2Error, errors.ServiceRefused) as gone:
-            LOG.info('Cannot write the state of image %s, which may have been deleted: %s', self._image_id, gone)
+            LOG.info('Cannot write the state of image %s, which may have been deleted: %s', self.image_id, gone)
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the pieces, and update the progress of the image."""
@@ -148,7 +148,7 @@ def pieces_of(caller: calls.Caller, bucket: str, folder: str, manifest: manifest
 
 
 def state_of(image: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return (EC2 state, reason) of an imported image without data; (None, None) to show the image's own status."""
+    """Return (EC2 state, reason) of an unfinished or failed import; (None, None) if the image's status applies."""
     state = image.get(STATE)
     if image['status'] not in ('queued', 'saving') or state not in ('pending', 'failed'):
         return None, None

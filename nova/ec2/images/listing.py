@@ -28,8 +28,8 @@ def architecture_of(image: dict[str, Any]) -> str | None:
 def systems(req: operations.Request, uuids: Collection[str]) -> dict[str, tuple[str | None, str | None]]:
     """Return {UUID: (architecture, type of the operating system)} of images.
 
-    Values that the image service shows to the caller are cached for all callers, because they seldom change. Otherwise
-    both values are None, and are not cached, because another caller may see the image.
+    Values that the image service shows to the caller are cached for all callers, because they seldom change. If the
+    caller cannot see an image, both values are None, and are not cached, because another caller may see it.
     """
     known = req.ids.systems
     missing = [uuid for uuid in uuids if uuid not in known]
@@ -71,7 +71,7 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'UsageOperation': 'RunInstances',
         'KernelId': ids.image_as('aki', names.get(image.get('kernel_id'))),
         'RamdiskId': ids.image_as('ari', names.get(image.get('ramdisk_id'))),
-        # instance-store if bundled: for ebs, clients would map a root volume, which cannot be created from the image
+        # a bundled image is not shown as ebs: clients would then map a root volume, which cannot be created from it
         'RootDeviceType': 'instance-store' if image.get('container_format') in FORMATS else 'ebs',
         'RootDeviceName': snapshot_images.root_of(image) if kind == 'machine' else None, 'VirtualizationType': 'hvm',
         'Tags': kept[image['id']], 'ProductCodes': [], 'BlockDeviceMappings': snapshot_images.shown(image),

@@ -74,7 +74,7 @@ def _architecture(name: str) -> str:
 
 
 def _place(given: operations.Given) -> tuple[str, str]:
-    """Return (bucket, key) of the manifest. Path-like keys are refused: clients or proxies may normalize them."""
+    """Return (bucket, key) of the manifest. Keys with "//" or ".." are refused: clients may normalize them."""
     location = given.get('ImageLocation')
     if not location:
         raise errors.missing('ImageLocation')

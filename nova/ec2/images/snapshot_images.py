@@ -18,7 +18,7 @@ MAX_DEVICES = 32                           # maximum number of devices in an ima
 ROOT = '/dev/vda'
 BOOT_MODES = {'legacy-bios': 'bios', 'uefi': 'uefi'}              # {EC2: image property}
 TYPES = 'ec2_volume_types'                 # image property: aliases of volume types, see ``volumes.types``
-ENA, SRIOV = 'ec2_ena_support', 'ec2_sriov_net_support'            # image properties: available drivers
+ENA, SRIOV = 'ec2_ena_support', 'ec2_sriov_net_support'            # image properties: drivers of the image
 _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
 
@@ -67,7 +67,7 @@ def _declared(given: operations.Given) -> dict[str, str]:
 
 
 def root_of(image: dict[str, Any]) -> str:
-    """Return the name of an image's root device. RegisterImage can set another name, such as ``/dev/sda1``."""
+    """Return the name of an image's root device. RegisterImage can set it, for example to ``/dev/sda1``."""
     for mapping in _mappings(image):
         if mapping.get('boot_index') == 0 and mapping.get('device_name'):
             return str(mapping['device_name'])[:255]
@@ -83,7 +83,7 @@ def _mappings(image: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shown(image: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the devices of an image. Its owner can name any snapshots, so they get no rows in the table of IDs."""
+    """Return the devices of an image. The owner can name any snapshots, so these get no rows in the table of IDs."""
     aliases = types.of_text(image.get(TYPES))
     try:
         mappings = _mappings(image)
@@ -110,7 +110,7 @@ def _devices(req: operations.Request, mappings: list[dict[str, Any]], root: str)
         ebs = mapping['Ebs']
         if not ebs.get('SnapshotId') or ebs.get('VolumeType') not in (None, *types.ALIASES):
             raise errors.unsupported('Each device of an image must have a SnapshotId. Its VolumeType may be gp2, gp3 '
-                                     'or standard, which are names of the default type.')
+                                     'or standard, which all mean the default volume type of the cloud.')
         snapshot = req.find('snap', ebs['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']
         size = ebs.get('VolumeSize') or snapshot['size']
         if size < snapshot['size']:

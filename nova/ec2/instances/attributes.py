@@ -21,7 +21,7 @@ from nova.json_types import JsonDocument
 
 
 def _of_view(attribute: str, field: str) -> Callable[[operations.Request, Server], dict[str, Any]]:
-    """Return a function for ATTRIBUTES that shows a field of DescribeInstances."""
+    """Return a function for ATTRIBUTES that shows an attribute as DescribeInstances shows the field."""
     return lambda req, server: {attribute: {'Value': views.Instances(req, [server]).one(server)[field]}}
 
 
@@ -100,6 +100,7 @@ def _keep_volumes(req: operations.Request, server: Server, wanted: list[dict[str
     """Set whether volumes are deleted with the instance."""
     path = f'/servers/{server["id"]}/os-volume_attachments'
     held = {row['device']: row['volumeId'] for row in req.call('compute', 'GET', path)['volumeAttachments']}
+    changes: dict[str, bool] = {}
     for mapping in wanted:
         ebs, volume = mapping.get('Ebs') or {}, held.get(mapping.get('DeviceName'))
         if set(mapping) - {'DeviceName', 'Ebs'} or 'DeleteOnTermination' not in ebs or set(ebs) - {
@@ -107,8 +108,10 @@ def _keep_volumes(req: operations.Request, server: Server, wanted: list[dict[str
             raise errors.unsupported('A block device mapping must have DeviceName, and Ebs with DeleteOnTermination.')
         if volume is None or ebs.get('VolumeId') and req.uuid('vol', ebs['VolumeId']) != volume:
             raise errors.Ec2Error('InvalidInstanceAttributeValue', f'The volume is not at {mapping.get("DeviceName")}.')
+        changes[volume] = ebs['DeleteOnTermination']
+    for volume, deleted in changes.items():
         req.call('compute', 'PUT', f'{path}/{volume}', {'volumeAttachment': {
-            'volumeId': volume, 'delete_on_termination': ebs['DeleteOnTermination']}})
+            'volumeId': volume, 'delete_on_termination': deleted}})
 
 
 def _refuse(why: str) -> Callable[[operations.Request, Server, Any], None]:

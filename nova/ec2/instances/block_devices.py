@@ -29,7 +29,7 @@ def source_of(req: operations.Request, given: operations.Given) -> tuple[Source,
     """
     mappings = given.get('BlockDeviceMappings') or ()
     if not given.get('ImageId'):
-        if mappings or not given.get(protocol.CATEGORY):        # ImageId may be omitted: a category has a default image
+        if mappings or not given.get(protocol.CATEGORY):        # a category has a default image
             raise errors.missing('ImageId')
         return {}, {}
     source: Source = {'imageRef': req.uuid('ami', given['ImageId'])}
@@ -67,7 +67,7 @@ def _path(name: str | None) -> str | None:
 
 
 def _other(req: operations.Request, mapping: dict[str, Any], kind: str | None) -> Device:
-    """Return the block device of a mapping that is not the root device."""
+    """Return the block device for a mapping of a device other than the root device."""
     ebs = mapping['Ebs']
     made = {'source_type': 'blank'}
     if ebs.get('SnapshotId'):
@@ -77,7 +77,7 @@ def _other(req: operations.Request, mapping: dict[str, Any], kind: str | None) -
 
 def _root(req: operations.Request, ebs: dict[str, Any], image: dict[str, Any], name: str,
           kind: str | None) -> Device | None:
-    """Return the block device of a mapped root volume, or None if the default root disk fits the mapping."""
+    """Return the root volume for a mapping of the root device, or None if the default root disk satisfies it."""
     own = _own_root(image, name)
     if ebs.get('SnapshotId'):
         return {**_volume(ebs, ebs.get('VolumeSize'), name, kind), 'boot_index': 0, 'source_type': 'snapshot',

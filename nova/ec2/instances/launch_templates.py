@@ -1,5 +1,7 @@
 """EC2 operations on launch templates: stored and versioned parameters of RunInstances."""
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
+import datetime
 import re
 from typing import Any, cast, Concatenate, ParamSpec, TypeVar
 import uuid as uuids
@@ -20,13 +22,13 @@ from nova.ec2 import tags
 from nova.ec2.instances import run_parameters
 from nova.json_types import JsonDocument
 
-MAX_DATA, MAX_DESCRIPTION = 32 * 1024, 255          # bytes of JSON, characters
+MAX_DATA, MAX_DESCRIPTION = 32 * 1024, 255          # bytes of JSON; characters
 P = ParamSpec('P')
 R = TypeVar('R')
 PARAMETERS = frozenset(f'{run_parameters.TAKES} NetworkInterfaces'.split())
 _NAME = re.compile(r'[A-Za-z0-9().\-/_]{3,128}\Z')
 _NUMBER = re.compile(r'[1-9][0-9]{0,8}\Z')
-GROUPS = ('SecurityGroups', 'SecurityGroupIds')   # if a request has either, the template's groups are ignored
+GROUPS = ('SecurityGroups', 'SecurityGroupIds')   # if a request has one of these, those of the template are ignored
 # {filter of versions: path in the template data}
 VERSION_FILTERS = {
     'ebs-optimized': 'EbsOptimized', 'http-endpoint': 'MetadataOptions.HttpEndpoint', 'image-id': 'ImageId',
@@ -99,9 +101,13 @@ def _number(template: Row, wanted: str) -> int:
 def _version(req: operations.Request, template: Row, wanted: str) -> Row:
     found = db.versions(req.api_db, template['id'], [_number(template, wanted)])
     if not found:
-        raise errors.Ec2Error('InvalidLaunchTemplateId.VersionNotFound',
-                              f'The launch template has no version {wanted[:32]}.')
+        raise _no_version(wanted)
     return found[0]
+
+
+def _no_version(wanted: str | int) -> errors.Ec2Error:
+    return errors.Ec2Error('InvalidLaunchTemplateId.VersionNotFound',
+                           f'The launch template has no version {str(wanted)[:32]}.')
 
 
 def _data(version: Row) -> Row:
@@ -136,8 +142,14 @@ def _written(req: operations.Request, work: Callable[Concatenate[Connection, P],
              **named: P.kwargs) -> R:
     """Run a function in a transaction; an exceeded limit becomes an Ec2Error."""
     req.writes()
-    try:
+    with _limits():
         return req.api_db.run(work, *arguments, **named)
+
+
+@contextlib.contextmanager
+def _limits() -> Iterator[None]:
+    try:
+        yield
     except exception.BadRequest as error:
         raise errors.Ec2Error('ResourceLimitExceeded', error.message) from None
 
@@ -160,9 +172,14 @@ def create_launch_template(req: operations.Request, given: operations.Given) -> 
                 'created_at': utils.utcnow()}, version):
             raise errors.Ec2Error('InvalidLaunchTemplateName.AlreadyExistsException',
                                   f'The launch template {name!r} already exists.')
-        tags.put(req, 'lt', uuid, found)
         return uuid
-    uuid = client_tokens.once(req, 'CreateLaunchTemplate', given, lambda _since: None, make)
+
+    def find(since: datetime.datetime | None) -> str | None:
+        row = db.one(req.api_db, req.project_id, name=name) if since else None
+        return str(row['uuid']) if row and since and row['created_at'] >= since and (
+            row['created_by'] == user.user_id) else None
+    uuid = client_tokens.once(req, 'CreateLaunchTemplate', given, find, make, lambda made: tags.put(
+        req, 'lt', made, found))
     row = db.one(req.api_db, req.project_id, uuid=uuid)
     if row is None:
         raise errors.not_found('lt', req.ids.one('lt', uuid))
@@ -187,21 +204,22 @@ def modify_launch_template(req: operations.Request, given: operations.Given) -> 
     if not given.get('DefaultVersion'):
         raise errors.missing('DefaultVersion')
 
-    def change() -> str:
-        number = _version(req, template, given['DefaultVersion'])['number']
-        if not _written(req, db.set_default, template['id'], number):
-            raise errors.Ec2Error('InvalidLaunchTemplateId.VersionNotFound',
-                                  f'The launch template has no version {number}.')
+    def change(conn: Connection) -> str:
+        number = _number(template, given['DefaultVersion'])
+        if not db.set_default(conn, template['id'], number):
+            raise _no_version(number)
         return str(number)
     # a repeated request returns the first result and does not undo later changes
-    number = client_tokens.once(req, 'ModifyLaunchTemplate', given, lambda _since: None, change)
+    number = client_tokens.once_written(req, 'ModifyLaunchTemplate', given, change)
     return {'LaunchTemplate': _shown(req, {**_requested(req, given), 'default_version': int(number)})}
 
 
 def delete_launch_template(req: operations.Request, given: operations.Given) -> JsonDocument:
     template = _requested(req, given)
+    shown = _shown(req, template)
     _written(req, db.delete, template['id'])
-    return {'LaunchTemplate': _shown(req, template)}
+    tags.forget(req, 'lt', template['uuid'])
+    return {'LaunchTemplate': shown}
 
 
 # ---- versions
@@ -214,12 +232,13 @@ def create_launch_template_version(req: operations.Request, given: operations.Gi
     values = {'description': _description(given), 'data': orjson.dumps(data).decode(),
               'created_by': req.caller.user.user_id, 'created_at': utils.utcnow()}
 
-    def make() -> str:
-        number = _written(req, db.add_version, template['id'], values)
+    def add(conn: Connection) -> str:
+        with _limits():
+            number = db.add_version(conn, template['id'], values)
         if number is None:
             raise errors.not_found('lt', req.ids.one('lt', template['uuid']))
         return str(number)
-    number = client_tokens.once(req, 'CreateLaunchTemplateVersion', given, lambda _since: None, make)
+    number = client_tokens.once_written(req, 'CreateLaunchTemplateVersion', given, add)
     return {'LaunchTemplateVersion': _shown_version(template, req.ids.one('lt', template['uuid']),
                                                     _version(req, template, number))}
 

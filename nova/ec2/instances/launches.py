@@ -8,7 +8,6 @@ import logging
 from typing import Any
 
 from nova.api.servers.schemas import CATEGORY
-from nova.db.ec2 import vpcs as db_vpcs
 from nova.ec2 import client_tokens
 from nova.ec2 import errors
 from nova.ec2 import operations
@@ -25,6 +24,7 @@ from nova.ec2.instances import types
 from nova.ec2.instances import views
 from nova.ec2.networks import network_interfaces
 from nova.ec2.networks import public_addresses
+from nova.ec2.networks import security_groups
 from nova.ec2.networks import subnet_placement
 from nova.ec2.networks import subnets
 from nova.ec2.networks import vpcs
@@ -73,7 +73,8 @@ def run_instances(req: operations.Request, given: operations.Given) -> JsonDocum
         server['availability_zone'] = zone or of_it
     if placement.get('GroupName'):
         body['os:scheduler_hints'] = {'group': placement_groups.named(req, placement['GroupName'])['id']}
-    groups = [{'name': name} for name in given.get('SecurityGroups') or ()]
+    names = given.get('SecurityGroups') or ()
+    groups = [{'name': group['id']} for group in (security_groups.named(req, names) if names else ())]
     groups += [{'name': req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id']}
                for shown in given.get('SecurityGroupIds') or ()]
     if groups:
@@ -99,20 +100,17 @@ def _servers(req: operations.Request, made: str) -> list[Server]:
     if made.startswith(RESERVATION):
         found = req.call('compute', 'GET', '/servers/detail', query={'reservation_id': made})
         return sorted(found['servers'], key=lambda server: (len(server['name']), server['name']))     # …-2 before …-10
-    try:
+    with errors.ignored(404):
         return [req.call('compute', 'GET', f'/servers/{made}')['server']]
-    except errors.ServiceRefused as refused:
-        if refused.status != 404:
-            raise
-        return []                        # the token was reused after the server was deleted
+    return []                            # the token was reused after the server was deleted
 
 
 def _finish(req: operations.Request, servers: Sequence[str], outside: str | None, volume_tags: dict[str, str],
             volumes: int) -> None:
     """Wait until the new servers have ports and volumes, then assign public addresses and tag the volumes.
 
-    Servers in ERROR are skipped. If a step fails for one server, delete all new servers. The caller holds a slot of
-    ``waits``.
+    Servers in ERROR are skipped. If a step fails for one server, delete all new servers. The caller holds a place for
+    a waiting request (``waits.slot``).
 
     :param servers: UUIDs
     :param outside: UUID of the network of public addresses, or None without such addresses
@@ -154,7 +152,7 @@ def _delete(req: operations.Request, servers: Sequence[str], public: bool) -> No
     If a call fails, the other calls are still made.
     """
     for uuid in servers:
-        addresses: list[str] = []
+        addresses: list[dict[str, Any]] = []
         try:
             if public:
                 addresses = public_addresses.assigned_to(req, uuid)
@@ -170,7 +168,7 @@ def _delete(req: operations.Request, servers: Sequence[str], public: bool) -> No
 
 
 def _of_subnet(req: operations.Request, given: operations.Given) -> dict[str, str]:
-    """Return the internal attributes of the subnet that a request names; {} without a subnet."""
+    """Return the internal attributes (hidden tags) of the subnet that a request names; {} without a subnet."""
     shown = given.get('SubnetId') or next((
         each['SubnetId'] for each in given.get('NetworkInterfaces') or () if each.get('SubnetId')), None)
     return tags.attributes(req, 'subnet', req.uuid('subnet', shown)) if shown else {}
@@ -178,7 +176,8 @@ def _of_subnet(req: operations.Request, given: operations.Given) -> dict[str, st
 
 def _made(req: operations.Request, requested: operations.Given, given: operations.Given, body: dict[str, Any],
           finish: Callable[[list[str]], None]) -> tuple[str, list[Server] | None]:
-    """Create servers; return (UUID of one server or reservation ID of several, new servers or None for a used token).
+    """Create servers; return (id, servers). The id is the UUID of a single server, otherwise the reservation ID. The
+    servers are None if the token was used before.
 
     The token is also passed to the compute API, which finds the servers of an interrupted request. ``client_tokens``
     refuses a token that was used with other parameters. The compute API checks the visibility of the image.
@@ -191,6 +190,8 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
     if req.caller.dry:
         _image(req, given)
     req.caller.writes('compute', 'POST', '/servers', body)          # a dry run ends here, after policy checks
+    networks = body['server']['networks']
+    ports = [] if networks == 'auto' else [each['port'] for each in networks if 'port' in each]
 
     def make() -> str:
         try:
@@ -198,13 +199,29 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
         except errors.ServiceRefused as refused:
             if refused.status in (400, 404):
                 _image(req, given)       # raises an error about the image if the caller cannot see it
+            for port in ports if refused.status in (400, 409) else ():
+                _check_unused(req, port)
             raise
+        for port in ports:
+            if network_interfaces.INDEX in tags.attributes(req, 'eni', port):    # DeviceIndex at the old instance
+                tags.remove_attribute(req, 'eni', port, network_interfaces.INDEX)
         shown = answer['servers'] if 'servers' in answer else [answer['server']] if 'server' in answer else []
         servers.extend(server for server in shown if 'status' in server)
         finish([server['id'] for server in servers])
         return str(answer['reservation_id'] if 'reservation_id' in answer else answer['server']['id'])
     made = client_tokens.once(req, 'RunInstances', requested, lambda _since: None, make)
     return made, servers or None
+
+
+def _check_unused(req: operations.Request, port: str) -> None:
+    """Check that a port is not in use.
+
+    :param port: UUID
+    :raises Ec2Error: the port is in use
+    """
+    if req.call('network', 'GET', f'/ports/{port}')['port']['device_id']:
+        raise errors.Ec2Error('InvalidNetworkInterface.InUse',
+                              f'The network interface {req.ids.one("eni", port)} is in use.')
 
 
 def _networks(req: operations.Request, given: operations.Given) -> str | list[dict[str, str]]:
@@ -218,17 +235,12 @@ def _networks(req: operations.Request, given: operations.Given) -> str | list[di
 
 
 def _network(req: operations.Request, given: operations.Structure) -> dict[str, str]:
-    """Return one network of the compute API for an existing network interface or a subnet."""
+    """Return the item of ``networks`` in POST /servers for an existing network interface or a subnet."""
     if given.get('NetworkInterfaceId'):
         if given.get('MaxCount', 1) != 1:
             raise errors.Ec2Error('InvalidParameterCombination', 'A network interface can have only one instance.')
-        port = req.find('eni', given['NetworkInterfaceId'], 'network', '/ports/{}')['port']
-        if port['device_id']:
-            raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
-                                  f'{given["NetworkInterfaceId"]} is in use.')
-        if not req.caller.dry and network_interfaces.INDEX in tags.attributes(req, 'eni', port['id']):
-            tags.remove_attribute(req, 'eni', port['id'], network_interfaces.INDEX)       # set at its former instance
-        return {'port': port['id']}
+        # not whether it is in use: in a repeated request with a ClientToken, it is that of the instance
+        return {'port': req.find('eni', given['NetworkInterfaceId'], 'network', '/ports/{}')['port']['id']}
     network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
@@ -255,23 +267,23 @@ def _first_networks(req: operations.Request) -> str | list[dict[str, str]]:
 
 
 def check_groups(req: operations.Request, wanted: Sequence[str], subnet: str) -> None:
-    """Check the VPC of security groups.
+    """Check that security groups do not belong to another VPC than the subnet.
 
     :param wanted: IDs of security groups
     :param subnet: UUID
     :raises Ec2Error: a security group belongs to another VPC than the subnet
     """
-    places = db_vpcs.groups_of_project(req.api_db, req.project_id) if wanted else {}
-    vpc = vpcs.Vpcs(req).of_subnets.get(subnet) if places else None
+    known = vpcs.Vpcs(req)
+    vpc = known.of_subnets.get(subnet) if wanted and known.of_groups else None
     for shown in wanted:
-        place = places.get(req.uuid('sg', shown))
+        place = known.of_groups.get(req.uuid('sg', shown))
         if place and place != vpc:
             raise errors.Ec2Error('InvalidParameter', f'Security group {shown} and the subnet belong to different '
                                                       'networks.')
 
 
 def _category(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Return the instance category and flavor; the category may have a default flavor.
+    """Return the keys of POST /servers for the instance category and the flavor, which may be the category's default.
 
     :raises Ec2Error: unknown instance type
     """
@@ -282,7 +294,7 @@ def _category(req: operations.Request, given: operations.Given) -> dict[str, Any
 
 
 def _image_item(source: block_devices.Source) -> dict[str, str]:
-    """Return the metadata item with the image: the compute API shows no image if a snapshot became the root volume."""
+    """Return the metadata item with the image, because the compute API shows no image of servers with a root volume."""
     return {views.IMAGE: source['imageRef']} if 'imageRef' in source else {}
 
 

@@ -99,6 +99,7 @@ def delete_placement_group(req: operations.Request, given: operations.Given) -> 
         raise errors.Ec2Error('InvalidPlacementGroup.InUse',
                               f'The placement group {group["name"]!r} has instances.')
     req.call('compute', 'DELETE', f'/os-server-groups/{group["id"]}')
+    tags.forget(req, 'pg', group['id'])
     return {}
 
 

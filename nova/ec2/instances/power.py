@@ -73,9 +73,9 @@ def stop_instances(req: operations.Request, given: operations.Given) -> JsonDocu
 
 def _of_category(req: operations.Request, given: operations.Given, method: str, action: str = '',
                  body: calls.Document | None = None) -> list[str]:
-    """Act on administrative instances for a request that names their category; return their IDs.
+    """Act on instances of a category, which the request names; return their IDs.
 
-    The compute API hides such instances from users, so their states are omitted.
+    The compute API hides these instances from users, so their states are omitted.
 
     :raises Ec2Error: an instance does not exist, or has another category
     """
@@ -84,14 +84,11 @@ def _of_category(req: operations.Request, given: operations.Given, method: str, 
     for shown in given['InstanceIds']:
         uuid = req.uuid('i', shown)
         path = f'/servers/{uuid}{action}?' + urllib.parse.urlencode({CATEGORY: category})
-        try:
+        with errors.ignored(404):
             found = views.category_of(req.call('compute', 'GET', f'/servers/{uuid}')['server'])
             if found != category:
                 raise errors.Ec2Error('InvalidParameterValue', f'The instance {shown} has the category {found}, '
                                                                f'not {category[:255]}.')
-        except errors.ServiceRefused as refused:
-            if refused.status != 404:
-                raise
         with errors.OnStatus(404, lambda _refused: errors.not_found('i', shown)):
             req.call('compute', method, path, body, hidden=True)
         done.append(req.ids.one('i', uuid))

@@ -19,7 +19,7 @@ STARTS = {'stopped': 'os-start', 'suspended': 'resume', 'paused': 'unpause', 'sh
 
 
 def state_of(server: Server) -> str:
-    """Return the EC2 state of a server: terminated after a failed build, so that clients stop waiting."""
+    """Return the EC2 state of a server. After a failed build it is terminated, so that clients stop waiting."""
     task = server.get('OS-EXT-STS:task_state')
     if task in TASKS:
         return TASKS[task]

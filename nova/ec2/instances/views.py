@@ -69,7 +69,8 @@ class Instances:
         volumes = server.get('os-extended-volumes:volumes_attached') or ()
         return [self._instances[server['id']],
                 [self._images[image or None] for image in (self._image_of(server), *_parts_of(server))],
-                [[self._volumes[volume['id']], *self._attached.get(volume['id'], _NOWHERE)[:2]] for volume in volumes],
+                [[self._volumes[volume['id']], *self._attached.get((volume['id'], server['id']), _NOWHERE)[:2]]
+                 for volume in volumes],
                 self._interfaces.facts(server), self._rows.get(server['id'], []),
                 next((self._groups[group] for group in server.get('server_groups') or ()
                       if group in self._groups), None),
@@ -77,7 +78,7 @@ class Instances:
 
     def _image_of(self, server: Server) -> str | None:
         """Return the image of a server, or the image of its root volume."""
-        places = [self._attached.get(volume['id'], _NOWHERE)
+        places = [self._attached.get((volume['id'], server['id']), _NOWHERE)
                   for volume in server.get('os-extended-volumes:volumes_attached') or ()]
         named = server['metadata'].get(IMAGE, '')        # may be invalid: users can change it
         if image_fields.is_uuid(named):
@@ -127,16 +128,16 @@ def instance(server: Server, facts: list[Any], index: int | None = None) -> dict
     }
 
 
-def _attached(req: operations.Request) -> dict[str, tuple[str, str | None, str | None]]:
-    """Return {UUID of a volume: (device name on its server, time of the attachment, its image)}."""
-    return {volume['id']: (attachment['device'], attachment.get('attached_at'),
-                           _image_named(volume.get('volume_image_metadata') or {}))
+def _attached(req: operations.Request) -> dict[tuple[str, str], tuple[str, str | None, str | None]]:
+    """Return {(UUID of a volume, UUID of a server): (device name, time of attachment, source image)}."""
+    return {(volume['id'], attachment['server_id']): (attachment['device'], attachment.get('attached_at'),
+                                                      _image_named(volume.get('volume_image_metadata') or {}))
             for volume in req.pages('volume', '/volumes/detail', 'volumes')
             for attachment in volume['attachments'] if attachment.get('device')}
 
 
 def image_of(server: Server) -> str | None:
-    """Return the image of a server, or None if it has a root volume."""
+    """Return the UUID of a server's image, or None if the server boots from a volume."""
     return server['image']['id'] if server.get('image') else None
 
 
@@ -180,12 +181,9 @@ def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = Non
 
 
 def _server(req: operations.Request, uuid: str, shown: str) -> Server:
-    try:
+    with errors.ignored(404):
         found: Server = req.call('compute', 'GET', f'/servers/{uuid}')['server']
         return found
-    except errors.ServiceRefused as refused:
-        if refused.status != 404:
-            raise
     since = (datetime.datetime.now(datetime.UTC) - DELETED_SHOWN_FOR).strftime('%Y-%m-%dT%H:%M:%SZ')
     for found in req.pages('compute', '/servers/detail', 'servers', {'changes-since': since}):
         if found['id'] == uuid and found['status'] == 'DELETED':

@@ -1,4 +1,5 @@
 """EC2 operations on floating IPs."""
+import contextlib
 from typing import Any
 
 from nova.ec2 import errors
@@ -7,15 +8,16 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.networks import network_interfaces
 from nova.ec2.networks import public_addresses
+from nova.ec2.networks import routing
 from nova.json_types import JsonDocument
 
 POOL = 'amazon'                  # EC2's name of Amazon's pool of public IPv4 addresses
 
 
 def _floating(req: operations.Request) -> list[dict[str, Any]]:
-    """Return the addresses of the project without those that instances got automatically.
+    """Return the floating IPs of the project, except those that RunInstances assigned to ports.
 
-    An automatic address that lost its port is shown, so that it can be released.
+    An assigned address that has lost its port is included, so that it can be released.
     """
     rows = req.pages('network', '/floatingips', 'floatingips', {'project_id': req.project_id})
     return [row for row in rows if not public_addresses.is_assigned(row) or not row['port_id']]
@@ -104,9 +106,17 @@ def associate_address(req: operations.Request, given: operations.Given) -> JsonD
     body = {'port_id': port}
     if given.get('PrivateIpAddress'):
         body['fixed_ip_address'] = given['PrivateIpAddress']
-    # the associated address replaces the automatic public address of the port
-    public_addresses.release(req, public_addresses.assigned(req, [port]))
-    req.call('network', 'PUT', f'/floatingips/{row["id"]}', {'floatingip': body})
+    # the associated address replaces the address that RunInstances assigned to the port, which is released last
+    replaced = public_addresses.assigned(req, [port])
+    with contextlib.ExitStack() as undo:
+        for each in replaced:
+            undo.callback(routing.undo, req, 'PUT', f'/floatingips/{each["id"]}', {'floatingip': {
+                'port_id': port, 'fixed_ip_address': each['fixed_ip_address']}})
+            with errors.ignored(404):                            # another request has released it
+                req.call('network', 'PUT', f'/floatingips/{each["id"]}', {'floatingip': {'port_id': None}})
+        req.call('network', 'PUT', f'/floatingips/{row["id"]}', {'floatingip': body})
+        undo.pop_all()
+    public_addresses.release(req, replaced)
     return {'AssociationId': 'eipassoc' + req.ids.one('eipalloc', row['id'])[8:]}
 
 
@@ -127,6 +137,7 @@ def release_address(req: operations.Request, given: operations.Given) -> JsonDoc
     if row['port_id']:
         raise errors.Ec2Error('InvalidIPAddress.InUse', 'The address is associated: disassociate it first.')
     req.call('network', 'DELETE', f'/floatingips/{row["id"]}')
+    tags.forget(req, 'eipalloc', row['id'])
     return {}
 
 

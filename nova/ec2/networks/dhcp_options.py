@@ -1,4 +1,5 @@
 """EC2 operations on DHCP options: the name servers of the subnets of a VPC."""
+import contextlib
 import ipaddress
 from typing import Any
 
@@ -79,13 +80,31 @@ def associate_dhcp_options(req: operations.Request, given: operations.Given) -> 
     vpc = routing.find_vpc(req, known, given['VpcId'])
     ident = None if given['DhcpOptionsId'] == DEFAULT else _find(req, known, given['DhcpOptionsId'])
     req.writes()
+    old = known.vpcs[vpc]['dhcp_options_id']
     req.api_db.run(db_vpcs.associate_options, vpc, ident)
+    with contextlib.ExitStack() as undo:       # without the old options, a repetition would not reset the subnets
+        undo.callback(_restore, req, vpc, old is None and ident is not None)
+        undo.callback(req.api_db.run, db_vpcs.associate_options, vpc, old)
+        _apply(req, vpc, ident is None and old is not None)
+        undo.pop_all()
+    return {}
+
+
+def _apply(req: operations.Request, vpc: str, removed: bool) -> None:
+    """Apply the DHCP options of a VPC to its subnets.
+
+    :param removed: the VPC has no DHCP options any more
+    """
     routing.write_routes(req, vpc)
-    if ident is None and known.vpcs[vpc]['dhcp_options_id']:
+    if removed:
         for subnet in routing.subnets(req, {
                 fixed['subnet_id'] for port in routing.joins(req, [vpc]) for fixed in port['fixed_ips']}):
             req.call('network', 'PUT', f'/subnets/{subnet["id"]}', {'subnet': {'dns_nameservers': []}})
-    return {}
+
+
+def _restore(req: operations.Request, vpc: str, removed: bool) -> None:
+    with contextlib.suppress(errors.ServiceRefused, errors.Ec2Error):
+        _apply(req, vpc, removed)
 
 
 def delete_dhcp_options(req: operations.Request, given: operations.Given) -> JsonDocument:
@@ -94,6 +113,7 @@ def delete_dhcp_options(req: operations.Request, given: operations.Given) -> Jso
     if not req.api_db.run(db_vpcs.remove_options, ident):
         raise errors.Ec2Error('DependencyViolation', f"The dhcpOptions '{given['DhcpOptionsId']}' has dependencies and "
                                                      'cannot be deleted.')
+    tags.forget(req, 'dopt', ident)
     return {}
 
 

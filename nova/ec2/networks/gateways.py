@@ -1,4 +1,5 @@
 """EC2 operations on internet gateways: attaching one sets the external gateway of the VPC's router."""
+import contextlib
 
 from nova.db.ec2 import vpcs as db
 from nova.ec2 import errors
@@ -44,13 +45,14 @@ def attach_internet_gateway(req: operations.Request, given: operations.Given) ->
     if not db.attach_gateway(req.api_db, gateway, vpc):
         raise errors.Ec2Error('Resource.AlreadyAssociated', f"'{given['InternetGatewayId']}' is already attached, or "
                                                             f"'{given['VpcId']}' already has an internet gateway.")
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(routing.restore_routes, req, vpc)
+        undo.callback(req.api_db.run, db.detach_gateway, gateway, vpc)
         req.call('network', 'PUT', f'/routers/{vpc}', {'router': {
             'external_gateway_info': {'network_id': outside[0]['id']}}})
-    except BaseException:
-        req.api_db.run(db.detach_gateway, gateway, vpc)
-        raise
-    routing.write_routes(req, vpc)
+        undo.callback(routing.undo, req, 'PUT', f'/routers/{vpc}', {'router': {'external_gateway_info': {}}})
+        routing.write_routes(req, vpc)
+        undo.pop_all()
     return {}
 
 
@@ -59,18 +61,16 @@ def detach_internet_gateway(req: operations.Request, given: operations.Given) ->
     gateway = routing.find(req, known, 'igw', given['InternetGatewayId'])
     vpc = routing.find_vpc(req, known, given['VpcId'])
     if known.gateways[gateway]['vpc_id'] != vpc:
+        routing.write_routes(req, vpc)
         raise errors.Ec2Error('Gateway.NotAttached', f"'{given['InternetGatewayId']}' is not attached to "
                                                      f"'{given['VpcId']}'.")
-    try:
+    # 404: the router was deleted, so nothing is attached
+    with errors.ignored(404), errors.OnStatus(409, lambda _refused: errors.Ec2Error(
+            'DependencyViolation', f"'{given['VpcId']}' has mapped public addresses: disassociate them before "
+                                   'detaching the gateway.')):
         req.call('network', 'PUT', f'/routers/{vpc}', {'router': {'external_gateway_info': {}}})
-    except errors.ServiceRefused as refused:
-        if refused.status == 409:
-            raise errors.Ec2Error('DependencyViolation', f"'{given['VpcId']}' has mapped public addresses: "
-                                                         'disassociate them before detaching the gateway.') from None
-        if refused.status != 404:                            # 404: the router was deleted, so nothing is attached
-            raise
     req.api_db.run(db.detach_gateway, gateway, vpc)
-    routing.write_routes(req, vpc)
+    routing.apply_changed(req, vpc, lambda: db.attach_gateway(req.api_db, gateway, vpc))
     return {}
 
 
@@ -80,6 +80,7 @@ def delete_internet_gateway(req: operations.Request, given: operations.Given) ->
     if not req.api_db.run(db.remove_gateway, gateway):
         raise errors.Ec2Error('DependencyViolation', f"'{given['InternetGatewayId']}' is attached and cannot be "
                                                      'deleted.')
+    tags.forget(req, 'igw', gateway)
     return {}
 
 

@@ -1,9 +1,11 @@
 """EC2 operations that create, attach, modify and delete network interfaces (ports)."""
 from collections.abc import Callable
+import datetime
 from typing import Any
 
 from nova.ec2 import client_tokens
 from nova.ec2 import errors
+from nova.ec2 import ids
 from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2 import waits
@@ -41,19 +43,26 @@ def create_network_interface(req: operations.Request, given: operations.Given) -
     found = tags.given(given.get('TagSpecifications'), 'network-interface')
     fixed = {'subnet_id': subnet['id'], **(
         {'ip_address': address} if address else {})}
-    body = {'network_id': subnet['network_id'], 'name': text, 'fixed_ips': [fixed],
+    # EC2's description is the name of the port; the description of the port finds it after an interrupted request
+    mark = 'ec2:' + ids.derived('eni', token) if (token := given.get('ClientToken')) else ''
+    body = {'network_id': subnet['network_id'], 'name': text, 'fixed_ips': [fixed], 'description': mark,
             **({'security_groups': groups} if groups else {})}
 
     def make() -> str:
         try:
-            port = str(req.call('network', 'POST', '/ports', {'port': body})['port']['id'])
+            return str(req.call('network', 'POST', '/ports', {'port': body})['port']['id'])
         except errors.ServiceRefused as refused:
             if refused.status == 409 and address and 'uota' not in refused.message:
                 raise errors.Ec2Error('InvalidIPAddress.InUse', f'Address {address} is in use.') from None
             raise
-        tags.put_rows(req, 'eni', port, {**found, tags.HIDDEN + network_interfaces.OWN: 'true'})
-        return port
-    made = client_tokens.once(req, 'CreateNetworkInterface', given, lambda _since: None, make)
+
+    def find(since: datetime.datetime | None) -> str | None:
+        rows = req.pages('network', '/ports', 'ports', {
+            'project_id': req.project_id, 'network_id': subnet['network_id'],
+            'fields': ['id', 'description']}) if since else []
+        return next((str(row['id']) for row in rows if row['description'] == mark), None)
+    made = client_tokens.once(req, 'CreateNetworkInterface', given, find, make, lambda port: tags.put_rows(
+        req, 'eni', port, {**found, tags.HIDDEN + network_interfaces.OWN: 'true'}))
     shown = req.ids.one('eni', made)
     return {'NetworkInterface': network_interfaces.shown(req, [find_port(req, shown)])[0]}
 
@@ -75,11 +84,12 @@ def delete_network_interface(req: operations.Request, given: operations.Given) -
         raise errors.Ec2Error('InvalidParameterValue', f'The network interface {given["NetworkInterfaceId"]} is in '
                                                        'use.')
     req.call('network', 'DELETE', f'/ports/{port["id"]}')
+    tags.forget(req, 'eni', port['id'])
     return {}
 
 
 def attach_network_interface(req: operations.Request, given: operations.Given) -> JsonDocument:
-    """Attach an interface after the existing ones. DeviceIndex is only for display, because guests number devices."""
+    """Attach an interface after the existing ones. DeviceIndex is only for display: guests number their devices."""
     if not 1 <= given['DeviceIndex'] <= 31:
         raise errors.invalid('DeviceIndex', given['DeviceIndex'])
     port = find_port(req, given['NetworkInterfaceId'])

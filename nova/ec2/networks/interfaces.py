@@ -49,7 +49,7 @@ class Interfaces:
 
 
 def shown(server: Server, facts: list[list[Any]]) -> JsonDocument:
-    """Return the network part of an instance. An instance without ports shows only its group names.
+    """Return the network keys of an instance's view. An instance without ports shows only its group names.
 
     :param facts: see ``Interfaces.facts``; the result depends on nothing else
     """

@@ -83,7 +83,7 @@ def shown(req: operations.Request, ports: list[dict[str, Any]]) -> list[dict[str
 
 
 def _places(ports: list[dict[str, Any]], attributes: dict[str, dict[str, str]]) -> dict[str, int]:
-    """Return {UUID of a port: device index}: the index in AttachNetworkInterface, or the order of creation.
+    """Return {UUID of a port: device index}: the index in AttachNetworkInterface, or the position by creation time.
 
     :param attributes: internal attributes of the ports
     """

@@ -15,7 +15,7 @@ ITEM = tags.HIDDEN + 'public-address'  # metadata item of a server that may have
 
 
 def external_network(req: operations.Request) -> str:
-    """Return the UUID of the network of public addresses.
+    """Return the UUID of the first external network, which has the public addresses.
 
     :raises Ec2Error: there is none
     """
@@ -34,7 +34,7 @@ def ports_of(req: operations.Request, server: str) -> list[dict[str, Any]]:
 
 
 def assign(req: operations.Request, server: str, network: str) -> None:
-    """Assign an address to the first port of a server.
+    """Assign an address to the first port of a server, unless an interrupted request has assigned one.
 
     :param server: UUID
     :param network: UUID of the network of public addresses
@@ -43,39 +43,37 @@ def assign(req: operations.Request, server: str, network: str) -> None:
     ports = ports_of(req, server)
     if not ports:
         raise errors.Ec2Error('IncorrectInstanceState', 'The instance has no network interface.')
-    req.call('network', 'POST', '/floatingips', {'floatingip': {
-        'floating_network_id': network, 'port_id': ports[0]['id'], 'description': DESCRIPTION}})
+    try:
+        req.call('network', 'POST', '/floatingips', {'floatingip': {
+            'floating_network_id': network, 'port_id': ports[0]['id'], 'description': DESCRIPTION}})
+    except errors.ServiceRefused as refused:
+        if refused.status != 409 or not assigned(req, [ports[0]['id']]):
+            raise
 
 
-def assigned(req: operations.Request, ports: Iterable[str]) -> list[str]:
-    """Return the UUIDs of the addresses that RunInstances assigned to ports.
+def assigned(req: operations.Request, ports: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the addresses that RunInstances assigned to ports.
 
     :param ports: UUIDs
     """
-    return [row['id'] for port in ports
+    return [row for port in ports
             for row in req.call('network', 'GET', '/floatingips', query={'port_id': port})['floatingips']
             if is_assigned(row)]
 
 
-def assigned_to(req: operations.Request, server: str) -> list[str]:
-    """Return the UUIDs of the addresses that RunInstances assigned to a server.
+def assigned_to(req: operations.Request, server: str) -> list[dict[str, Any]]:
+    """Return the addresses that RunInstances assigned to a server.
 
     :param server: UUID
     """
     return assigned(req, [port['id'] for port in ports_of(req, server)])
 
 
-def release(req: operations.Request, addresses: Iterable[str]) -> None:
-    """Release assigned addresses, some of which may be released already.
-
-    :param addresses: UUIDs
-    """
-    for uuid in addresses:
-        try:
-            req.call('network', 'DELETE', f'/floatingips/{uuid}')
-        except errors.ServiceRefused as refused:
-            if refused.status != 404:
-                raise
+def release(req: operations.Request, addresses: Iterable[dict[str, Any]]) -> None:
+    """Release assigned addresses, some of which may be released already."""
+    for row in addresses:
+        with errors.ignored(404):
+            req.call('network', 'DELETE', f'/floatingips/{row["id"]}')
 
 
 def is_assigned(row: JsonObject) -> bool:

@@ -17,7 +17,7 @@ from nova.json_types import JsonDocument
 
 
 def _association(ident: str) -> str:
-    """Return the UUID of the association of a VPC with its main route table."""
+    """Return a UUID for the association of a main route table (``ident``) with its VPC."""
     return ids.derived('rtbassoc', ident)
 
 
@@ -60,12 +60,12 @@ def create_route_table(req: operations.Request, given: operations.Given) -> Json
     def make() -> str:
         if not req.api_db.run(db.add_table, ident, req.project_id, vpc):
             raise errors.Ec2Error('RouteTableLimitExceeded', f'The limit is {db.MAX_ROUTE_TABLES} route tables.')
-        tags.put(req, 'rtb', ident, found)
         return ident
 
     def find(_since: datetime.datetime | None) -> str | None:
         return ident if db.exists(req.api_db, 'rtb', req.project_id, ident) else None
-    ident = client_tokens.once(req, 'CreateRouteTable', given, find, make)
+    ident = client_tokens.once(req, 'CreateRouteTable', given, find, make, lambda uuid: tags.put(
+        req, 'rtb', uuid, found))
     known = db.known(req.api_db, req.project_id)
     if ident not in known.tables:            # the table of an earlier request with this token was deleted
         raise errors.not_found('rtb', req.ids.one('rtb', ident))
@@ -95,6 +95,7 @@ def delete_route_table(req: operations.Request, given: operations.Given) -> Json
                                                      'cannot be deleted.')
     req.writes()
     req.api_db.run(db.remove_table, table)
+    tags.forget(req, 'rtb', table)
     return {}
 
 
@@ -111,9 +112,10 @@ def associate_route_table(req: operations.Request, given: operations.Given) -> J
     req.writes()
     ident = req.api_db.run(db.associate, subnet, table)
     if ident is None:
+        routing.write_routes(req, vpc)
         raise errors.Ec2Error('Resource.AlreadyAssociated', f"The subnet {given['SubnetId']} has a route table "
                                                             'already.')
-    routing.write_routes(req, vpc)
+    routing.apply_changed(req, vpc, lambda: req.api_db.run(db.disassociate, subnet))
     return {'AssociationId': req.ids.one('rtbassoc', ident), 'AssociationState': {'State': 'associated'}}
 
 
@@ -139,8 +141,9 @@ def disassociate_route_table(req: operations.Request, given: operations.Given) -
         raise errors.Ec2Error('InvalidParameterValue', 'Cannot remove the association with the main route table. '
                                                        'Use ReplaceRouteTableAssociation to choose another main table.')
     req.writes()
+    old = known.associations[subnet]
     req.api_db.run(db.disassociate, subnet)
-    routing.write_routes(req, vpc)
+    routing.apply_changed(req, vpc, lambda: req.api_db.run(_replace, subnet, old['route_table_id'], old['id']))
     return {}
 
 
@@ -153,17 +156,24 @@ def replace_route_table_association(req: operations.Request, given: operations.G
                                                        'network')
     req.writes()
     if subnet is None:
+        old_main = str(known.main_of(vpc))
         req.api_db.run(db.set_main, vpc, table)
         ident = _association(table)
+        routing.apply_changed(req, vpc, lambda: req.api_db.run(db.set_main, vpc, old_main))
     else:
+        old = known.associations[subnet]
         ident = req.api_db.run(_replace, subnet, table)
-    routing.write_routes(req, vpc)
+        routing.apply_changed(req, vpc, lambda: req.api_db.run(_replace, subnet, old['route_table_id'], old['id']))
     return {'NewAssociationId': req.ids.one('rtbassoc', ident), 'AssociationState': {'State': 'associated'}}
 
 
-def _replace(conn: Connection, subnet: str, table: str) -> str:
+def _replace(conn: Connection, subnet: str, table: str, ident: str | None = None) -> str:
+    """Replace the association of a subnet; return the new ID.
+
+    :param ident: the new ID; None: a random one
+    """
     db.disassociate(conn, subnet)
-    return str(db.associate(conn, subnet, table))
+    return str(db.associate(conn, subnet, table, ident))
 
 
 OPERATIONS = [

@@ -34,8 +34,9 @@ def _put_route(req: operations.Request, given: operations.Given, replace: bool) 
     if not req.api_db.run(db.put_route, table, where, gateway, replace):
         if replace:
             raise _no_route(given, where)
+        routing.write_routes(req, vpc)               # the process of an earlier request may have ended before
         raise errors.Ec2Error('RouteAlreadyExists', f'The route identified by {where} already exists.')
-    routing.write_routes(req, vpc)
+    routing.apply_changed(req, vpc, lambda: replace or req.api_db.run(db.remove_route, table, where))
     return {} if replace else {'Return': True}
 
 
@@ -68,9 +69,11 @@ def delete_route(req: operations.Request, given: operations.Given) -> JsonDocume
     vpc = known.tables[table]['vpc_id']
     where = _destination(given, known.vpcs[vpc]['cidr'])
     req.writes()
-    if not req.api_db.run(db.remove_route, table, where):
+    gateway = known.routes.get(table, {}).get(where)
+    if gateway is None or not req.api_db.run(db.remove_route, table, where):
+        routing.write_routes(req, vpc)
         raise _no_route(given, where)
-    routing.write_routes(req, vpc)
+    routing.apply_changed(req, vpc, lambda: req.api_db.run(db.put_route, table, where, gateway, False))
     return {}
 
 

@@ -4,14 +4,15 @@ Guests receive the routes through DHCP. A subnet gets a gateway if its route tab
 gateway. Otherwise its guests get host routes. A guest can ignore these routes, so security groups must restrict the
 traffic.
 """
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import contextlib
-from typing import Any
+from typing import Any, cast
 
 from nova.db.ec2 import vpcs as db
 from nova.ec2 import calls
 from nova.ec2 import errors
 from nova.ec2 import operations
+from nova.json_types import JsonObject
 
 EVERYTHING = '0.0.0.0/0'
 JOINS = ('network:router_interface', 'network:router_interface_distributed', 'network:ha_router_replicated_interface')
@@ -36,10 +37,15 @@ def subnets(req: operations.Request, uuids: Iterable[str]) -> list[dict[str, Any
 
 
 def groups(req: operations.Request) -> list[dict[str, Any]]:
-    """Return the project's security groups, without rules for address groups: EC2 has no such rules."""
+    """Return the project's security groups; see ``with_known_rules``."""
     found = req.pages('network', '/security-groups', 'security_groups', {'project_id': req.project_id})
-    return [{**group, 'security_group_rules': [rule for rule in group['security_group_rules']
-                                               if not rule.get('remote_address_group_id')]} for group in found]
+    return [with_known_rules(group) for group in found]
+
+
+def with_known_rules(group: JsonObject) -> JsonObject:
+    """Return a security group without its rules for address groups: EC2 has no such rules."""
+    rules = cast('list[JsonObject]', group['security_group_rules'])
+    return {**group, 'security_group_rules': [rule for rule in rules if not rule.get('remote_address_group_id')]}
 
 
 def undo(req: operations.Request, method: str, path: str, body: calls.Document | None = None) -> None:
@@ -69,8 +75,27 @@ def write_routes(req: operations.Request, vpc: str) -> None:
                                          'have old ones. Repeat the request when they are complete.', 503)
 
 
+def apply_changed(req: operations.Request, vpc: str, undo: Callable[[], object]) -> None:
+    """Apply the changed route tables of a VPC to its subnets.
+
+    :param undo: reverts the change of the tables after an error, so that the client can repeat its request
+    :raises ServiceRefused, Ec2Error: see ``write_routes``
+    """
+    with contextlib.ExitStack() as after:
+        after.callback(restore_routes, req, vpc)
+        after.callback(undo)
+        write_routes(req, vpc)
+        after.pop_all()
+
+
+def restore_routes(req: operations.Request, vpc: str) -> None:
+    """Apply the reverted route tables to subnets that a failed request has changed; errors are ignored."""
+    with contextlib.suppress(errors.ServiceRefused, errors.Ec2Error):
+        write_routes(req, vpc)
+
+
 def _wanted(known: db.Known, vpc: str, subnet: dict[str, Any], router: str) -> dict[str, Any]:
-    """Return the gateway, host routes and name servers of a subnet.
+    """Return the gateway, host routes and name servers that a subnet must have.
 
     :param router: address of the VPC's router in the subnet
     """
@@ -103,8 +128,8 @@ def find_vpc(req: operations.Request, known: db.Known, shown: str) -> str:
     :raises Ec2Error: the VPC does not exist, or is the default VPC
     """
     if shown == req.vpc:
-        raise errors.unsupported('Routes of the default VPC are managed by the network service. Use CreateVpc to '
-                                 'create another VPC.')
+        raise errors.unsupported('The default VPC is managed by the network service. Use CreateVpc to create another '
+                                 'VPC.')
     ident = req.uuid('vpc', shown)
     if ident not in known.vpcs:
         raise errors.not_found('vpc', shown)

@@ -1,4 +1,6 @@
 """EC2 operations on security groups."""
+from collections.abc import Sequence
+import contextlib
 from typing import Any, TypedDict, cast
 
 from nova import exception
@@ -43,19 +45,36 @@ def shown_protocol(stored: str | None, ethertype: str | None) -> str:
         return ALL if stored in ('ip', 'hopopt') else str(stored)
 
 
+def named(req: operations.Request, names: Sequence[str]) -> list[Group]:
+    """Return the groups with these names. Names are those of the default VPC; groups of other VPCs have only IDs.
+
+    :raises Ec2Error: a group does not exist, or several groups have the name
+    """
+    of_others, known = vpcs.Vpcs(req).of_groups, dict[str, list[Group]]()
+    for group in routing.groups(req):
+        if group['id'] not in of_others:
+            known.setdefault(group['name'], []).append(cast(Group, group))
+    for name in names:
+        if name not in known:
+            raise errors.Ec2Error('InvalidGroup.NotFound', f'The security group {name[:255]!r} does not exist in the '
+                                                           'default VPC.')
+        if len(known[name]) > 1:             # the Networking API allows it
+            raise errors.Ec2Error('InvalidParameterValue', f'The default VPC has several security groups with the name '
+                                                           f'{name[:255]!r}: specify the ID of one.')
+    return [known[name][0] for name in names]
+
+
 def group_of(req: operations.Request, ident: str | None, name: str | None) -> Group:
-    """Return the group that a request names by ID or name.
+    """Return the group that a request names by ID, or by name in the default VPC.
 
     :raises Ec2Error: the group does not exist
     """
     if ident:
-        return cast(Group, req.find('sg', ident, 'network', '/security-groups/{}')['security_group'])
+        return cast(Group, routing.with_known_rules(
+            req.find('sg', ident, 'network', '/security-groups/{}')['security_group']))
     if not name:
         raise errors.missing('GroupId')
-    for group in routing.groups(req):
-        if group['name'] == name:
-            return cast(Group, group)
-    raise errors.Ec2Error('InvalidGroup.NotFound', f'The security group {name[:255]!r} does not exist.')
+    return named(req, [name])[0]
 
 
 def _permission(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
@@ -100,17 +119,18 @@ def describe_security_groups(req: operations.Request, given: operations.Given) -
     rules = [rule for group in groups for rule in group['security_group_rules']]
     names = req.ids.shown('sg', [group['id'] for group in groups] + [rule['remote_group_id'] for rule in rules])
     kept = tags.of(req, 'sg', [group['id'] for group in groups])
-    known, places = vpcs.Vpcs(req), db.groups_of_project(req.api_db, req.project_id)
-    shown = []
+    known, shown = vpcs.Vpcs(req), []
     for group in groups:
         sorted_rules = {key: [_permission(req, rule, names) for rule in group['security_group_rules']
                               if rule['direction'] == direction] for direction, key in DIRECTIONS.items()}
         shown.append({'GroupId': names[group['id']], 'GroupName': group['name'], 'OwnerId': req.project_id,
-                      'VpcId': known.shown(places.get(group['id'])), 'Tags': kept[group['id']],
+                      'VpcId': known.shown(known.of_groups.get(group['id'])), 'Tags': kept[group['id']],
                       'Description': group.get('description') or '', 'SecurityGroupArn':
                           f'arn:aws:ec2:{req.region}:{req.project_id}:security-group/{names[group["id"]]}',
                       **sorted_rules})
     shown = filters.choose(shown, 'GroupId', given.get('GroupIds'), 'sg')
+    if given.get('GroupNames'):              # names of the default VPC, see ``named``
+        shown = [group for group in shown if group['VpcId'] == req.vpc]
     shown = filters.choose_named(shown, 'GroupName', given.get('GroupNames'), 'InvalidGroup.NotFound',
                                  'The security group {} does not exist.')
     return filters.answer('SecurityGroups', shown, given, 'GroupId', FILTERS)
@@ -119,21 +139,27 @@ def describe_security_groups(req: operations.Request, given: operations.Given) -
 def create_security_group(req: operations.Request, given: operations.Given) -> JsonDocument:
     if not given.get('GroupName'):
         raise errors.missing('GroupName')
-    vpc = vpcs.Vpcs(req).find(given['VpcId']) if given.get('VpcId') else None
-    places = db.groups_of_project(req.api_db, req.project_id)
-    if any(group['name'] == given['GroupName'] and places.get(group['id']) == vpc for group in routing.groups(req)):
+    known = vpcs.Vpcs(req)
+    vpc = known.find(given['VpcId']) if given.get('VpcId') else None
+    if any(group['name'] == given['GroupName'] and known.of_groups.get(group['id']) == vpc
+           for group in routing.groups(req)):
         raise errors.Ec2Error('InvalidGroup.Duplicate', f'The security group {given["GroupName"]!r} already exists.')
     found = tags.given(given.get('TagSpecifications'), 'security-group')
     made = req.call('network', 'POST', '/security-groups', {'security_group': {
         'name': given['GroupName'], 'description': given.get('Description') or ''}})['security_group']
-    if vpc:
-        req.api_db.run(db.add_group, req.project_id, made['id'], vpc)
-    tags.put(req, 'sg', made['id'], found)
+    with contextlib.ExitStack() as undo:
+        undo.callback(routing.undo, req, 'DELETE', f'/security-groups/{made["id"]}')
+        if vpc:
+            req.api_db.run(db.add_group, req.project_id, made['id'], vpc)
+        tags.put(req, 'sg', made['id'], found)
+        undo.pop_all()
     return {'GroupId': req.ids.one('sg', made['id']), 'Tags': tags.shown(found)}
 
 
 def delete_security_group(req: operations.Request, given: operations.Given) -> JsonDocument:
     group = given_group(req, given)
+    rules = [rule['id'] for each in routing.groups(req) for rule in each['security_group_rules']
+             if group['id'] in (each['id'], rule['remote_group_id'])]         # these are deleted with the group
     try:
         req.call('network', 'DELETE', f'/security-groups/{group["id"]}')
     except errors.ServiceRefused as refused:
@@ -142,6 +168,8 @@ def delete_security_group(req: operations.Request, given: operations.Given) -> J
             raise errors.Ec2Error('DependencyViolation', shown) from None
         raise
     req.api_db.run(db.remove_group, group['id'])
+    tags.forget(req, 'sg', group['id'])
+    tags.forget(req, 'sgr', *rules)
     return {'Return': True, 'GroupId': req.ids.one('sg', group['id'])}
 
 

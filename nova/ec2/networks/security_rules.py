@@ -1,5 +1,6 @@
 """EC2 operations on security group rules."""
 from collections.abc import Iterator
+import contextlib
 from typing import Any
 
 from nova.ec2 import errors
@@ -65,20 +66,26 @@ def _authorize(direction: str) -> operations.Handler:
         found = tags.given(given.get('TagSpecifications'), 'security-group-rule')
         rules = [{**rule, 'security_group_id': group['id']} for rule in _wanted(req, given, direction)]
         made: list[dict[str, Any]] = []
-        try:
+        with contextlib.ExitStack() as undo:      # create all rules or none
             for rule in rules:
-                made.append(req.call('network', 'POST', '/security-group-rules',
-                                     {'security_group_rule': rule})['security_group_rule'])
-        except errors.ServiceRefused as refused:
-            for rule in made:                     # create all rules or none
-                req.call('network', 'DELETE', f'/security-group-rules/{rule["id"]}')
-            if refused.status == 409 and 'uota' not in refused.message:
-                raise errors.Ec2Error('InvalidPermission.Duplicate', refused.message) from None
-            raise
-        for rule in made:
-            tags.put(req, 'sgr', rule['id'], found)
+                made.append(_create(req, rule))
+                undo.callback(routing.undo, req, 'DELETE', f'/security-group-rules/{made[-1]["id"]}')
+            for rule in made:
+                undo.callback(tags.forget, req, 'sgr', rule['id'])
+                tags.put(req, 'sgr', rule['id'], found)
+            undo.pop_all()
         return {'Return': True, 'SecurityGroupRules': _shown(req, made)}
     return handler
+
+
+def _create(req: operations.Request, rule: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return dict(req.call('network', 'POST', '/security-group-rules', {'security_group_rule': rule})[
+            'security_group_rule'])
+    except errors.ServiceRefused as refused:
+        if refused.status == 409 and 'uota' not in refused.message:
+            raise errors.Ec2Error('InvalidPermission.Duplicate', refused.message) from None
+        raise
 
 
 def _revoke(direction: str) -> operations.Handler:
@@ -88,14 +95,20 @@ def _revoke(direction: str) -> operations.Handler:
         chosen = []
         if given.get('SecurityGroupRuleIds'):
             wanted = req.uuids('sgr', given['SecurityGroupRuleIds'])
-            chosen = [rule['id'] for rule in present if rule['id'] in wanted and rule['direction'] == direction]
+            chosen = [rule for rule in present if rule['id'] in wanted and rule['direction'] == direction]
             if len(chosen) < len(set(wanted)):
                 raise errors.not_found('sgr', given['SecurityGroupRuleIds'][0])
         else:
             for rule in _wanted(req, given, direction):
-                chosen.append(_present(present, rule)['id'])
-        for rule_id in dict.fromkeys(chosen):
-            req.call('network', 'DELETE', f'/security-group-rules/{rule_id}')
+                chosen.append(_present(present, rule))
+        with contextlib.ExitStack() as undo:      # revoke all rules or none; a restored rule has a new ID
+            for rule in {rule['id']: rule for rule in chosen}.values():
+                with errors.ignored(404):                # another request has revoked the rule
+                    req.call('network', 'DELETE', f'/security-group-rules/{rule["id"]}')
+                    undo.callback(routing.undo, req, 'POST', '/security-group-rules', {'security_group_rule': {
+                        name: rule[name] for name in _CREATED if rule.get(name) is not None}})
+                tags.forget(req, 'sgr', rule['id'])
+            undo.pop_all()
         return {'Return': True}
     return handler
 
@@ -171,6 +184,7 @@ def _present(present: list[dict[str, Any]], rule: dict[str, Any]) -> dict[str, A
 
 
 _CHANGED = ('ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')
+_CREATED = (*_CHANGED, 'remote_address_group_id', 'security_group_id', 'direction', 'description')
 _ANYWHERE = (None, '0.0.0.0/0', '::/0')
 
 

@@ -1,4 +1,4 @@
-"""EC2 operations on subnets: each has its own network, connected to the VPC's router."""
+"""EC2 operations on subnets: each subnet has a separate network and is connected to the VPC's router."""
 from collections.abc import Iterable
 import contextlib
 import ipaddress
@@ -114,8 +114,8 @@ def create_subnet(req: operations.Request, given: operations.Given) -> JsonDocum
             raise _conflict(cidr) if refused.status == 400 else refused from None
         undo.callback(routing.undo, req, 'PUT', f'/routers/{vpc}/remove_router_interface', {'subnet_id': row['id']})
         routing.write_routes(req, vpc)
+        tags.put_rows(req, 'subnet', row['id'], {**found, **({tags.HIDDEN + ZONE: zone} if zone else {})})
         undo.pop_all()
-    tags.put_rows(req, 'subnet', row['id'], {**found, **({tags.HIDDEN + ZONE: zone} if zone else {})})
     return {'Subnet': _shown(req, [row])[0]}
 
 
@@ -150,6 +150,7 @@ def delete_subnet(req: operations.Request, given: operations.Given) -> JsonDocum
             raise vpcs.used('subnet', given['SubnetId']) if refused.status == 409 else refused from None
         undo.pop_all()
     req.api_db.run(db.disassociate, row['id'])
+    tags.forget(req, 'subnet', row['id'])
     return {}
 
 

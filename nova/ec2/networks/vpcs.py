@@ -33,7 +33,7 @@ class Vpcs:
 
     @functools.cached_property
     def made(self) -> dict[str, dict[str, Any]]:
-        """{uuid: row} of VPCs with an existing router, oldest first."""
+        """{uuid: row} of the VPCs that clients created and that still have their router, oldest first."""
         rows = db.of_project(self._req.api_db, self._req.project_id)
         if not rows:
             return {}
@@ -46,6 +46,12 @@ class Vpcs:
         """{UUID of a subnet: UUID of its VPC}, except for subnets of the default VPC."""
         return {subnet: port['device_id'] for port in routing.joins(self._req, list(self.made))
                 for subnet in (fixed['subnet_id'] for fixed in port['fixed_ips'])}
+
+    @functools.cached_property
+    def of_groups(self) -> dict[str, str]:
+        """{UUID of a security group: UUID of its VPC}, except for groups of the default VPC."""
+        rows = db.groups_of_project(self._req.api_db, self._req.project_id)
+        return {group: vpc for group, vpc in rows.items() if vpc in self.made}
 
     @functools.cached_property
     def _ids(self) -> dict[Any, Any]:
@@ -108,8 +114,9 @@ def create_vpc(req: operations.Request, given: operations.Given) -> JsonDocument
     with contextlib.ExitStack() as undo:
         undo.callback(routing.undo, req, 'DELETE', f'/routers/{router["id"]}')
         req.api_db.run(db.add_vpc, req.project_id, router['id'], str(cidr))
+        undo.callback(req.api_db.run, db.remove_vpc, router['id'])
+        tags.put(req, 'vpc', router['id'], found)
         undo.pop_all()
-    tags.put(req, 'vpc', router['id'], found)
     return {'Vpc': _shown(req, req.ids.one('vpc', router['id']), str(cidr), tags.shown(found), None)}
 
 
@@ -161,22 +168,19 @@ def modify_vpc_attribute(req: operations.Request, given: operations.Given) -> Js
 
 
 def delete_vpc(req: operations.Request, given: operations.Given) -> JsonDocument:
-    known = Vpcs(req)
-    vpc = known.find_made(given['VpcId'])
-    parts = db.known(req.api_db, req.project_id)
+    known, parts = Vpcs(req), db.known(req.api_db, req.project_id)
+    vpc = routing.find_vpc(req, parts, given['VpcId'])      # its router may be gone, if a deletion was interrupted
     subnets = [subnet for subnet, of in known.of_subnets.items() if of == vpc]
     own = [row for row in parts.tables.values() if row['vpc_id'] == vpc and row['main_vpc_id'] is None]
     groups = {row['id'] for row in routing.groups(req)} if vpc in parts.groups.values() else set()
     if subnets or own or parts.gateway_of(vpc) or any(parts.groups.get(group) == vpc for group in groups):
         raise used('vpc', given['VpcId'])
-    try:
+    # 409: another request has added a subnet or route
+    with errors.OnStatus(409, lambda _refused: used('vpc', given['VpcId'])), errors.ignored(404):
         req.call('network', 'DELETE', f'/routers/{vpc}')
-    except errors.ServiceRefused as refused:
-        if refused.status == 409:                                # another request has added a subnet or route
-            raise used('vpc', given['VpcId']) from None
-        if refused.status != 404:
-            raise
     req.api_db.run(db.remove_vpc, vpc)
+    tags.forget(req, 'vpc', vpc)
+    tags.forget(req, 'rtb', *(ident for ident, row in parts.tables.items() if row['vpc_id'] == vpc))
     return {}
 
 

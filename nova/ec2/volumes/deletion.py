@@ -12,13 +12,12 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.volumes.types import Volume
 
-DELETED = tags.HIDDEN + 'delete-with-snapshots'          # metadata item of a hidden volume
 SWEPT = ('available', 'error')                           # volumes in other states cannot be deleted
 
 
 def is_deleted(volume: Volume) -> bool:
     """Return whether a volume was deleted in the EC2 API."""
-    return DELETED in volume['metadata']
+    return tags.DELETED in volume['metadata']
 
 
 def present(volumes: list[Volume]) -> list[Volume]:
@@ -47,7 +46,7 @@ def hide(req: operations.Request, volume: str) -> bool:
     """
     if not _snapshots(req, volume):
         return False
-    req.call('volume', 'POST', f'/volumes/{volume}/metadata', {'metadata': {DELETED: 'true'}})
+    req.call('volume', 'POST', f'/volumes/{volume}/metadata', {'metadata': {tags.DELETED: 'true'}})
     return True
 
 
@@ -69,7 +68,7 @@ def sweep(req: operations.Request, gone: str | None = None) -> None:
     """
     with contextlib.suppress(errors.ServiceRefused):
         hidden = [row['id'] for row in req.pages('volume', '/volumes/detail', 'volumes', {
-            'metadata': str({DELETED: 'true'})}) if is_deleted(row) and row['status'] in SWEPT]
+            'metadata': str({tags.DELETED: 'true'})}) if is_deleted(row) and row['status'] in SWEPT]
         held = {row['volume_id'] for row in req.pages('volume', '/snapshots', 'snapshots')
                 if row['id'] != gone} if hidden else set()
         for volume in hidden:

@@ -50,7 +50,7 @@ def resolved(req: operations.Request, name: str | None) -> tuple[str | None, str
 
 
 def text_of(aliases: Mapping[str, str | None]) -> str:
-    """Return the text that stores aliases in a metadata item or an image property; empty without aliases.
+    """Return the text that stores aliases in a metadata item or an image property; empty for none or too many.
 
     :param aliases: {device name: volume type}
     """
@@ -67,12 +67,12 @@ def of_text(text: str | None) -> dict[str, str]:
 def aliases(req: operations.Request, rows: list[Volume]) -> dict[str, str]:
     """Return {UUID: alias} of volumes with an alias."""
     found = {row['id']: row['metadata'][NAME] for row in rows if row['metadata'].get(NAME) in ALIASES}
-    left = {row['id']: row['attachments'][0] for row in rows if row['id'] not in found and row['attachments']}
-    servers = {part['server_id'] for part in left.values()}
+    left = [(row['id'], part) for row in rows if row['id'] not in found for part in row['attachments']]
+    servers = {part['server_id'] for _uuid, part in left}
     if servers:
         held = {server['id']: server['metadata'] for server in req.pages('compute', '/servers/detail', 'servers')
                 if server['id'] in servers}
-        for uuid, part in left.items():
+        for uuid, part in left:
             alias = of_text(held.get(part['server_id'], {}).get(DEVICES)).get(part.get('device') or '')
             if alias:
                 found[uuid] = alias

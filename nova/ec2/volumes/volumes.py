@@ -12,10 +12,10 @@ from nova.ec2.volumes import deletion
 from nova.ec2.volumes import types
 from nova.json_types import JsonDocument
 
-MAX_CLOCK_SKEW = datetime.timedelta(minutes=5)     # between the clocks of the EC2 API and the Block Storage API
+MAX_CLOCK_SKEW = datetime.timedelta(minutes=5)     # maximum difference to the clock of the Block Storage API
 TOO_LARGE = 413                # HTTP status of the Block Storage API for an exceeded quota
 TOKEN = tags.HIDDEN + 'client-token'          # key of the client token in a volume's metadata
-# A volume that is being attached is 'available': it becomes 'in-use' when waiting clients may use it.
+# A volume that is being attached is shown as 'available': clients that wait for 'in-use' expect a usable volume.
 STATES = {'available': 'available', 'reserved': 'available', 'attaching': 'available', 'in-use': 'in-use',
           'detaching': 'in-use', 'creating': 'creating', 'downloading': 'creating', 'deleting': 'deleting'}
 ATTACHMENTS = {'detaching': 'detaching'}
@@ -63,11 +63,11 @@ def describe_volumes(req: operations.Request, given: operations.Given) -> JsonDo
 
 def create_volume(req: operations.Request, given: operations.Given) -> JsonDocument:
     found, token = tags.given(given.get('TagSpecifications'), 'volume'), given.get('ClientToken')
+    items, rows = tags.divided('vol', found)
     if not given.get('SnapshotId') and not given.get('Size'):
         raise errors.missing('Size')
 
     def make() -> str:
-        items, rows = tags.divided('vol', found)
         kind, alias = types.resolved(req, given.get('VolumeType'))
         body: dict[str, Any] = {'size': given.get('Size'), 'volume_type': kind, 'name': found.get('Name'),
                                 'availability_zone': given.get('AvailabilityZone') or given.get('AvailabilityZoneId'),
@@ -76,12 +76,11 @@ def create_volume(req: operations.Request, given: operations.Given) -> JsonDocum
         if given.get('SnapshotId'):
             body['snapshot_id'] = req.find(
                 'snap', given['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']['id']
-        made = _created(req, {name: value for name, value in body.items() if value is not None})
-        tags.put(req, 'vol', made['id'], rows)
-        return str(made['id'])
+        return str(_created(req, {name: value for name, value in body.items() if value is not None})['id'])
     if req.caller.dry and given.get('SnapshotId'):
         req.find('snap', given['SnapshotId'], 'volume', '/snapshots/{}')
-    uuid = client_tokens.once(req, 'CreateVolume', given, lambda since: _made_before(req, token, since), make)
+    uuid = client_tokens.once(req, 'CreateVolume', given, lambda since: _made_before(req, token, since), make,
+                              lambda made: tags.put(req, 'vol', made, rows))
     with errors.OnStatus(404, lambda _refused: errors.not_found('vol', req.ids.one('vol', uuid))):
         row = req.call('volume', 'GET', f'/volumes/{uuid}')['volume']
     return _volumes(req, [row])[0]
@@ -135,8 +134,8 @@ def modify_volume(req: operations.Request, given: operations.Given) -> JsonDocum
                                                              'VolumeType.')
     if kind and kind not in (before, volume.get('volume_type')):
         if types.resolved(req, given.get('VolumeType'))[0] or not (before or _is_default(req, volume)):
-            raise errors.unsupported('The type of a volume can only change between gp2, gp3 and standard, which are '
-                                     'names of the default type. Use a retype of the Block Storage API.')
+            raise errors.unsupported('The type of a volume can only change between gp2, gp3 and standard, which all '
+                                     'mean the default volume type. Use a retype of the Block Storage API.')
         req.call('volume', 'POST', f'/volumes/{volume["id"]}/metadata', {'metadata': {types.NAME: kind}})
     if size != volume['size']:
         req.call('volume', 'POST', f'/volumes/{volume["id"]}/action', {'os-extend': {'new_size': size}})

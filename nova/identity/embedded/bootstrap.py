@@ -110,7 +110,8 @@ def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | 
     document = _read(path)
     if document is None:
         if not new_passwords:
-            LOG.warning('%s does not exist, so its passwords are lost. Set new passwords.', path)
+            LOG.warning('%s does not exist, so the generated passwords of the first users are lost. Set new passwords.',
+                        path)
             return
         document = {}
     clouds = document['clouds'] = document.get('clouds') or {}

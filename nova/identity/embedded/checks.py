@@ -38,7 +38,7 @@ class Checks:
         return self._hashing.run(addresses.client(address), passwords.matches, secret, stored, self._rounds)
 
     def secret(self, secret: str | None, stored: str | None, key: tuple[str, str], user_id: str | None) -> None:
-        """Verify a secret. For an unknown user, the call takes equally long and counts a failure."""
+        """Verify a secret. A call for an unknown user takes as long, and also counts a failure."""
         self.check(key, user_id, lambda: self.matches(key[1], secret or '', stored))
 
     def check(self, key: tuple[str, str], user_id: str | None, matches: Callable[[], bool]) -> None:

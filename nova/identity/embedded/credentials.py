@@ -1,6 +1,6 @@
 """Additional credentials of users: TOTP secrets and EC2 key pairs.
 
-The database stores them encrypted with the token keys.
+The database stores them encrypted with the keys that also encrypt tokens.
 """
 import dataclasses
 import hashlib
@@ -29,7 +29,7 @@ MIN_LENGTHS = {'access': 1, 'secret': 8}       # characters
 
 
 class Credential(IdentityCredentialsRow):
-    """A credential with its decrypted secret; None if the token key of the secret is missing."""
+    """A credential with its decrypted secret; ``blob`` is None if the key that encrypted it is missing."""
 
     blob: str | None
 

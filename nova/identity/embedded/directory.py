@@ -306,7 +306,7 @@ class Directory:
 
     def unassign_role(self, actor_id: str, role_id: str, target_type: str, target_id: str,
                       actor: str = 'user') -> None:
-        """Remove a role assignment; tokens and credentials lose the role."""
+        """Remove a role assignment. Tokens lose the role; application credentials with the role become invalid."""
         self._check_assignment(actor, actor_id, role_id, target_type, target_id)
         if not self.write(assignments.unassign, actor_id, target_type, target_id, role_id, actor):
             raise exception.IdentityNotFound(noun='role assignment', id=role_id)
@@ -353,7 +353,7 @@ class Directory:
                                       expires_at: datetime.datetime | None = None, unrestricted: bool = False,
                                       rules: Sequence[Mapping[str, str]] | None = None,
                                       ) -> tuple[IdentityApplicationCredentialsRow, str]:
-        """Create a credential for the project of a token, with all or some of its roles.
+        """Create an application credential for the project of a token, with all or some roles of the token.
 
         :param data: TokenData of the creator
         :param secret: None: generate one

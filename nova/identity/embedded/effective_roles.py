@@ -19,7 +19,7 @@ DOMAIN: IdentityDomainsRow = {'id': 'default', 'name': 'Default', 'description':
                               'tags': [], 'extra': None, 'created_at': datetime.datetime(1970, 1, 1)}
 SYSTEM = 'all'            # id that stands for the system as target of assignments and scope of tokens
 
-# {kind of target: kind of its inherited assignments, which apply only to projects below the target}
+# {kind of target: stored kind of the inherited assignments, which apply only to projects below the target}
 BELOW = {'project': 'below_project', 'domain': 'below_domain'}
 
 # Default roles: each implies the next one; clients cannot change this. The role service is not in this chain.
@@ -81,7 +81,7 @@ def chosen(held: Sequence[tokens.Named], wanted: Sequence[Reference | tokens.Nam
 
 
 def targets_of(conn: engine.Connection, kind: str, target_id: str) -> list[Target]:
-    """Return the targets with assignments that apply to a project, a domain or the system."""
+    """Return this target and, for a project, the targets from which the project inherits assignments."""
     found = [(kind, target_id)]
     if kind == 'project':
         project = rows.get(conn, rows.PROJECT, id=target_id)

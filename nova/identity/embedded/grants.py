@@ -44,7 +44,7 @@ class Wanted:
 
     kind, target_id   target: project, domain or system, and its id
     subtree           whether the projects below the target are included
-    inherited         only assignments that projects below their target inherit
+    inherited         whether only assignments that apply to the projects below their target are listed
     domain_id         only assignments on this domain and its projects
     """
 
@@ -86,7 +86,7 @@ class Grants:
         if implied_id in next(role['implied'] for role in known if role['id'] == prior_id):
             return
         if sum(len(role['implied']) for role in known) >= MAX_INFERENCE_RULES:
-            raise exception.Forbidden(f'There can be {MAX_INFERENCE_RULES} inference rules.')
+            raise exception.Forbidden(f'There can be at most {MAX_INFERENCE_RULES} inference rules.')
         self._directory.write(queries.imply, prior_id, implied_id)
 
     def check_implied(self, prior_id: str, implied_id: str) -> tuple[queries.Role, queries.Role]:
@@ -167,7 +167,7 @@ class Grants:
 
         Each row has the names added by ``_named``, and ``group_id`` if the user has the role as member of a group.
 
-        :raises BadRequest: more than ``MAX_LISTED`` stored assignments match, and those read result in fewer
+        :raises BadRequest: more than ``MAX_LISTED`` stored assignments match, and the first ones result in fewer
         """
         with self._db.reader() as conn:
             known = effective_roles.known_roles(conn)
@@ -183,11 +183,12 @@ class Grants:
             members = queries.memberships(conn, {row['actor_id'] for row in of_groups}, wanted.user_id)
             result = _expanded(found + of_groups, members, known, projects, on, wanted.role_id)
             if len(result) < MAX_LISTED < max(len(found), len(of_groups)):
-                raise exception.BadRequest(f'More than {MAX_LISTED} role assignments match. Add a user or a scope.')
+                raise exception.BadRequest(f'More than {MAX_LISTED} role assignments match. '
+                                           'Narrow the list with a user or a scope.')
             return _named(conn, result, projects)
 
     def _targets(self, conn: engine.Connection, wanted: Wanted) -> list[Target] | None:
-        """Return the wanted targets, and second targets for their inherited assignments (BELOW); None: all targets."""
+        """Return the wanted targets, and again with the kinds of inherited assignments (BELOW); None: all targets."""
         on = self._direct(conn, wanted)
         return None if on is None else on + [(BELOW[kind], target_id) for kind, target_id in on if kind in BELOW]
 
@@ -241,9 +242,9 @@ def _named(conn: engine.Connection, found: Sequence[queries.Assignment], project
 
 
 def _sources(on: Collection[Target], projects: Projects) -> set[Target]:
-    """Return these targets, and the parents and domains whose inherited assignments apply to them.
+    """Return these targets, and the parents and domains from which they inherit assignments.
 
-    For a single target, ``effective_roles.targets_of`` returns the same targets.
+    ``effective_roles.targets_of`` does the same for a single target.
     """
     parents: dict[str, str | None] = {project['id']: project['parent_id'] for project in projects}
     domain_ids: dict[str, str] = {project['id']: project['domain_id'] for project in projects}

@@ -26,10 +26,10 @@ class Proof(NamedTuple):
     """Verified identity of a user, the result of an authentication method.
 
     user_id         authenticated user
-    expires_at      latest expiry of a token; None: unlimited
+    expires_at      latest time at which the new token may expire; None: no limit
     project_id      project of an application credential
     credential_id   ID of an application credential
-    claims          content of the presented token
+    claims          content of the token with which the user logs in
     """
 
     user_id: str
@@ -197,7 +197,7 @@ class Logins:
 
 
 def _trust_of(conn: engine.Connection, trust_id: str, trustee_id: str) -> IdentityTrustsRow:
-    """Return the trust with which its trustee logs in.
+    """Return the trust that a trustee uses to log in.
 
     :raises Unauthorized: the trustee has no trust with this id, or the trust has expired
     """

@@ -1,17 +1,17 @@
 """Rate limit of failed logins by user and address: delays grow, but never become permanent.
 
-- A client address without a failure for a user within the window is never refused for that user.
+- An address without a failure for a user within the window is refused only through a shared counter (see below).
 - An address may fail ``failures`` times for a user. Each further failure causes a delay: 1 s, then doubled each time,
   at most MAX_WAIT_S. Attempts during the delay are refused without a check and are not counted. A correct password
   after the delay resets the counter.
 - If ``failures`` or more addresses have failed for a user, the user is under attack. Then each address from which the
-user has not logged in is delayed after its first failure, at most until the window ends. So a distributed attack has
-one guess for each address and window. Addresses from which the user has logged in are not affected by this rule.
+  user has not logged in is delayed after its first failure, at most until the window ends. So each address of a
+  distributed attack has one guess in each window. This rule does not affect addresses from which the user logged in.
 - Clients behind one NAT address share the delay for a user.
 - Attackers can invent user names, so new names must not evict the failures of other names within the window. An address
-  has MAX_NAMES counters. Further names share one counter, so failures of one name can delay another. When all
-  addresses together have MAX_KEYS names, further names share OTHERS counters, chosen by address. Shared counters are
-  not used for users who have logged in from the address.
+  has a counter for each of MAX_NAMES names. Further names share one counter, so failures of one name can delay another.
+  When all addresses together have MAX_KEYS names, all further names of an address use one of OTHERS counters, which
+  addresses share. Shared counters are not used for users who have logged in from the address.
 """
 import collections
 import dataclasses
@@ -22,9 +22,9 @@ from collections.abc import Callable
 
 from nova import exception
 
-OTHERS = 1024                # number of shared counters, used beyond MAX_KEYS
+OTHERS = 1024                # number of shared counters, used beyond MAX_KEYS names
 MAX_KEYS = 10000            # maximum names with a counter, all addresses together
-MAX_NAMES = 100  # maximum names with a counter for an address: more than the users behind one NAT mistype
+MAX_NAMES = 100  # maximum names with a counter for an address; behind one NAT address, fewer users mistype a password
 MAX_WAIT_S = 60
 KNOWN_ADDRESS_LIFETIME_S = 30 * 86400        # seconds for which a login makes its address known
 SWEEP_S = 1                 # minimum interval between two scans for expired failures
@@ -71,14 +71,14 @@ class LoginDelays:
         self._others = [_Failures() for _ in range(OTHERS)]      # counters beyond MAX_KEYS
         self._swept_at = self._swept_attacks_at = float('-inf')
         self._known = _Bounded()         # (user, address): time of the last login
-        # {user: {address: time of its last failure}}, ordered by time, only the ``failures`` newest
+        # {user: {address: time of its last failure}}, ordered by time, only the newest ``failures`` addresses
         self._attacks: dict[str, collections.OrderedDict[str, float]] = {}
         self._lock = threading.Lock()
 
     def check(self, user: str, address: str) -> None:
         """Refuse an attempt during the delay.
 
-        Called before the password is verified and again before the result is returned, to limit parallel guesses.
+        Call it before the password is verified and again afterwards, so that parallel guesses cannot evade the delay.
 
         :raises TooManyRequests: with ``retry_after`` in seconds
         """

@@ -34,7 +34,7 @@ ImageLimits = Callable[[], Mapping[str, int]]
 _PLACEHOLDER = re.compile(r'[$%]\(([^)]*)\)s')
 PLACEHOLDERS = frozenset(('project_id', 'tenant_id', 'user_id'))
 LimitKey = Literal['service_id', 'region_id', 'resource_name']
-LIMIT_KEY: tuple[LimitKey, ...] = ('service_id', 'region_id', 'resource_name')       # key of a registered limit
+LIMIT_KEY: tuple[LimitKey, ...] = ('service_id', 'region_id', 'resource_name')  # unique key of registered limits
 NEVER = effective_roles.DOMAIN['created_at']                     # creation time of rows that the configuration defines
 
 
@@ -74,7 +74,7 @@ class Resources(Generic[RowT]):
 
         def insert(conn: engine.Connection) -> None:
             if queries.count(conn, self.noun) + len(found) > self.most:
-                raise exception.Forbidden(f'There can be {self.most} of the resource {self.noun}.')
+                raise exception.Forbidden(f'There can be at most {self.most} resources of the kind {self.noun}.')
             for row in found:
                 if row['id'] in known or queries.get(conn, self.noun, id=row['id']):
                     raise exception.IdentityExists(noun=self.noun, name=row['id'])
@@ -267,7 +267,7 @@ class Endpoints(OfService[IdentityEndpointsRow]):
 
 
 class RegisteredLimits(OfService[IdentityRegisteredLimitsRow]):
-    """Registered limits. The configuration defines those of the embedded image service, with resource names as ids.
+    """Registered limits. The configuration defines the limits of the embedded image service; their ids are the names.
 
     :param image_limits: function() -> {resource: limit} of the embedded image service; None: no such service
     """
@@ -297,7 +297,7 @@ class RegisteredLimits(OfService[IdentityRegisteredLimitsRow]):
               before: IdentityRegisteredLimitsRow | None) -> None:
         if row['service_id'] == self._images():
             raise exception.Forbidden('The registered limits of the image service are part of the configuration. '
-                                      'Create a limit without a region for a project.')
+                                      'To override one for a project, create a limit for it without a region_id.')
         self.services.expect(conn, row['service_id'])
         if row['region_id']:
             self.regions.expect(conn, row['region_id'])

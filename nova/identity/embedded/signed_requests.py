@@ -15,7 +15,7 @@ from nova.identity.embedded import checks as secret_checks
 from nova.identity.embedded import credentials as pairs
 from nova.identity.embedded import token_service
 
-MAX_KEY_PAIRS = 1000           # maximum number of cached key pairs and tokens
+MAX_KEY_PAIRS = 1000           # maximum number of cached key pairs, and of cached tokens
 SHARED = datetime.timedelta(minutes=1)           # maximum time for which requests of a key pair reuse a token
 
 

@@ -107,7 +107,7 @@ class TokenService:
 
 
 def load(conn: engine.Connection, claims: tokens.Claims, user: IdentityUsersRow | None = None) -> tokens.TokenData:
-    """Load the current TokenData of these claims.
+    """Return the TokenData for these claims, read from the present rows of user, project and roles.
 
     :param user: the user's row, if already read
     :raises Unauthorized: the token was revoked, or user, project, domains or roles were removed, disabled or changed

@@ -76,7 +76,7 @@ class IdentityApi(application.Api[operations.Request]):
             if (row.method, row.path) != ('GET', '/v3/auth/tokens'):       # access rules do not limit token validation
                 access_rules.check(req.caller.credential, ('identity',), req.environ)
             context.set_caller(req.caller.user_id, req.caller.project_id)
-            if 'service' not in req.caller.roles:            # not for services, which act for many projects
+            if 'service' not in req.caller.roles:            # a service acts for many projects
                 priorities.join(req.environ, req.caller.project_id or req.caller.user_id)
             log.asked_by(req.caller)
             if row.policy is not None:

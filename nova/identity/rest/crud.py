@@ -119,7 +119,7 @@ class Domains(Crud):
 
 
 class InDomain(Crud):
-    """Resources that belong to a domain. With a domain-scoped token, lists are filtered by this domain by default."""
+    """Resources that belong to a domain. With a domain-scoped token, lists have only this domain by default."""
 
     def match(self, req: Request) -> Match:
         match = super().match(req)
@@ -157,7 +157,7 @@ _NOT_OF_DOMAIN = ('domain_id', 'parent_id')          # fields of a project that 
 
 
 class Projects(InDomain):
-    """Projects. A domain is also a project; a list has only domains if is_domain=true, and otherwise no domains."""
+    """Projects. A domain is also a project: with is_domain=true, a list has domains instead of other projects."""
 
     exact, filters = True, ('is_domain', *resources.TAG_FILTERS)
 
@@ -230,8 +230,8 @@ class Projects(InDomain):
     def list(self, req: Request) -> Rows:
         if req.query.get('is_domain', '').lower() not in ('1', 'true'):
             return super().list(req)
-        req.authorize('identity:list_domains')
-        own, wanted = req.caller.domain_id, self.match(req).items()
+        req.authorize_path('identity:list_domains', {})
+        own, wanted = req.caller.domain_id, Crud.match(self, req).items()     # a domain has no domain_id
         found = [_as_project(row) for row in req.service.resources['domain'].list()
                  if own is None or req.is_admin or row['id'] == own]
         return self.visible(req, [row for row in found if all(row.get(name) == value for name, value in wanted)])

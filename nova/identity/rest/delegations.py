@@ -1,4 +1,4 @@
-"""Trusts, access rules of application credentials, and revocation events."""
+"""Handlers for trusts, access rules of application credentials, and revocation events."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def create_trust(req: Request) -> Stored:
 
 
 def _trust(req: Request, trust_id: str, rule: str) -> IdentityTrustsRow:
-    """Return a trust if a rule allows access. Otherwise trustor and trustee get Forbidden, other callers 404."""
+    """Return a trust if a rule allows access. If not, the trustor and trustee get 403, and other callers 404."""
     row = req.service.trusts.get(trust_id)
     users = {TRUSTOR: row['trustor_user_id'], TRUSTEE: row['trustee_user_id']}
     if req.caller.user_id not in users.values() and not req.allows(rule, users):
@@ -111,7 +111,7 @@ def delete_access_rule(req: Request, user_id: str, rule_id: str) -> None:
 # ---- revocation events
 
 def list_events(req: Request) -> list[queries.Revocation]:
-    """List revocation events, newest first: revoked tokens, and users with a time before which tokens are invalid."""
+    """List revocation events, newest first. An event revokes a token, or the tokens that a user got before a time."""
     since = req.query.get('since')
     with req.service.db.reader() as conn:
         return queries.revocations(conn, None if since is None else operations.moment_of(since, 'since'), MOST_EVENTS)

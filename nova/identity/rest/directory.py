@@ -1,4 +1,4 @@
-"""Tags of projects, passwords, projects of users, and application credentials."""
+"""Handlers for tags of projects, changes of passwords, projects of a user, and application credentials."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Members of groups, implied roles and role assignments."""
+"""Handlers for members of groups, implied roles and role assignments."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -140,7 +140,7 @@ FILTERS = ('user.id', 'group.id', 'role.id', 'scope.project.id', 'scope.domain.i
 
 
 class Grant:
-    """Operations on role assignments of users or groups (actors) on projects, domains or the system (targets).
+    """Operations on roles that users or groups (actors) have in projects, domains or the system (targets).
 
     :param actor: 'user' or 'group'
     :param kind: 'project', 'domain' or 'system'
@@ -156,7 +156,7 @@ class Grant:
         self._suffix = '/inherited_to_projects' if inherited else ''
 
     def _ids(self, parts: dict[str, str]) -> tuple[str, str, str]:
-        """Return (actor's id, kind of the stored target, target's id). The id of the system is directory.SYSTEM."""
+        """Return (actor's id, kind of the target as stored, target's id). The system has the id directory.SYSTEM."""
         return parts[f'{self._actor}_id'], self._target, parts.get(f'{self._kind}_id', directory.SYSTEM)
 
     def list(self, req: Request, **parts: str) -> directory.Rows[IdentityRolesRow]:

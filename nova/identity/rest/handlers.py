@@ -1,4 +1,4 @@
-"""Logins, tokens, the catalog, and the table of all routes."""
+"""Handlers for logins, tokens and the catalog, and the table of all routes."""
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +41,7 @@ def login(req: Request) -> Response:
 
 
 def _subject(req: Request, rule: str, allow_expired: bool = False) -> tuple[str, tokens.TokenData]:
-    """Return (subject token, its data). ``allow_expired`` applies only to callers who may read all tokens."""
+    """Return (subject token, its data). ``allow_expired``: accept expired tokens if the caller may read all tokens."""
     token = req.header('X-Subject-Token')
     try:
         data = req.service.validate(token, allow_expired=allow_expired and req.allows(rule))
@@ -56,7 +56,7 @@ def show_token(req: Request) -> Response:
     token, data = _subject(req, rule, _truth(req.query.get('allow_expired', '')))
     limited = data.credential is not None and 'access_rules' in data.credential
     if limited and not req.header('OpenStack-Identity-Access-Rules', None):
-        raise exception.NotFound('Could not find token.')    # the calling service does not enforce access rules
+        raise exception.NotFound('Could not find token.')    # a service without this header ignores access rules
     return Response(resources.token(data, _catalog(req, data)), 200, [('X-Subject-Token', token)])
 
 

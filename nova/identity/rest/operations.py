@@ -23,7 +23,7 @@ if typing.TYPE_CHECKING:
 Stored = queries.Row | dict[str, Json | datetime.datetime]  # a row of the directory, or a dictionary made from rows
 RowT = typing.TypeVar('RowT', bound=collections.abc.Mapping[str, object])
 
-HASHES = (401, 403, 429)     # error codes of public operations that compute a slow hash
+HASHES = (401, 403, 429)     # error codes of public operations that verify a password
 
 # {variable of a path: names by which policy rules refer to it}
 _ATTRIBUTES = {'domain_id': ('target.domain.id',), 'project_id': ('target.project.id',), 'user_id': (
@@ -70,7 +70,7 @@ class Request(request.BaseRequest):
         return self.policy.allows(self.actor, self.policy.service.admin, {})
 
     def allows(self, rule: str, target: collections.abc.Mapping[str, str | None] | None = None) -> bool:
-        """Return whether a rule allows an operation to the caller and accepts the scope of the caller's token.
+        """Return whether a rule allows the caller to use an operation, and accepts the scope of the caller's token.
 
         :param target: {name in rules: value} of the resource's attributes
         """
@@ -107,12 +107,12 @@ class Request(request.BaseRequest):
             raise exception.Forbidden('The token of a trust may not manage credentials or trusts.')
 
     def authorize_path(self, rule: str, parts: collections.abc.Mapping[str, str]) -> None:
-        """Check a rule for the resources in a path, or for the domain of a list.
+        """Check a rule for the resources in a path. If the path names none, check it for the domain of a list.
 
         A missing resource is treated as a resource of the caller's domain, so that the response is 404 and not 403.
 
         :param parts: {name: value} of the path
-        :raises Forbidden: it does not allow the operation
+        :raises Forbidden: the rule does not allow the operation
         """
         compared = self.policy.compares(rule)
         target = {name: parts[part] for part, names in _ATTRIBUTES.items() if part in parts for name in names}
@@ -192,5 +192,5 @@ def moment_of(text: str, name: str) -> datetime.datetime:
 
 
 def end_of(given: JsonObject) -> datetime.datetime | None:
-    """Return the time in ``expires_at`` of a body."""
+    """Parse ``expires_at`` of a request body; None if it is missing or null."""
     return None if given.get('expires_at') is None else moment_of(str(given['expires_at']), 'expires_at')

@@ -56,12 +56,12 @@ def project_flag(name: str, value: bool | str) -> bool:
 
 
 def _present(name: str) -> Getter:
-    """Return the getter of a column that is omitted if it is null."""
+    """Return the getter of a column; responses omit the field if the column is null."""
     return lambda row, req: ABSENT if row.get(name) is None else row[name]
 
 
 def _given(name: str) -> Getter:
-    """Return the getter of a column that is omitted if the row lacks it."""
+    """Return the getter of a column; responses omit the field if the row lacks the column."""
     return lambda row, req: row.get(name, ABSENT)
 
 
@@ -77,7 +77,7 @@ def _time(moment: datetime.datetime | None) -> str | None:
 
 _EXACT: Schema = {'type': ['string', 'null'], 'pattern': r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$'}
 _TEXT, _REF = maybe(s.TEXT), maybe(s.ID)
-# Projects and roles cannot be made immutable, so this option is refused.
+# Projects and roles cannot be made immutable, so ``immutable: true`` is refused.
 _NO_OPTIONS: Schema = {**obj(immutable={'enum': [False, None]}), 'additionalProperties': False}
 _ID = Field('id', s.STRING, 'id', 'ID.')
 _IN_DOMAIN = Field('domain_id', s.STRING, 'domain_id', 'Domain; by default, the domain of the token.',
@@ -135,7 +135,7 @@ RELATED = OpenKind('project', 'projects', None, (*PROJECT.fields, *(
           f'Projects {where} this project: a list, or nested IDs.', optional=True)
     for name, where in (('parents', 'above'), ('subtree', 'below')))))
 
-# Refuse unsupported options; null removes an option. Accept rules with unknown methods: no login satisfies them.
+# Refuse unsupported options; null removes an option. Rules may name unknown methods, but then no login satisfies them.
 _METHOD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 64}
 _RULES = s.array(s.array(_METHOD, 1, 8, uniqueItems=True), 0, 16, uniqueItems=True)
 _OPTIONS: Schema = {**obj(
@@ -411,7 +411,7 @@ TRUST = Kind('trust', 'trusts', t.identity_trusts, (
     Field('remaining_uses', {'type': ['integer', 'null']}, 'remaining_uses',
           'Number of tokens that can still be issued; null: unlimited.', _LIST, write='create',
           accepts=maybe({**s.NUMBER, 'minimum': 1})),
-    # Redelegation is not supported: trustees cannot create trusts of their trust.
+    # Redelegation is not supported: a trustee cannot delegate the roles of a trust to another user.
     Field('allow_redelegation', s.FLAG, None, 'Must be false.', '', write='create', accepts={'enum': [False, None]}),
     Field('redelegation_count', {'const': 0}, Constant(0), 'Always 0.', _LIST, write='create',
           accepts={'enum': [0, None]}),

@@ -147,7 +147,7 @@ class Kind(Resource):
                    **self.properties(write))
 
     def values(self, given: JsonObject, new: bool) -> dict[str, Any]:
-        """Return the columns that a body sets. Fields without a column are checked but not returned."""
+        """Return {column: value} from a request body. Fields without a column are checked but not returned."""
         found = {}
         for field in self.fields:
             if field.write and field.name in given:
@@ -177,7 +177,7 @@ class OpenKind(Kind):
     view_class: ClassVar[type[View]] = _OpenView
 
     def values(self, given: JsonObject, new: bool) -> dict[str, Any]:
-        """Return the columns that a body sets.
+        """Return {column: value} from a request body.
 
         :raises BadRequest: the additional attributes are too large
         """

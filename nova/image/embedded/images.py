@@ -41,7 +41,7 @@ class EmbeddedImages(api.Images):
             raise exception.PolicyDenied(rule='download_image')
 
     def _allows(self, ctx: RequestContext, rule: str, image: StoredImage | Image) -> bool:
-        """Check a rule for requests of users. Tasks with a grant and internal requests are always allowed."""
+        """Check a rule for requests of users; always allow internal requests and requests with an image grant."""
         is_user = bool(ctx.auth_token and ctx.roles) and ctx.image_grant is None
         return not is_user or self.store.allows(ctx, rule, image)
 

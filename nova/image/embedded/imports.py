@@ -1,26 +1,28 @@
 """Imports of image data from a URL (web-download), or from data that the client has staged (glance-direct).
 
-A few threads download; each downloads one image at a time. Tasks in the database record the results. After a restart,
-images of interrupted downloads are queued again (Store.recover), and their tasks have the status failure.
+A few threads download, one image each; projects share them fairly. Tasks in the database record the results. A restart
+does not resume interrupted downloads: their images return to the status queued (Store.recover), and their tasks get the
+status failure. The client imports the image again.
 """
 from __future__ import annotations
 
-import collections
 from collections.abc import Iterable, Mapping
 import functools
 import logging
-import threading
 import typing
 import uuid
 
 from nova import exception
 from nova import utils
+from nova.db import engine
 from nova.db.engine import Connection
 from nova.db.images import images as db_images
 from nova.db.images import tasks as db_tasks
 from nova.image import fetch
 from nova.image import resources
 from nova.runtime import concurrency
+from nova.runtime import fairness
+from nova.runtime import queues
 
 if typing.TYPE_CHECKING:
     from nova.context import RequestContext
@@ -35,10 +37,11 @@ LOG = logging.getLogger(__name__)
 DIRECT, DOWNLOAD = 'glance-direct', 'web-download'
 METHODS = (DIRECT, DOWNLOAD)
 MAX_RUNNING = 4                  # maximum concurrent downloads; a download mostly waits for the network
-MAX_WAITING = 64                 # maximum downloads that wait for a thread; further ones are refused
+MAX_WAITING = 64                 # maximum downloads that wait, half of them of one project; further ones are refused
 MAX_TASKS = 8                    # maximum stored tasks of an image; older tasks are deleted
 BUSY_S = 30                      # seconds after which a refused client may retry
 INTERRUPTED = 'The image service stopped during the import. Import the image again.'
+NO_THREAD = 'The image service has no free thread. Import the image again.'
 REFUSAL = '{host} has an address that is not public or belongs to this cloud.'      # hides internal addresses
 
 
@@ -72,6 +75,7 @@ class Download(typing.NamedTuple):
     data_id: str
     url: str
     task_id: str
+    project_id: str
 
 
 class Store(typing.Protocol):
@@ -87,6 +91,8 @@ class Store(typing.Protocol):
 
     def receive(self, image: StoredImage, data_id: str, chunks: Iterable[bytes]) -> None: ...
 
+    def release(self, image_id: str, data_id: str) -> None: ...
+
 
 class Imports:
     """Starts imports into one store, and runs their downloads.
@@ -97,9 +103,8 @@ class Imports:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.methods, self._settings, self._store = settings.methods, settings, store
-        self._waiting: collections.deque[Download] = collections.deque()
-        self._running = 0
-        self._lock = threading.Lock()
+        self._queue: fairness.FairQueue[Download] = fairness.FairQueue(MAX_RUNNING)
+        queues.watch(queues.IMAGE_IMPORTS, self, lambda each: queues.Size(each._queue.waiting, each._queue.running))
 
     @functools.cached_property
     def _fetcher(self) -> fetch.Fetcher:
@@ -107,7 +112,7 @@ class Imports:
                              own=self._settings.own, refusal=REFUSAL)
 
     def recover(self) -> None:
-        """End the tasks of interrupted imports. Call it once at start, after the images have been queued again."""
+        """End the tasks of interrupted imports. Call it once at start, after the reset of the images."""
         self._store.db.run(db_tasks.end_interrupted, INTERRUPTED)
 
     def tasks(self, image_id: str) -> list[ImageTasksRow]:
@@ -146,12 +151,14 @@ class Imports:
         if source.url is None:
             return self._store.db.run(self._activate, ctx, image_id, source.method)
         self._store.files.check_room()
-        with self._lock:
-            if len(self._waiting) >= MAX_WAITING:
-                raise exception.ServiceBusy(retry_after=BUSY_S)
-        data_id = str(uuid.uuid4())
-        image, task = self._store.db.run(self._claim, ctx, image_id, data_id, given)
-        self._enqueue(Download(image, data_id, source.url, task['id']))
+        project_id, data_id = ctx.project_id or '', str(uuid.uuid4())
+        if self._queue.waiting >= MAX_WAITING or self._queue.waiting_of(project_id) >= -(-MAX_WAITING // 2):
+            raise exception.ServiceBusy(retry_after=BUSY_S)
+        with engine.undone_if_unanswered(lambda: self._store.release(image_id, data_id)):
+            image, task = self._store.db.run(self._claim, ctx, image_id, data_id, given)
+        download = Download(image, data_id, source.url, task['id'], project_id)
+        if self._queue.take(project_id, download):
+            self._begin(download)
         return task
 
     def _activate(self, conn: Connection, ctx: RequestContext, image_id: str, method: str) -> ImageTasksRow:
@@ -167,36 +174,37 @@ class Imports:
         image = self._store.claim(conn, ctx, image_id, data_id, 0, 'importing')
         return image, _record(conn, ctx, image, DOWNLOAD, 'pending', given)
 
-    def _enqueue(self, download: Download) -> None:
-        with self._lock:
-            self._waiting.append(download)
-            if self._running >= MAX_RUNNING:
-                return
-            self._running += 1
+    def _begin(self, download: Download) -> None:
         try:
-            concurrency.spawn('image-import', self._run)
-        except RuntimeError as error:            # a running thread or the next import takes the download
-            with self._lock:
-                self._running -= 1
+            concurrency.spawn('image-import', self._run, download)
+        except RuntimeError as error:
             LOG.warning('Cannot start a thread for the import of image %s: %s', download.image['id'], error)
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._running -= 1
-                    return
-                download = self._waiting.popleft()
             try:
-                self._change(download, 'processing')
-                message = self._download(download)
-                self._change(download, 'failure' if message else 'success', message)
-            except Exception:
-                LOG.exception('Cannot record the import of image %s.', download.image['id'])
+                self._store.release(download.image['id'], download.data_id)
+            except Exception:            # go on: otherwise the slot of the download would never be free again
+                LOG.exception('Cannot return image %s to queued.', download.image['id'])
+            self._end(download, NO_THREAD)
 
-    def _change(self, download: Download, status: str, message: str = '') -> None:
-        self._store.db.run(db_tasks.update, download.task_id,
-                           {'status': status, 'message': message, 'updated_at': utils.utcnow()})
+    def _run(self, download: Download) -> None:
+        self._set_status(download, 'processing')
+        self._end(download, self._download(download))
+
+    def _end(self, download: Download, message: str) -> None:
+        """Record the end of a download, and begin the next ones.
+
+        :param message: reason of a failure, or ''
+        """
+        self._set_status(download, 'failure' if message else 'success', message)
+        for following in self._queue.ended(download.project_id):
+            self._begin(following)
+
+    def _set_status(self, download: Download, status: str, message: str = '') -> None:
+        """Write the status of a download's task. A database error does not end the download."""
+        try:
+            self._store.db.run(db_tasks.update, download.task_id,
+                               {'status': status, 'message': message, 'updated_at': utils.utcnow()})
+        except Exception:
+            LOG.exception('Cannot record the status %s of the import of image %s.', status, download.image['id'])
 
     def _download(self, download: Download) -> str:
         """Download and store the data. Return the reason of a failure, or ''."""

@@ -81,7 +81,7 @@ class Metadefs:
 
         def write(conn: Connection) -> Namespace:
             if queries.count(conn) >= MAX_NAMESPACES:
-                raise exception.Forbidden(f'There can be {MAX_NAMESPACES} namespaces of metadata definitions.')
+                raise exception.Forbidden(f'There can be at most {MAX_NAMESPACES} namespaces of metadata definitions.')
             queries.insert(conn, row)
             return {**row, 'items': [item for kind, documents in items.items()
                                      for item in _insert(conn, row, kind, documents)]}

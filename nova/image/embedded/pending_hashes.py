@@ -62,7 +62,8 @@ class PendingHashes:
             except FileNotFoundError:
                 LOG.debug('Image %s was deleted before it was hashed.', image_id)
             except Exception:
-                LOG.exception('Cannot compute the checksums of image %s; the next start tries again.', image_id)
+                LOG.exception('Cannot compute the checksums of image %s; the service retries at its next start.',
+                              image_id)
 
     def _hash(self, image_id: str, data_id: str) -> None:
         with self._files.open(data_id) as file, hashing.Hashes() as hashes:

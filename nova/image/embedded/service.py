@@ -2,7 +2,7 @@
 
 Callers see public and community images, their own images, and images shared with them. Only administrators see the
 default images of instance categories. The data of an image is uploaded once: the status changes from queued to saving
-and then to active. After a failed upload the image is queued again and has no file.
+and then to active. After a failed upload the image returns to queued and has no file.
 """
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import contextlib
@@ -17,6 +17,7 @@ from nova import policies
 from nova import policy
 from nova import utils
 from nova.context import RequestContext
+from nova.db import engine
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.engine import Database
@@ -100,23 +101,13 @@ class Store:
         """
         with self.db.reader() as conn:
             if ctx.image_grant is not None:
-                return self._backups(conn, ctx, search)
+                return _backups(conn, grants.load(ctx.image_grant, self._key), search)
             if search.marker:
                 try:
                     search.marker = self._visible(conn, ctx, search.marker)['id']
                 except exception.ImageNotFound:
                     raise exception.InvalidMarker(marker=search.marker) from None
             return cast('list[StoredImage]', db_images.page(conn, search, ctx.sees, FEW, sizes.first))
-
-    def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[StoredImage]:
-        """Return the backups of a server that a rotation may delete: those with the owner of the new backup."""
-        grant = grants.load(ctx.image_grant or '', self._key)
-        owner = _owner_of_copies(conn, grant)
-        if not grant.rotate or owner is None or grant.server is None:
-            return []
-        search.equal['owner'] = [owner]
-        search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
-        return cast('list[StoredImage]', db_images.page(conn, search, owner, FEW, sizes.first))
 
     def open(self, ctx: RequestContext, image_id: str) -> tuple[StoredImage, BinaryIO | None]:
         """Return (row, file open for reading); the file is None if the image has no data.
@@ -222,7 +213,7 @@ class Store:
     def _set_active(self, conn: Connection, ctx: RequestContext, image_id: str, active: bool) -> None:
         image = self.changeable(conn, ctx, image_id, 'reactivate' if active else 'deactivate')
         if image['status'] not in ('active', 'deactivated'):
-            raise exception.Forbidden(f"Not allowed from status '{image['status']}'.")
+            raise exception.Forbidden(f"An image in status '{image['status']}' cannot be deactivated or reactivated.")
         db_images.update(conn, image['id'], {'status': 'active' if active else 'deactivated',
                                              'updated_at': utils.utcnow()})
 
@@ -239,12 +230,12 @@ class Store:
         :raises Conflict: the image is not queued
         :raises QuotaExceeded: the image's project would have too many bytes or uploads
         :raises InsufficientStorage: not enough disk space
-        :raises ImageUnacceptable, TooLarge: the data is refused; the image is queued again
+        :raises ImageUnacceptable, TooLarge: the data is refused; the image returns to queued
         :raises Gone: the image was deleted during the upload
         """
         self.files.check_room(length if on_disk is None else on_disk)
         data_id = str(uuid.uuid4())
-        self.receive(self.db.run(self.claim, ctx, image_id, data_id, length), data_id, chunks, length, status)
+        self.receive(self._claimed(ctx, image_id, data_id, length), data_id, chunks, length, status)
 
     def receive(self, image: StoredImage, data_id: str, chunks: Iterable[bytes], length: int = 0,
                 status: str = 'active') -> None:
@@ -263,7 +254,7 @@ class Store:
         :raises: see ``upload``
         """
         data_id = str(uuid.uuid4())
-        image = self.db.run(self.claim, ctx, image_id, data_id, os.path.getsize(path))
+        image = self._claimed(ctx, image_id, data_id, os.path.getsize(path))
         with self._saving(image, data_id) as columns:
             columns.update(self.files.adopt(data_id, path, inspector.expected(image), self.max_virtual_size,
                                             image['id']) or {})
@@ -276,23 +267,25 @@ class Store:
         """Context manager of an upload: yields a dict that the block fills with the columns for the data.
 
         At the end of the block the image gets ``status`` and these columns. If the block raises or the dict is empty,
-        the image is queued again.
+        the image returns to queued.
         """
         columns: dict[str, Any] = {}
         try:
             yield columns
         finally:
             if not columns:
-                self._settle(image['id'], data_id, {'status': 'queued', 'data_id': None})
+                self.release(image['id'], data_id)
         if not columns:
             return
-        settled = False
         try:
             settled = self._settle(image['id'], data_id, {**columns, 'status': status})
-        finally:
-            if not settled:
-                self.files.remove(data_id)
+        except engine.CommitUnanswered:          # the image may be active, so keep its file
+            raise
+        except BaseException:
+            self.files.remove(data_id)
+            raise
         if not settled:
+            self.files.remove(data_id)
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
         with contextlib.suppress(FileNotFoundError), self.files.open(data_id) as file:
             self.digests.remember(data_id, digests.state_of(file))
@@ -337,6 +330,14 @@ class Store:
         return {**{name: (limits[name], used[name]) for name in storage_quotas.IMAGES},
                 'image_stage_total': (limits['image_size_total'], staged)}      # included in image_size_total
 
+    def _claimed(self, ctx: RequestContext, image_id: str, data_id: str, length: int) -> StoredImage:
+        with engine.undone_if_unanswered(lambda: self.release(image_id, data_id)):
+            return self.db.run(self.claim, ctx, image_id, data_id, length)
+
+    def release(self, image_id: str, data_id: str) -> None:
+        """Return an image to queued, if ``claim`` has reserved it for this file."""
+        self._settle(image_id, data_id, {'status': 'queued', 'data_id': None})
+
     def claim(self, conn: Connection, ctx: RequestContext, image_id: str, data_id: str, length: int,
               status: str = 'saving') -> StoredImage:
         """Reserve a queued image for an upload; the image has ``status`` during the transfer.
@@ -356,8 +357,20 @@ class Store:
         return image
 
     def _settle(self, image_id: str, data_id: str, values: dict[str, Any]) -> bool:
-        return self.db.run(db_images.update, image_id, {**values, 'reserved': 0, 'updated_at': utils.utcnow()},
-                           data_id=data_id)
+        """Record the end of an upload; return False if the image is gone.
+
+        :raises CommitUnanswered: the values may have been written, and the repeated write failed
+        """
+        def write() -> bool:
+            return self.db.run(db_images.update, image_id, {**values, 'reserved': 0, 'updated_at': utils.utcnow()},
+                               data_id=data_id)
+        try:
+            return write()
+        except engine.CommitUnanswered as unknown:       # ``data_id`` makes the write idempotent
+            try:
+                return write()
+            except db_exc.DBError:
+                raise unknown from None
 
     # ---- members -------------------------------------------------------------
 
@@ -506,6 +519,16 @@ def _read(conn: Connection, image_id: str) -> StoredImage:
 def is_admin(ctx: RequestContext) -> bool:
     """Return whether the caller may use all images: only administrators without a grant may."""
     return bool(ctx.is_admin) and ctx.image_grant is None
+
+
+def _backups(conn: Connection, grant: grants.Grant, search: Search) -> list[StoredImage]:
+    """Return the backups of a server that a rotation may delete: backups with the new backup's owner."""
+    owner = _owner_of_copies(conn, grant)
+    if not grant.rotate or owner is None or grant.server is None:
+        return []
+    search.equal['owner'] = [owner]
+    search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
+    return cast('list[StoredImage]', db_images.page(conn, search, owner, FEW, sizes.first))
 
 
 def _owner_of_copies(conn: Connection, grant: grants.Grant) -> str | None:

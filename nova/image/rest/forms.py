@@ -23,7 +23,7 @@ _PAGE = ('sort', 'sort_key', 'sort_dir', 'limit', 'marker')
 
 
 class ListQuery(params.Query):
-    """Query of the image list; the handler gets [(name, value)]. Unknown names select images by their properties."""
+    """Query of the image list; the handler gets [(name, value)]. An unknown name is an image property."""
 
     def __init__(self) -> None:
         names = dict.fromkeys((*_PAGE, *search.READERS))
@@ -63,7 +63,7 @@ CHANGES_V20: Schema = {'type': 'array', 'maxItems': patch.MAX_OPERATIONS,
                        'items': {'oneOf': [*map(_v20, patch.OPERATIONS)]}}
 NEW_MEMBER = _object('member', member={**TEXT, 'minLength': 1, 'maxLength': 255})
 MEMBER_STATUS = _object('status', status={'enum': [*resources.MEMBER_STATUSES]})
-# there is only one store: a request that names another store is rejected, because the name would be ignored
+# there is only one store: reject a request that names another store, rather than ignore the name
 IMPORT = _object('method', more=False,
                  method=closed('name', name=TEXT, uri={**TEXT, 'maxLength': fetch.MAX_URL_LENGTH}),
                  stores={'type': 'array', 'items': {'const': resources.STORE}, 'maxItems': 1},

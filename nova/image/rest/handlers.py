@@ -81,7 +81,7 @@ def update_image(req: ImageRequest, image_id: str) -> StoredImage | Response:
     if req.content_type not in patch.TYPES:
         types = ', '.join(patch.TYPES)
         return _fault_of(415, f'The content type must be one of {types}.', [('Accept-Patch', types)])
-    req.store.show(req.context, image_id)                    # may raise 404, before the body is read
+    req.store.show(req.context, image_id)                    # raises 404 before the body is read
     operations = patch.parse(_document(req), req.content_type)
     return req.store.update(req.context, image_id, patch.change(operations))
 
@@ -126,7 +126,7 @@ def _receive(req: ImageRequest, image_id: str, status: str) -> None:
 
 
 def import_image(req: ImageRequest, image_id: str) -> None:
-    req.store.show(req.context, image_id)                    # may raise 404, before the body is read
+    req.store.show(req.context, image_id)                    # raises 404 before the body is read
     body = _body(req)
     forms.check(forms.IMPORT, body)
     method = typing.cast(dict[str, str], body['method'])     # checked above

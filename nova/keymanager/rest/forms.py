@@ -50,7 +50,7 @@ def expiration(text: str | None) -> datetime.datetime | None:
 
 
 def secret_id(ref: str) -> str:
-    """Return the id of a secret in its URL.
+    """Return the id of a secret from its URL.
 
     :raises BadRequest: it is not the URL of a secret
     """

@@ -59,8 +59,8 @@ class NetworkAgent:
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self._apply = batching.CoalescedRun(self._apply_once)
         self._leases = LeaseReports(driver, self._report_leases)
-        self._full_state = threading.Event()     # the next run requests the full state
-        self._check_host = threading.Event()      # the next run checks the complete state of the host
+        self._full_state = threading.Event()     # set: the next _follow() requests the full state
+        self._check_host = threading.Event()      # set: the next _follow() repairs changes by other programs
         self._revision: list[int] = []      # revision of the applied state; []: unknown
         self._state: host_state.EncodedState | None = None
         self.methods = Methods(AGENT, {'apply_host_state': self.apply_host_state,
@@ -150,7 +150,7 @@ class NetworkAgent:
 
 
 def admission_of_agent(host: str) -> admission.Admission:
-    """Return the Admission of a host's agent: only nova-compute on the same host may call it."""
+    """Return the Admission of a host's agent. A compute host may call only its own agent."""
     def own(call: admission.Call) -> None:
         if call.host != host:
             call.refuse('the caller is on another host')

@@ -1,4 +1,4 @@
-"""Network client of a compute host with an agent: a service changes the rows, then the agent applies them."""
+"""Client for compute hosts with a network agent: a service changes the database, then the agent updates the host."""
 from collections.abc import Callable
 import functools
 from typing import Any, TypeVar

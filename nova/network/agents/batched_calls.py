@@ -34,11 +34,11 @@ class BatchedCalls(Generic[_Order, _Result]):
     def __init__(self, function: Callable[[list[_Order]], list[_Result]], name: Callable[[_Order], Hashable]) -> None:
         self._function, self._name = function, name
         self._lock = threading.Lock()
-        # {lane: Batch}; weak references, so that a Batch disappears with its last caller
+        # {key of __call__: Batch}; weak references, so that a Batch disappears with its last caller
         self._lanes = weakref.WeakValueDictionary[Hashable, batching.Batch[_Call[_Order, _Result]]]()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
-        """Return the result of an order. Orders of one ``lane`` are batched; different lanes run in parallel."""
+        """Return the result of an order. The key ``lane`` selects the batch; different lanes run in parallel."""
         with self._lock:
             batch = self._lanes.get(lane)
             if batch is None:

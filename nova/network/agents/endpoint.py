@@ -23,7 +23,7 @@ from nova.runtime import validators as v
 
 T = TypeVar('T')
 
-MAX_PHYSICAL = 64               # maximum physical networks of one host
+MAX_PHYSICAL = 64               # maximum physical networks that one host may report
 _RELEASE, _LEASES = v.number(0, 1 << 16), v.items(validators.lease, MAX_LEASES)
 _AMOUNTS = v.mapping(v.text(r'[^\x00-\x1f]{0,128}', 'a physical network'), v.number(0, network_options.MAX_GUARANTEE))
 

@@ -76,7 +76,7 @@ def _trunks(conn: Connection, rows: list[db_rows.PortsRow],
             known: Mapping[str, db_rows.NetworksRow]) -> list[host_state.Trunk]:
     """Load the trunks of a host's ports.
 
-    Trunks of ports that the compute service created are ignored, because such a port cannot be a trunk's parent.
+    Ports that the compute service created are skipped, because they cannot be parents of trunks.
     """
     ports = {row['id']: row for row in rows if row['network_id'] in known}
     trunks = db_trunks.of_ports(conn, [ident for ident, row in ports.items() if not row['created_by_compute']])
@@ -129,8 +129,9 @@ def _port(row: db_rows.PortsRow, host: str, device: str, bridge: str, fixed: dic
     pairs: list[host_state.AddressPair] = [
         {'ip_address': pair['ip_address'].removesuffix('/128' if ':' in pair['ip_address'] else '/32'),
          'mac_address': pair['mac_address']} for pair in row['allowed_address_pairs'] or ()]
+    secured = row['port_security_enabled'] or not row['admin_state_up']      # without addresses, it drops all frames
     return host_state.Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
-                row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident),
+                secured, qualities.limits.get(ident, []), qualities.marks.get(ident),
                 qualities.guaranteed.get(ident, 0), row['migrating_to'] == host, moves.get(ident, []))
 
 

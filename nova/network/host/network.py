@@ -1,4 +1,4 @@
-"""Code that the network service's managers share: host, database, refresh, and VIFs of ports."""
+"""Code that NetworkManager, Attachments and Allocation share: binding columns, VIFs and guarantees of ports."""
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import re

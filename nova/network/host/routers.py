@@ -1,4 +1,4 @@
-"""Load the routers of one host: routers placed on it, and distributed instances of routers of other hosts."""
+"""Load the routers of one host: those placed on it, and local instances of distributed routers placed elsewhere."""
 from collections.abc import Mapping
 import dataclasses
 import ipaddress
@@ -23,7 +23,7 @@ class HostRouters:
 
     network_ids   networks that the routers are connected to
     transit       networks in ``network_ids`` without guests on this host; only distributed routers need them
-    substitutes   {id of a distributed router's port: MAC of the router on its gateway host; None: no gateway host}
+    substitutes   {port id of a distributed router: MAC for its FDB entries; None: the router has no gateway host}
     """
 
     routers: list[host_state.Router]

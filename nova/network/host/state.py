@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from nova.network import group_rules
 
-# syntax of DHCP options, which three places check: the API, load.py, and the host's privileged process
+# syntax of DHCP options, which the API, overlays.py and the host's privileged process check
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
 OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable ASCII without double quotes
 OPTION_VERSIONS = (4, 6)
@@ -54,7 +54,7 @@ class Lease(TypedDict):
 
 
 class StaticLease(TypedDict):
-    """Address and DHCP options of a port; ``name`` is '' for a port without a DNS name."""
+    """A static DHCP lease: address and options of a port; ``name`` is '' for a port without a DNS name."""
 
     mac: str
     address: str
@@ -79,7 +79,7 @@ class Network:
     is_default: bool
     subnets: list[Subnet]
     external: bool = False
-    domain: str = ''                     # dns_domain of the network; '': [metadata] dhcp_domain
+    domain: str = ''                     # dns_domain of the network; '': use [metadata] dhcp_domain
 
 
 @dataclasses.dataclass
@@ -148,7 +148,7 @@ class Overlay:
                runs on the target
     vlan       VLAN id; None: the overlay is a VXLAN with id ``number``
     physical_bridge  the operator's bridge that carries the tagged VLAN; None: the host is not on the physical network
-    domain     dns_domain of the network; '': [metadata] dhcp_domain
+    domain     dns_domain of the network; '': use [metadata] dhcp_domain
     """
 
     id: str
@@ -215,7 +215,7 @@ class Router:
     dscp_mark: int | None = None
 
 
-# {conntrack helper of the kernel: transport protocols}
+# {conntrack helper of the kernel: transport protocols that it supports}
 HELPERS = {'ftp': ('tcp',), 'irc': ('tcp',), 'pptp': ('tcp',), 'sane': ('tcp',), 'sip': ('tcp', 'udp'),
            'tftp': ('udp',)}
 CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('central', 'dvr_gateway', 'dvr_local', 'dvr_isolated')
@@ -233,7 +233,7 @@ class HostState:
 
     rules    {group id: [rule]} of the security groups of the ports
     members  {group id: [address]} of the groups that rules name as remote groups
-    stateless  ids of stateless groups of the ports: replies are also checked against their rules
+    stateless  ids of stateless groups of the ports: the rules of these groups are also checked for replies
     """
 
     networks: list[Network]
@@ -260,7 +260,7 @@ def as_json(state: HostState) -> dict[str, Any]:
 
 
 class StateAnswer(TypedDict):
-    """Answer to an agent: the complete state of the host, changed rules and their members, or only the revision."""
+    """Answer to an agent: the host's complete state, changed rules with members of groups, or only the revision."""
 
     revision: list[int]
     state: NotRequired[dict[str, Any]]

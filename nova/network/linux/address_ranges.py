@@ -1,4 +1,4 @@
-"""Filter rules for ports that may send from address ranges. The rules identify a port by its device.
+"""Filter rules for ports with ranges in their allowed address pairs. The rules identify a port by its device.
 
 A range may contain addresses of other guests, so an address in it does not identify the sender or receiver. While a
 packet from or to such a range passes the host, its packet mark holds the sender's port number in the upper half and
@@ -40,8 +40,8 @@ def frame_chains(ports: list[Port], known: dict[str, int]) -> list[tuple[str, li
     The chains mark frames to a range with the number of the receiving port. Connection tracking begins before the
     bridge has chosen the output device. So the chain in prerouting only compares the destination MAC and sets
     UNKNOWN_RECEIVER, which selects the conntrack zone of ranges. The chain in forward replaces this number by the
-    number of the output device's port. It drops frames without UNKNOWN_RECEIVER: their MAC is not the port's, and they
-    were tracked as frames to the guest that owns the address.
+    number of the output device's port. It drops frames without UNKNOWN_RECEIVER: their destination MAC is not the
+    port's, so they were tracked as frames to the guest that owns the address.
     """
     several = [port for port in ports if port.device in known]
     if not several:

@@ -1,9 +1,9 @@
 """Bridge filters of distributed routers: frames for a router stay on the sender's host.
 
-A distributed router has the same MAC and addresses on each host. Each instance routes to the guest addresses that the
-network service knows. Packets for other addresses go through the sender's network to the gateway host, with the
-destination MAC ``gateway_mac``. The gateway host replaces ``gateway_mac`` by the router's MAC. Frames for the router's
-MAC, and ARP or ND for its addresses, never leave a host.
+A distributed router has the same MAC and addresses on each host. The router on a host routes directly to the guest
+addresses that the network service knows. Packets for other addresses go through the sender's network to the gateway
+host, with the destination MAC ``gateway_mac``. The gateway host replaces ``gateway_mac`` by the router's MAC. Frames
+for the router's MAC, and ARP or ND for its addresses, never leave a host.
 """
 import ipaddress
 import re
@@ -14,7 +14,7 @@ from nova.network.linux import frames
 
 
 def to_others(state: host_state.HostState, bridge: str) -> list[str]:
-    """Return statements that drop frames for a local router before they leave through an overlay."""
+    """Return statements that drop frames for a local router before they leave to other hosts."""
     rules = []
     for router in state.routers:
         for interface in _distributed_interfaces(router):
@@ -49,7 +49,7 @@ def chains(state: host_state.HostState) -> list[tuple[str, list[str]]]:
 
 
 def rules(state: host_state.HostState) -> list[str]:
-    """Return statements for frames that enter an overlay on this host."""
+    """Return statements for frames to distributed routers, from other hosts and from devices on this host."""
     found = []
     for router in state.routers:
         for interface in _distributed_interfaces(router):
@@ -66,7 +66,7 @@ def rules(state: host_state.HostState) -> list[str]:
 
 
 def _sender_devices(state: host_state.HostState, interface: host_state.RouterInterface) -> list[str]:
-    """Return the devices on the interface's bridge, because other bridges may use the same MAC."""
+    """Return the devices on the interface's bridge: a rule names them, because other bridges may use the same MAC."""
     devices = [port.device for port in state.ports if port.bridge == interface.bridge]
     devices += [frames.router_name(other) for router in state.routers for other in router.internal
                 if other.bridge == interface.bridge and other.port != interface.port]
@@ -92,7 +92,7 @@ def _drop_neighbour_queries(interface: host_state.RouterInterface, where: str) -
 
 
 def _to_gateway_host(router: host_state.Router, interface: host_state.RouterInterface) -> list[str]:
-    """Redirect ARP and ND replies, and packets for unknown addresses, from a local router to the gateway host.
+    """Redirect frames for a local router to the gateway host: ARP and ND replies, and packets for unknown addresses.
 
     The replies answer queries of the gateway host, because a local router has only static neighbours.
     """

@@ -1,4 +1,4 @@
-"""One dnsmasq process for each bridge: DHCP for the ports in the database, and DNS.
+"""One dnsmasq process for each bridge serves DNS, and DHCP to the ports in the database.
 
 The process outlives the service. A restarted service finds the process by pid file and command line, and restarts it
 only if its arguments differ.
@@ -9,14 +9,14 @@ import os
 import pathlib
 import shutil
 import signal
-import time
 
 from nova.network.host import state as host_state
 from nova.network.linux import dnsmasq_files
 from nova.network.linux.leases import Leases
 from nova.network.linux.runner import Runner
+from nova.runtime import process_exit
 
-STOP_S = 5
+STOP_S = 5                       # seconds for each signal
 
 
 class Dnsmasq:
@@ -80,7 +80,7 @@ class Dnsmasq:
         self.ensure_running(text, self.arguments(network, lease_time, name_servers, names.domains, domain), changed)
 
     def ensure_running(self, text: str, arguments: list[str], changed: bool = False) -> None:
-        """Ensure that a server runs with these hosts and arguments.
+        """Ensure that a server runs with this hosts file and these arguments.
 
         :param text: content of the hosts file
         :param changed: whether another file that the server rereads has changed
@@ -98,7 +98,7 @@ class Dnsmasq:
             os.kill(pid, signal.SIGHUP)
 
     def _stale(self, hosts: str) -> set[str]:
-        """Return the lines of leases of former owners: dnsmasq would refuse these addresses to their new owners."""
+        """Return lines of the lease file with former owners: dnsmasq would refuse these addresses to new owners."""
         owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
         return {line for line in dnsmasq_files.lines(self.leases) if len(line.split()) > 2
                 and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}
@@ -117,13 +117,11 @@ class Dnsmasq:
         return pid if f'--pid-file={self.pid_file}' in command_line(pid) else None
 
     def stop(self) -> None:
-        pid = self.pid()
-        if pid is None:
-            return
-        os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + STOP_S
-        while self.pid() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        """Stop the server and wait until its addresses are free; a server that does not stop is killed."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            pid = self.pid()
+            if pid is None or process_exit.end(pid, number, STOP_S):
+                return
 
     def remove(self) -> None:
         """Stop the server and delete its files."""

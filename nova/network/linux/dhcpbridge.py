@@ -1,7 +1,7 @@
 """nova-dhcpbridge: called by dnsmasq when a lease begins, changes or ends.
 
-The program writes a file for each lease; nova-network reads these files. Guests can start the program often, so
-frames.py limits their DHCP requests. To start fast, the program imports only the standard library and nova.version.
+The program writes a file for each lease; nova-network reads these files. DHCP requests of guests make dnsmasq start the
+program, so frames.py limits their rate. To start fast, the program imports only the standard library and nova.version.
 """
 import argparse
 import ipaddress

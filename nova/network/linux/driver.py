@@ -116,7 +116,7 @@ class LinuxDriver:
             self._remove(name)
         relayed = self._relayed_networks(served)
         if self.relay.configure(state.host, state.metadata_key,
-                                self._metadata(state) if state.overlays or relayed else None, self._authority()):
+                                *self._relay_target(state if state.overlays or relayed else None)):
             self._applied.clear()                             # a new relay process needs sockets for all networks
         for network in relayed:
             self._apply_isolated(network.id, self.relay.serve_at, network.id, *self._relay_address(network))
@@ -136,7 +136,7 @@ class LinuxDriver:
         return list(self._repaired)
 
     def refilter(self, rules_of_groups: host_state.Rules, members: host_state.Members) -> bool:
-        """Replace rules and members of groups in the last state. Return False if there is no last state.
+        """Apply the last state with these security group rules and members. Return False if there is no last state.
 
         The kernel gets only the differences, in one transaction.
         """
@@ -150,7 +150,7 @@ class LinuxDriver:
 
     def _apply_isolated(self, ident: str, function: Callable[[Unpack[_Arguments]], object],
                         *arguments: *_Arguments) -> None:
-        """Call a function for one network or router. Log a failure, so that other networks and routers are set up."""
+        """Call a function for a network or router if the arguments are new. Log errors, so that others are set up."""
         if self._applied.get(ident) == arguments:
             return
         self._applied.pop(ident, None)
@@ -158,6 +158,7 @@ class LinuxDriver:
             function(*arguments)
             self._applied[ident] = arguments
         except exception.NetworkPlumbingError as error:
+            self.relay.distrust(ident)               # a namespace may have been created before the error
             LOG.error('Cannot set up network or router %s on this host: %s', ident, error)
 
     def _bridges(self) -> list[str]:
@@ -199,7 +200,7 @@ class LinuxDriver:
         self.relay.serve(space, 'network', state.id, made)
 
     def _trunk(self, trunk: host_state.Trunk) -> None:
-        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))  # later runs find the trunk by this directory
+        dnsmasq_files.make_directory(self.trunks / trunks.bridge(trunk))  # so that a later run finds the trunk
         trunks.ensure(self.run, trunk)
 
     def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
@@ -287,7 +288,7 @@ class LinuxDriver:
                             self._orphans, offload=self._offload_enabled(state))
 
     def _load(self, text: str) -> None:
-        """Load filters: only the differences from the loaded filters if these are known, otherwise all."""
+        """Load filters: if the loaded filters are known, only the differences from them; if not, all."""
         changes = None if self._loaded is None else rules.changes(self.table, self._loaded, text)
         if changes is not None:
             try:
@@ -352,7 +353,7 @@ class LinuxDriver:
         return self.run('nft', 'list', 'tables')
 
     def _tables_present(self) -> bool:
-        """Return whether both tables are still loaded."""
+        """Return whether the tables of the families bridge and inet are still loaded."""
         tables = self._tables()
         return all(f'table {family} {self.table}\n' in tables for family in ('bridge', 'inet'))
 
@@ -386,16 +387,33 @@ class LinuxDriver:
         upstream = self._metadata(state)
         return {network.bridge: upstream for network in served} if upstream else {}
 
+    def _relay_target(self, state: host_state.HostState | None) -> tuple[tuple[str, int] | None, str]:
+        """Return the address of the metadata service for the relay, None to stop the relay, and the CA certificate.
+
+        :param state: None if the relay is not used
+        """
+        upstream = self._metadata(state) if state else None
+        try:
+            return upstream, self._authority() if upstream else ''
+        except exception.NetworkPlumbingError as error:          # the other parts of the network do not need the relay
+            LOG.error('The metadata relay is off: %s', error)
+            return None, ''
+
     def _authority(self) -> str:
         """Return the CA certificate of the metadata service as PEM, or '' for plain HTTP.
 
-        :raises NetworkPlumbingError: the file cannot be read
+        :raises NetworkPlumbingError: the file cannot be read, or is too large for a message to the relay
         """
         name = self.conf.network.metadata_ca_file
         try:
-            return pathlib.Path(name).read_text() if name else ''
+            text = pathlib.Path(name).read_text() if name else ''
         except (OSError, UnicodeDecodeError) as error:
             raise exception.NetworkPlumbingError(reason=f'Cannot read [network] metadata_ca_file: {error}')
+        if len(json.dumps(text)) > metadata.MAX_AUTHORITY:
+            raise exception.NetworkPlumbingError(
+                reason=f'[network] metadata_ca_file has more than {metadata.MAX_AUTHORITY >> 10} KiB. Give the CA '
+                       'certificate of the metadata service alone, not a bundle.')
+        return text
 
     def _domain(self, network: host_state.Network | host_state.Overlay) -> str:
         return host_state.search_domain(network.domain, self.conf.metadata.dhcp_domain)

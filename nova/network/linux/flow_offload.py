@@ -32,12 +32,12 @@ SETTINGS = ('nf_conntrack_tcp_be_liberal', 'nf_conntrack_tcp_ignore_invalid_rst'
 
 
 def is_possible(state: host_state.HostState) -> bool:
-    """Return whether offload is possible: this host has overlays, and no port has ranges (these use packet marks)."""
+    """Return whether offload is possible: this host has overlays, but no ports with ranges, which use packet marks."""
     return bool(state.overlays) and not any(frames.ranges_by_mac(port) for port in state.ports)
 
 
 def is_eligible(port: host_state.Port) -> bool:
-    """Return whether a port can be offloaded: port security, and no address pairs, limits, guarantees or trunk."""
+    """Return whether a port can be offloaded: it has port security, but no pairs, limits, guarantees or trunk."""
     if port.device == network_info.trunk_devname(port.id):
         return False
     return port.port_security and not port.pairs and not port.limits and not port.guaranteed_kbps and bool(

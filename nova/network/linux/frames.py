@@ -1,7 +1,7 @@
 """Statements of the bridge table that limit the frames which a guest sends and receives.
 
 A guest may send only with its own MAC and addresses, and answer (ARP, neighbour advertisements) only for its own
-addresses. It must not act as DHCP server or send router advertisements. Its only link-local address is the one
+addresses. The guest must not act as DHCP server or send router advertisements. Its only link-local address is the one
 derived from its MAC (RFC 4291).
 """
 import ipaddress
@@ -47,7 +47,7 @@ def collapse(addresses: Iterable[str]) -> list[str]:
 
 
 def allowed_addresses(port: host_state.Port) -> dict[str, list[str]]:
-    """Return {MAC: addresses and ranges} that a port may send with."""
+    """Return {MAC: source addresses and ranges} that a port may use."""
     found = {port.mac: list(port.addresses)}
     for pair in port.pairs if port.addresses else ():
         found.setdefault(pair['mac_address'] or port.mac, []).append(pair['ip_address'])
@@ -55,7 +55,7 @@ def allowed_addresses(port: host_state.Port) -> dict[str, list[str]]:
 
 
 def ranges_by_mac(port: host_state.Port) -> dict[str, list[str]]:
-    """Return {MAC: ranges} that a port may send with."""
+    """Return {MAC: source ranges} that a port may use."""
     if not port.port_security:
         return {}
     return {mac: some for mac, addresses in allowed_addresses(port).items() if (some := only_ranges(addresses))}
@@ -184,7 +184,7 @@ def router_name(interface: host_state.RouterInterface) -> str:
 
 
 def to_tunnel(drops: list[str]) -> list[str]:
-    """Order the rules for frames to other hosts: drops by MAC only, accepts of most IPv4 packets, other drops."""
+    """Return rules for frames to other hosts: drop by MAC, then accept most IPv4 packets, then the other drops."""
     by_mac = [each for each in drops if 'ether type' not in each]
     return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',
             *(each for each in drops if each not in by_mac)]

@@ -5,7 +5,7 @@ Class Bandwidth of
 ======================  ================================================================================
 ``7676:fffe``           all traffic of the device
 ``7676:NUMBER``         a port with a guarantee: at least its rate, at most the speed of the device
-``7676:ffff``           everything else, at least the rest
+``7676:ffff``           all other frames: at least the rate that the guarantees leave
 ======================  ================================================================================
 
 nftables sets the class of a frame at the guest's device (limits.py). A frame keeps its class with a VLAN tag or in
@@ -31,7 +31,7 @@ HANDLE = '7676:'                          # handle by which a later process find
 WHOLE, OTHERS = 'fffe', 'ffff'
 MAX_PORTS = 0xfff0
 OWN = ('tap', 'nr', 'nd')                 # prefixes of the names of this cloud's devices on an operator's bridge
-BURST_MS = 2                              # burst of a class: the data that its rate allows in this time
+BURST_MS = 2                              # burst of a class: the data that the rate of the class allows in this time
 
 
 class Class(NamedTuple):

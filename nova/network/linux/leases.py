@@ -1,7 +1,7 @@
-"""DHCP leases of this host. nova-dhcpbridge records begin and end; for renewals, dnsmasq's files have the new expiry.
+"""DHCP leases of this host. nova-dhcpbridge records when a lease begins or ends; dnsmasq's files have renewals.
 
-dnsmasq does not call nova-dhcpbridge to renew a lease. The files of nova-dhcpbridge are read when their directory has
-changed. A full scan, once a minute, reads the expiry of renewed leases from dnsmasq's lease files.
+dnsmasq does not call nova-dhcpbridge when it renews a lease. The files of nova-dhcpbridge are read when their directory
+has changed. A full scan, once a minute, reads the expiry of renewed leases from dnsmasq's lease files.
 """
 from collections.abc import Iterable
 import contextlib

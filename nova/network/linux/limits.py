@@ -11,7 +11,7 @@ from nova.network.linux import runner
 
 SIDES = {'egress': 'from', 'ingress': 'to'}       # {direction for the guest: prefix of chain names}
 LEAST_BURST = 70_000  # minimum burst in bytes, above the size of an unsegmented frame (64 KiB)
-MAX_BURST_BYTES = (1 << 32) - 1                         # maximum burst in bytes: the kernel stores it in 32 bits
+MAX_BURST_BYTES = (1 << 32) - 1                         # maximum burst in bytes, which the kernel stores in 32 bits
 DEFAULT_BURST = 0.8                               # default burst of a rule: seconds at its full rate
 
 

@@ -13,11 +13,12 @@ LOG = logging.getLogger(__name__)
 
 USER = 'nobody'                  # user of the relay process; dnsmasq runs as the same user
 LOCAL = f'{relay.ADDRESS}/32'
+MAX_AUTHORITY = relay.MAX_CONTROL_MESSAGE - (4 << 10)        # bytes of the CA certificate in JSON
 # Program that creates a listening socket, in the namespace if there is one, and passes it to the relay.
 _LISTEN = (
     'import socket, sys\n'
     'control = socket.socket(fileno=int(sys.argv[1]))\n'
-    # reuse_port: the relay of the previous service may still listen for a moment
+    # reuse_port: the relay that an earlier process of the service has started may still listen
     'listener = socket.create_server((sys.argv[3], int(sys.argv[4])), reuse_port=True)\n'
     'socket.send_fds(control, [sys.argv[2].encode()], [listener.fileno()])\n')
 
@@ -34,7 +35,8 @@ class MetadataRelay:
         self._run = run
         self.process = process.ControlledProcess(run, 'metadata relay', ('-I', relay.__file__), (USER,))
         self._settings: list[Json] | None = None
-        self._served: dict[tuple[str, str], tuple[str, int]] = {}
+        # {(kind, id): address and port; None: the namespace may be a new one}
+        self._served: dict[tuple[str, str], tuple[str, int] | None] = {}
 
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
         """Set the destination and signing key of requests. If the destination or the key is missing, stop the relay.
@@ -57,8 +59,7 @@ class MetadataRelay:
             self.process.start()
         elif wanted == self._settings:
             return False
-        self._settings = wanted
-        self.process.send({'settings': wanted})
+        self._settings = wanted if self.process.send({'settings': wanted}) else None
         return started
 
     def serve(self, space: Namespace, kind: str, ident: str, made: bool) -> None:
@@ -66,14 +67,14 @@ class MetadataRelay:
 
         :param made: the namespace is new
         """
-        if self.process.control is None or (kind, ident) in self._served and not made:
+        if self.process.control is None or self._served.get((kind, ident)) and not made:
             return
         if not space.run('ip', '-json', 'address', 'show', 'dev', 'lo', 'to', LOCAL, check=False).count(relay.ADDRESS):
             space.run('ip', 'address', 'add', LOCAL, 'dev', 'lo')
         self._listen(space.run, kind, ident, relay.ADDRESS, relay.PORT)
 
     def serve_at(self, ident: str, address: str, port: int) -> None:
-        """Listen at an address of the host, to which a flat network redirects requests."""
+        """Listen at an address of the host, to which filters redirect the metadata requests of a flat network."""
         if self.process.control is not None and self._served.get(('network', ident)) != (address, port):
             self._listen(self._run, 'network', ident, address, port)
 
@@ -83,6 +84,10 @@ class MetadataRelay:
         run(sys.executable, '-I', '-S', '-c', _LISTEN, str(number), json.dumps({'serve': [kind, ident]}), address,
             str(port), descriptors=(number,))
         self._served[kind, ident] = address, port
+
+    def distrust(self, ident: str) -> None:
+        """Let the next call of ``serve`` listen again, because the set-up of a network or router failed."""
+        self._served |= {key: None for key in self._served if key[1] == ident}
 
     def retain(self, names: set[tuple[str, str]]) -> None:
         """Stop serving networks and routers that are not in ``names``, a set of (kind, id)."""

@@ -12,6 +12,7 @@ import signal
 
 from nova.network.linux import runner
 
+NAMES = pathlib.Path('/run/netns')           # directory of ip-netns(8)
 # directory with a file for each namespace: pid of the process that keeps the namespace, inode of the namespace
 HOLDERS = pathlib.Path('/run/nova-namespaces')
 # Devices must ignore router advertisements; otherwise the kernel adds an address derived from the MAC, which may equal
@@ -32,22 +33,20 @@ class Namespace:
         self.run = runner.Runner((*run.prefix, 'ip', 'netns', 'exec', name))
 
     def ensure(self) -> bool:
-        """Create the namespace if it is missing. Return whether it was created."""
-        named = (pathlib.Path('/run/netns') / self.name).exists()
+        """Create the namespace if it is missing, or complete an interrupted creation. Return whether it was missing."""
+        made = False
+        named = (NAMES / self.name).exists()
         if not (named and self._lives()):
             if named:
                 self.host('ip', 'netns', 'del', self.name, check=False)      # a stale name
             holder = self._holder()
-            if holder is None:
-                self.host('ip', 'netns', 'add', self.name)
-                self.run('ip', 'link', 'set', 'lo', 'up')
-                self.run('sh', '-c', _NO_AUTOCONF)
-                self._hold()
-                return True
-            self.host('ip', 'netns', 'attach', self.name, str(holder))
-        if self._holder() is None:
+            made = holder is None
+            self.host('ip', 'netns', *(('add', self.name) if made else ('attach', self.name, str(holder))))
+        if self._holder() is None:                               # _hold is the last step of a creation
+            self.run('ip', 'link', 'set', 'lo', 'up')
+            self.run('sh', '-c', _NO_AUTOCONF)
             self._hold()
-        return False
+        return made
 
     def _lives(self) -> bool:
         return self.run.link('lo') is not None
@@ -139,6 +138,4 @@ def _number(pid: int) -> int | None:
 
 def managed(prefix: str) -> list[str]:
     """Return the names of this host's namespaces with a prefix."""
-    directory = pathlib.Path('/run/netns')
-    return sorted(path.name for path in directory.iterdir() if path.name.startswith(prefix)) if (
-        directory.is_dir()) else []
+    return sorted(path.name for path in NAMES.iterdir() if path.name.startswith(prefix)) if NAMES.is_dir() else []

@@ -1,7 +1,7 @@
 """Overlay networks: a bridge without an address, and a VXLAN or VLAN device that carries its frames.
 
-The FDB of a VXLAN device maps each MAC to a host. The entries come from the network service; the device does not learn
-from frames or use multicast. A broadcast is sent once to each host with a port of the network. A VLAN device tags the
+The FDB of a VXLAN device maps each MAC to a host. The entries come from the network service; the device neither learns
+from frames nor uses multicast. A broadcast is sent once to each host with a port of the network. A VLAN device tags the
 frames on an operator's bridge; physical switches learn the MACs.
 """
 from collections.abc import Callable
@@ -37,12 +37,9 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
     if known is None:
         run('ip', 'link', 'add', name, 'mtu', str(overlay.mtu), 'type', 'vxlan', 'id', str(overlay.number), 'local',
             tunnel, 'dstport', str(PORT), 'nolearning', 'noudpcsum')
-        run('ip', 'link', 'set', 'dev', name, 'addrgenmode', 'none')
-        run('ip', 'link', 'set', 'dev', name, 'master', overlay.bridge)
-        run('bridge', 'link', 'set', 'dev', name, 'learning', 'off')
-        run('ip', 'link', 'set', 'dev', name, 'up')
     elif known.get('mtu') != overlay.mtu:
         run('ip', 'link', 'set', 'dev', name, 'mtu', str(overlay.mtu))
+    _activate(run, overlay, name, known)
     _entries(run, name, overlay, switched)
 
 
@@ -51,7 +48,8 @@ def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: runner.Link | 
     :raises NetworkPlumbingError: this host is not on the physical network
     """
     if overlay.physical_bridge is None:
-        raise exception.NetworkPlumbingError(reason='[network] physical_networks of this host has no bridge for it')
+        raise exception.NetworkPlumbingError(reason='[network] physical_networks of this host has no bridge for '
+                                                    'the physical network of this VLAN')
     data = (known or {}).get('linkinfo', {}).get('info_data', {})
     if known and (data.get('id'), known.get('link')) != (overlay.vlan, overlay.physical_bridge):
         run('ip', 'link', 'del', 'dev', name)
@@ -59,11 +57,20 @@ def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: runner.Link | 
     if known is None:
         run('ip', 'link', 'add', 'link', overlay.physical_bridge, 'name', name, 'mtu', str(overlay.mtu), 'type',
             'vlan', 'id', str(overlay.vlan))
-        run('ip', 'link', 'set', 'dev', name, 'addrgenmode', 'none')
-        run('ip', 'link', 'set', 'dev', name, 'master', overlay.bridge)
-        run('ip', 'link', 'set', 'dev', name, 'up')
     elif known.get('mtu') != overlay.mtu:
         run('ip', 'link', 'set', 'dev', name, 'mtu', str(overlay.mtu))
+    _activate(run, overlay, name, known)
+
+
+def _activate(run: runner.Runner, overlay: Overlay, name: str, known: runner.Link | None) -> None:
+    """Add a device to the bridge and activate it. The last step is ``up``: without it, an earlier call did not end."""
+    if known and known.get('master') == overlay.bridge and 'UP' in known.get('flags', ()):
+        return
+    run('ip', 'link', 'set', 'dev', name, 'addrgenmode', 'none')
+    run('ip', 'link', 'set', 'dev', name, 'master', overlay.bridge)
+    if overlay.vlan is None:
+        run('bridge', 'link', 'set', 'dev', name, 'learning', 'off')
+    run('ip', 'link', 'set', 'dev', name, 'up')
 
 
 def _bridge(run: runner.Runner, overlay: Overlay) -> None:
@@ -72,11 +79,11 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
         run('ip', 'link', 'add', 'name', overlay.bridge, 'mtu', str(overlay.mtu), 'address', bridge.mac_of(overlay.id),
             'type', 'bridge', 'stp_state', '0', 'forward_delay', '0', 'mcast_snooping', '0',
             'nf_call_iptables', '1', 'nf_call_ip6tables', '1')
-        run('ip', 'link', 'set', 'dev', overlay.bridge, 'addrgenmode', 'none')
         known = {'mtu': overlay.mtu}
     if known.get('mtu') != overlay.mtu:
         run('ip', 'link', 'set', 'dev', overlay.bridge, 'mtu', str(overlay.mtu))
     if 'UP' not in known.get('flags', []):
+        run('ip', 'link', 'set', 'dev', overlay.bridge, 'addrgenmode', 'none')
         run('ip', 'link', 'set', 'dev', overlay.bridge, 'up')
 
 
@@ -92,7 +99,7 @@ def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable
         (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.migrating])}
     entries = [entry for entry in json.loads(text or '[]') if entry.get('dst')]
     known = {(entry['mac'], entry['dst']) for entry in entries}
-    # a MAC must have only one entry: remove the old entry first
+    # a MAC may have only one entry, so remove the old entry first
     for mac, host in sorted(known - wanted):
         run('bridge', 'fdb', 'del', mac, 'dev', name, 'dst', host, 'self')
     lines = [f'fdb {"append" if mac == EVERYBODY else "replace"} {mac} dev {name} dst {host} self permanent'

@@ -55,7 +55,7 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
         if subnet.dhcp is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
-        # a route to this host for metadata requests; guests that ignore it send the requests to their router
+        # a route to this host for metadata requests; guests that ignore this route send the requests to their router
         routes = [f'{relay.ADDRESS}/32,{subnet.dhcp}',
                   *[f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]]
         if subnet.gateway:  # send a default route, too: guests that get routes ignore the router option (RFC 3442)

@@ -61,11 +61,13 @@ class ControlledProcess:
                 self._process.wait()
         self._process = self.control = None
 
-    def send(self, message: JsonObject) -> None:
-        """Send a message to the process. After its exit, drop messages until the next refresh starts it again."""
+    def send(self, message: JsonObject) -> bool:
+        """Send a message and return whether it was sent; the next refresh restarts a process that exited."""
         if self.control is None:
-            return
+            return False
         try:
             self.control.sendall(json.dumps(message).encode())
+            return True
         except OSError as error:
-            LOG.warning('The %s does not answer and will be restarted: %s', self._name, error)
+            LOG.warning('The %s did not get a message: %s', self._name, error)
+            return False

@@ -1,4 +1,4 @@
-"""The Linux driver in a separate privileged process: operations, argument checks, and the client.
+"""The Linux driver in a separate privileged process: its operations and the client.
 
 ====================  =====================================================  ===================================
 Operation             Arguments                                              Needs

@@ -38,20 +38,23 @@ class RouterPlumbing:
         self.space = Namespace(run, name)
         self.advertiser = overlay_dnsmasq.RouterAdvertiser(self.space.run, name, directory)
         self.directory = directory
+        self._is_set = False  # whether this process has written SETTINGS; an earlier one may have ended before
         self._loaded: str | None = None
-        self._helped: str | None = None  # last nft script of the helpers; not loaded again, even if it failed
+        self._helped: str | None = None  # last script of the conntrack helpers; not loaded again, even if it failed
         self._limited: str | None = None  # last nft script of the limits; loading it again would reset the bursts
 
     def apply(self, router: host_state.Router) -> bool:
         """Set up the router. Return whether the namespace was created."""
         made = self.space.ensure()
-        if made:
+        if made or not self._is_set:
+            self._is_set = False
             self.space.set(**SETTINGS)
+            self._is_set = True
         part = router.role in host_state.DVR_LOCAL_ROLES
         interfaces = [each for each in [*router.internal, router.external] if each is not None] if router.up else []
         for name in set(self.space.devices()) - {frames.router_name(interface) for interface in interfaces}:
             self.space.unlink(name)
-        # NAT before interfaces, so that no packet leaves with an internal address
+        # load NAT before interfaces exist, so that no packet leaves with an internal address
         tables = '' if made else self.space.run('nft', 'list', 'tables')
         self._filter(script(router), tables)
         self._help(helpers(router), tables)
@@ -116,7 +119,7 @@ class RouterPlumbing:
 
 
 def script(router: host_state.Router) -> str:
-    """Return the nft script of a router's NAT. Loading it replaces the table atomically; connections continue."""
+    """Return the nft script of a router's NAT. The script replaces the table atomically; connections continue."""
     lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
     between = _between_scopes(router)
     # no NAT on a host with a DVR_LOCAL instance, because replies may pass another host
@@ -134,7 +137,7 @@ def script(router: host_state.Router) -> str:
 
 
 def _is_effective(text: str, suffix: str, tables: str) -> bool:
-    """Return whether a script must be loaded: it contains a table, or the table that it removes exists."""
+    """Return whether a script must be loaded: it creates a table, or the table that it removes exists."""
     return '{' in text or f'table inet {TABLE}_{suffix}\n' in tables
 
 
@@ -167,7 +170,7 @@ def limited(router: host_state.Router) -> str:
 
 
 def _sources(router: host_state.Router) -> list[str]:
-    """Drop packets with addresses of a network that do not come from that network.
+    """Drop packets with a source address of one network that arrive from another network.
 
     Guest filters identify the members of a remote group by address. Without this check, guests behind a second router
     could use addresses of this network and count as its guests.

@@ -11,7 +11,7 @@ connection tracking (nf_conntrack_bridge) is not used, because many kernels lack
 Replies pass because conntrack knows their connection. The original direction is always checked against the rules, so
 that removing a rule ends running connections. Flowtables are not used, because they bypass this check. In overlay
 networks, an accepted connection is marked with a hash of the rules (generation), and its packets pass until the rules
-change (ADR 0019). Most packets traverse a number of rules that does not depend on the number of networks.
+change (ADR 0019). For most packets, the number of traversed rules does not depend on the number of networks.
 """
 from collections.abc import Callable, Collection
 import hashlib
@@ -50,7 +50,7 @@ def _quote(name: str) -> str:
 
 def script(table: str, state: host_state.HostState, metadata: dict[str, tuple[str, int]],
            host_ports: tuple[int, ...] = (), orphans: Collection[str] = (), *, offload: bool = False) -> str:
-    """Return the nft script that replaces both tables atomically.
+    """Return the nft script that replaces the bridge and inet tables atomically.
 
     :param table: table_name(…)
     :param state: HostState
@@ -117,7 +117,7 @@ def _blocks(text: str) -> dict[tuple[str, str, str], list[str]] | None:
 
 
 def remove(table: str) -> str:
-    """Return nft commands that remove both tables if they exist."""
+    """Return nft commands that remove the bridge and inet tables if they exist."""
     return ''.join(f'table {family} {table}\ndelete table {family} {table}\n' for family in ('bridge', 'inet'))
 
 
@@ -213,7 +213,7 @@ def _is_stateless(state: host_state.HostState) -> Callable[[host_state.Port], bo
 
 
 def _generation(body: list[str]) -> int:
-    """Return an odd 32-bit hash of rules, members and ports."""
+    """Return a 32-bit hash of rules, members and ports. It is odd: the even number below it is the first mark."""
     return int.from_bytes(hashlib.sha256('\n'.join(body).encode()).digest()[:4], 'big') | 1
 
 
@@ -226,7 +226,7 @@ def _group_bodies(state: host_state.HostState, verdicts: dict[str, str]) -> list
                                frames.of_version(addresses, version))
     for group, rows in sorted(state.rules.items()):
         for direction, verdict in verdicts.items():
-            passed = 'accept' if group in state.stateless else verdict       # a marked connection accepts all replies
+            passed = 'accept' if group in state.stateless else verdict  # without a mark, which would accept all replies
             body += _chain(f'{direction}_{_hex(group)}',
                            [text for row in rows if row['direction'] == direction and (text := rule(row, passed))])
     return body
@@ -316,7 +316,7 @@ def _check_bodies(overlays: list[host_state.Overlay], generation: int, wide: dic
 
 
 def _found(direction: str) -> list[str]:
-    """Return rules that jump to the groups of a local guest."""
+    """Return rules that send packets from (egress) or to (ingress) a local guest to the chain of its groups."""
     return [f'{place} vmap @{direction}{_SIX[version]}' for place, version in _places(direction)]
 
 
@@ -389,7 +389,7 @@ def _groups(direction: str, ports: list[host_state.Port], verdict: str) -> list[
 
 
 def _basics(overlays: list[host_state.Overlay]) -> list[str]:
-    """Return rules for address configuration, independent of groups. The bridge table checks the senders."""
+    """Return rules that accept address configuration and metadata requests, whatever the groups of a port allow."""
     if not overlays:
         return []
     names = _set(_quote(overlay.bridge) for overlay in overlays)
@@ -408,7 +408,7 @@ def _basic_bodies(overlays: list[host_state.Overlay]) -> list[str]:
 
 
 def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[int, ...]) -> list[str]:
-    """Allow DHCP and metadata on the host. Allow ping, DNS and ``host_ports`` if the security groups do."""
+    """Allow guests to use DHCP and metadata on the host, and ping, DNS and ``host_ports`` if their groups do."""
     rules = ['udp sport 68 udp dport 67 accept', 'ct direction reply ct state established accept']
     rules += [f'iifname {names} ip daddr {address} tcp dport {port} accept'
               for (address, port), names in _answering(metadata)]
@@ -421,7 +421,7 @@ def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[int, ...]) 
 
 
 def _answering(metadata: dict[str, tuple[str, int]]) -> list[tuple[tuple[str, int], str]]:
-    """Return [(metadata target, nft set of the bridges that use it)]."""
+    """Return [((address, port) for metadata requests, nft set of the bridges that use it)]."""
     return [(target, _set(_quote(bridge) for bridge in sorted(metadata) if metadata[bridge] == target))
             for target in sorted(set(metadata.values()))]
 

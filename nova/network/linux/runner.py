@@ -35,7 +35,10 @@ class LinkInfo(TypedDict, total=False):
 
 
 class Link(TypedDict, total=False):
-    """A network device as ``ip -json`` prints it. ``address`` is the MAC, ``link`` the underlying device."""
+    """A network device as ``ip -json`` prints it.
+
+    ``address`` is the MAC, ``link`` the underlying device, ``master`` the bridge.
+    """
 
     ifname: str
     ifindex: int
@@ -43,6 +46,7 @@ class Link(TypedDict, total=False):
     mtu: int
     flags: list[str]
     link: str
+    master: str
     linkinfo: LinkInfo
     addr_info: list[LinkAddress]
 

@@ -11,7 +11,7 @@ from nova.network.linux import frames
 from nova.network.linux import process
 from nova.network.linux import runner
 
-MAX_GUESTS = 200        # maximum number of guests with copied conntrack entries
+MAX_GUESTS = 200        # maximum number of guests for which conntrack entries are copied
 
 
 class SwitchoverProcess:
@@ -44,7 +44,7 @@ class SwitchoverProcess:
             self.process.send({'flows': wanted})
 
     def expect(self, overlay: Overlay) -> None:
-        """Make the process switch the FDB entries of guests that RARP announces; drop finished migrations."""
+        """Make the process switch the FDB entries of migrating guests that RARP announces; forget other guests."""
         device, moving = frames.tunnel_name(overlay), dict(overlay.migrating[:switchover.MAX_MOVING])
         if overlay.vlan is not None or self.process.is_alive() and self._expected.get(device, {}) == moving:
             return

@@ -1,4 +1,4 @@
-"""Claim the resources that ports request on hosts; the claims are allocations in the Placement service."""
+"""Claim resources of hosts for ports that request them; a claim is an allocation in the Placement service."""
 from collections.abc import Callable, Iterator
 import contextlib
 from typing import Any

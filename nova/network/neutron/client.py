@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 
 SERVICE_TYPE = 'network'                 # default service type in the catalog
 TIMEOUT_S = 60                           # default timeout of a request
-CONNECT_RETRIES = 2                      # retries after a broken connection, not for POST
+CONNECT_RETRIES = 2                      # retries after a broken connection, by default
 PAGE = 1000                              # resources on a page
 IDS = 100                                # maximum values of a filter in a request, so that the URL has at most 8 kB
 EXTENSIONS_S = 600                       # cache lifetime of the extension list
@@ -61,7 +61,8 @@ class Neutron:
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        self._service = rest_client.Service(conf, 'neutron', SERVICE_TYPE, 'Networking')
+        self._service = rest_client.Service(conf, 'neutron', SERVICE_TYPE, 'Networking',
+                                            connect_retries=CONNECT_RETRIES)
         self._timeout = conf.neutron.timeout or TIMEOUT_S
         self._root: str | None = None
         self._extensions: tuple[float, frozenset[str]] = (0, frozenset())
@@ -80,9 +81,12 @@ class Neutron:
             marker = None
             while True:
                 page = {**params, 'limit': PAGE, **({'marker': marker} if marker else {})}
-                rows = self.call(ctx, 'GET', f'/{kind}', exception.NotFound(), params=page)[_key(kind)]
+                answer = self.call(ctx, 'GET', f'/{kind}', exception.NotFound(), params=page)
+                rows = answer[_key(kind)]
                 found.update((row['id'], row) for row in rows)
-                if len(rows) < PAGE:
+                # pagination_max_limit of the service may be lower than PAGE; then a link tells of more rows
+                links = answer.get(f'{_key(kind)}_links', ())
+                if not rows or len(rows) < PAGE and not any(link.get('rel') == 'next' for link in links):
                     break
                 marker = rows[-1]['id']
         return list(found.values())
@@ -148,7 +152,6 @@ class Neutron:
         """
         response = self._service.request(ctx, method, lambda: self._address() + path,
                                          {'Accept': 'application/json', **(headers or {})}, timeout=self._timeout,
-                                         connect_retries=0 if method == 'POST' else CONNECT_RETRIES,
                                          params=params, json=json)
         code = response.status_code
         if code < 400:
@@ -184,7 +187,7 @@ def _key(kind: str) -> str:
 
 
 def _batches(filters: dict[str, Filter]) -> Iterator[dict[str, Any]]:
-    """Yield the query parameters of each request. The values of the longest filter are split into batches of IDS."""
+    """Yield the query parameters of each request. The longest filter is split into batches of at most IDS values."""
     several = {name: list(value) for name, value in filters.items()
                if isinstance(value, Collection) and not isinstance(value, str)}
     fixed = {name: str(value) for name, value in filters.items() if name not in several}

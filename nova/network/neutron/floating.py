@@ -11,7 +11,7 @@ KIND = documents.FLOATING_IPS
 
 
 class FloatingIps:
-    """Operations of one caller.
+    """Operations of one caller on floating IPs.
 
     :param default_pool: default_floating_pool in [neutron]
     """

@@ -1,7 +1,7 @@
 """Network service of a deployment with Neutron: ports of servers and their bindings to hosts.
 
-NeutronManager has the same RPC methods as nova.network.manager. Each instance serves all hosts, because hosts have no
-Neutron account. nova/network/authority.py authorizes the hosts.
+NeutronManager has the same RPC methods as nova.network.manager. Each process of this service serves all hosts, because
+hosts have no Neutron account. nova/network/authority.py authorizes the hosts.
 """
 import logging
 from collections.abc import Callable
@@ -317,7 +317,7 @@ class NeutronManager:
         """Return a server's ports in order. They belong to its project and have the binding profile key POSITION.
 
         A port's owner may set device_id and device_owner to any values, but only services write the profile. The key
-        may be left from another server, so the projects are compared. Subports have the device_owner of trunks.
+        may remain from a server of another project, so projects are compared. Subports have the device_owner of trunks.
         If this cell has no row of the server, ports of any project count, so that its ports can be released.
         """
         rows = self.neutron.list(ctx, documents.PORTS, device_id=instance_uuid)
@@ -345,7 +345,7 @@ class NeutronManager:
 
 
 def _find_port(ports: list[Port], key: str, attached_by: str | None) -> Port | None:
-    """Return the port with the id or the profile key ``key``, or None."""
+    """Return the port with ``key`` as its id or as its binding profile key KEY, or None."""
     for port in ports:
         profile = vifs.profile(port)
         if key in (port['id'], profile.get(vifs.KEY)) and attached_by in (None, profile.get(vifs.REQUEST)):

@@ -51,13 +51,14 @@ class Placement:
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        self._service = rest_client.Service(conf, 'placement', SERVICE_TYPE, 'Placement')
+        self._service = rest_client.Service(conf, 'placement', SERVICE_TYPE, 'Placement',
+                                            connect_retries=client.CONNECT_RETRIES, once=('POST', 'PUT'))
         self._timeout = conf.placement.timeout or TIMEOUT_S
 
     # ---- hosts
 
     def hosts_with(self, ctx: RequestContext, ports: list[Port]) -> frozenset[str]:
-        """Return the provider names of hosts with the resources for all these ports."""
+        """Return the names of the resource providers of hosts that have the resources for all these ports."""
         found = self._call(ctx, 'GET', '/allocation_candidates', params=requests.query(ports))
         roots = {each['root_provider_uuid'] for each in found['provider_summaries'].values()}
         return frozenset(row['name'] for row in self._providers(ctx) if row['uuid'] in roots) if roots else frozenset()
@@ -163,7 +164,6 @@ class Placement:
         response = self._service.request(
             ctx, method, lambda: self._service.endpoint() + path,
             {'Accept': 'application/json', 'OpenStack-API-Version': VERSION}, timeout=self._timeout,
-            connect_retries=0 if method in ('POST', 'PUT') else client.CONNECT_RETRIES,
             params=params, json=json)
         code = response.status_code
         if code < 400:

@@ -93,7 +93,7 @@ def check_bound(port: Port, binding: documents.Binding, host: str) -> None:
 
 
 def placement_required(port: Port) -> exception.NetworkRequestInvalid:
-    """Return the error for a port with a resource request if there is no Placement service."""
+    """Return the error for a port with a resource request in a deployment without Placement service."""
     return exception.NetworkRequestInvalid(
         reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which needs a '
                'Placement service. Configure [placement], or use a policy without a guarantee.')

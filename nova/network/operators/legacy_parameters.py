@@ -1,4 +1,4 @@
-"""Translate network parameters of nova-network (os-networks, nova-manage) to the Network API."""
+"""Translate network parameters of nova-network (os-networks, nova-manage) to the Networking API."""
 from collections.abc import Collection, Mapping, Sequence
 
 from nova import exception
@@ -34,7 +34,7 @@ def refuse(given: Collection[str], more: Mapping[str, str] = {}) -> None:
 
 
 def subnet_v4(given: JsonObject) -> list[JsonObject]:
-    """Return the requested IPv4 subnet in the Network API's format: a list with one subnet, or [].
+    """Return the requested IPv4 subnet in the Networking API's format: a list with one subnet, or [].
 
     :raises BadRequest:
     """

@@ -14,6 +14,7 @@ from nova.db.networks import addresses
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.tables import network as t
+from nova.db.tables.rows import NetworksRow
 from nova.network import ipam
 from nova.network import quotas
 
@@ -77,7 +78,7 @@ def show_fixed(api_db: Database, address: str) -> FixedAddress:
 
 
 def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
-    """Return allocated and up to MAX_FREE_ADDRESSES free floating addresses in os-floating-ips-bulk's format.
+    """Return all allocated and at most MAX_FREE_ADDRESSES free floating IPs in os-floating-ips-bulk's format.
 
     :param host: only addresses of servers on this host, and no free addresses
     """
@@ -128,8 +129,7 @@ def delete_network(api_db: Database, ident: str) -> None:
     :raises NetworkNotFound, NetworkInUse:
     """
     def delete(conn: Connection) -> None:
-        if networks.lock(conn, t.networks, ident) is None:
-            raise exception.NetworkNotFound(network_id=ident)
+        networks.lock_with_subnets(conn, ident)
         found = ports.in_network(conn, ident)
         if any(port['device_owner'] != ports.DHCP for port in found):
             raise exception.NetworkInUse(network_id=ident)
@@ -149,8 +149,8 @@ def assign_network(api_db: Database, ident: str, project: str | None) -> None:
         if project is None:
             release(conn, ident)
             return
-        _locked(conn, ident)
-        if _holders(conn, ident) - {project, ''}:            # ports of this service have the project ''
+        networks.lock_with_subnets(conn, ident)
+        if _holders(conn, ident) - {project, ''}:            # ports of the network service have the project ''
             raise exception.NetworkInUse(network_id=ident)
         give(conn, ident, project)
     api_db.run(change)
@@ -177,24 +177,12 @@ def release(conn: Connection, ident: str) -> None:
     :raises NetworkInUse: the network has servers, or a router, which would forward packets of other projects
     :raises Conflict: the network is external
     """
-    row = _locked(conn, ident)
+    row = networks.lock_with_subnets(conn, ident)
     if row['external']:
         raise exception.Conflict('An external network cannot be assigned to servers of all projects.')
     if _holders(conn, ident):
         raise exception.NetworkInUse(network_id=ident)
     give(conn, ident, None)
-
-
-def _locked(conn: Connection, ident: str) -> dict[str, Any]:
-    """Lock a network and its subnets, so that no port is added until the transaction ends.
-
-    :raises NetworkNotFound:
-    """
-    row = networks.lock(conn, t.networks, ident)
-    if row is None:
-        raise exception.NetworkNotFound(network_id=ident)
-    networks.usable(conn, nova_context.ALL_PROJECTS, [ident], lock=True)
-    return dict(row)
 
 
 def add_network_to_project(conf: ConfigOpts, api_db: Database, context: nova_context.RequestContext,
@@ -217,7 +205,7 @@ def add_network_to_project(conf: ConfigOpts, api_db: Database, context: nova_con
     api_db.run(take)
 
 
-def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, Any]:
+def _free(conn: Connection, context: nova_context.RequestContext) -> NetworksRow:
     """Lock and return the first unowned network without ports, except networks that concurrent requests have locked.
 
     :raises Conflict:
@@ -228,7 +216,7 @@ def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, A
         if _holders(conn, row['id']):
             continue
         try:
-            found = _locked(conn, row['id'])
+            found = networks.lock_with_subnets(conn, row['id'])
         except exception.NetworkNotFound:        # deleted concurrently
             continue
         if found['project_id'] == '' and found['shared'] and not _holders(conn, row['id']):
@@ -236,11 +224,11 @@ def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, A
     raise exception.Conflict('No network is free.')
 
 
-def _taken(conn: Connection, context: nova_context.RequestContext, ident: str, project: str) -> dict[str, Any]:
+def _taken(conn: Connection, context: nova_context.RequestContext, ident: str, project: str) -> NetworksRow:
     """Lock and return a network that may be assigned to the project. For errors see add_network_to_project."""
     if networks.seen(conn, t.networks, networks.visible(context), ident) is None:
         raise exception.NetworkNotFound(network_id=ident)
-    row = _locked(conn, ident)
+    row = networks.lock_with_subnets(conn, ident)
     if row['project_id'] not in ('', project) or row['is_default'] or row['external']:
         raise exception.Conflict(f'Network {row["id"]} cannot be assigned to a project.')
     if _holders(conn, row['id']) - {project}:

@@ -70,7 +70,7 @@ def remove(conn: Connection, deps: Deps, context: RequestContext, row: AddressGr
 
 def chosen(conn: Connection, context: RequestContext, ident: str) -> str:
     """Lock an address group for a new rule and return its id; raises AddressGroupNotFound (not visible)."""
-    row = db_networks.lock(conn, t.address_groups, ident)  # the lock prevents changes of its RBAC policies
+    row = db_networks.lock(conn, t.address_groups, ident)  # until the commit, the group's sharing cannot change
     if row is None or db_networks.seen(conn, t.address_groups, db.visible(context), ident) is None:
         raise faults.AddressGroupNotFound(address_group_id=ident)
     return row['id']

@@ -42,7 +42,7 @@ def _agent(req: NetworkRequest, row: NetworkHostsRow) -> View:
 
 
 def index(req: NetworkRequest) -> JsonDocument:
-    """List the hosts as agents; callers to whom the rule get_agent denies access get an empty list."""
+    """List the hosts as agents; a caller gets an empty list if the rule get_agent denies access."""
     if not permissions.allows(req.context, 'get_agent', permissions.target({})):
         return {'agents': []}
     wanted: dict[str, set[str]] = {}

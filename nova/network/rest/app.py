@@ -1,7 +1,7 @@
 """HTTP API of the embedded network service: the Networking API v2.0.
 
 Middleware in front of this application sets ``environ['nova.context']``. Each resource in RESOURCES has the same
-operations. The module ``documents`` has all other documents.
+operations. The module ``documents`` handles all other paths.
 """
 import typing
 from wsgiref.types import WSGIEnvironment
@@ -64,14 +64,14 @@ def is_public(environ: WSGIEnvironment) -> bool:
 
 
 def _resource(row: Route) -> Resource[typing.Any, typing.Any] | None:
-    """Return the resource of a route, or None for other documents."""
+    """Return the Resource that a route belongs to, or None if it belongs to none."""
     _, first, *more = row.path.split('/')
     return RESOURCES.get(first) or RESOURCES.get('/'.join([first, *more[:1]])) or next(
         (resource for resource in RESOURCES.values() if resource.at and resource.plural == first), None)
 
 
 class NetworkApi(application.Api[NetworkRequest]):
-    """Dispatch of requests below /v2.0; the suffix .json of a path is ignored."""
+    """Dispatches requests below /v2.0; a suffix .json of the path is ignored."""
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(ROUTES)

@@ -1,4 +1,4 @@
-"""Operations of the Networking API without HTTP, in the caller's transaction and context."""
+"""Operations of the Networking API for callers without HTTP; they run in the transaction and context of the caller."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ MAX_ID = 255                # maximum length of an id in a lookup
 
 
 def get_visible(conn: Connection, context: RequestContext, resource: Resource[R], ident: str) -> R:
-    """Return the row with an id if it is visible to the caller.
+    """Return the row with an id, if the row is visible to the caller.
 
     :raises NotFound:
     """
@@ -74,7 +74,7 @@ def authorize_fields(conn: Connection, context: RequestContext, resource: Resour
 
 
 def create(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[Any], values: JsonObject) -> str:
-    """Create a resource like a POST with these values, and return its id.
+    """Create a resource as a POST with these values does; return its id.
 
     :raises InvalidInput, PolicyDenied, OverQuota: and errors of the resource
     """
@@ -105,7 +105,7 @@ def _of_group(conn: Connection, values: JsonObject) -> dict[str, str | None]:
 
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[R], row: R) -> None:
-    """Delete a resource that the caller may change, with its tags."""
+    """Delete a resource and its tags; get_changeable() has checked the caller's rights."""
     resource.delete(conn, deps, context, row)
     if resource.tagged:
         db_tags.replace(conn, row['id'], [])

@@ -34,7 +34,7 @@ class Helper(TypedDict):
 
 
 def shown(conn: Connection, idents: list[str]) -> dict[str, list[JsonObject]]:
-    """Return {router id: helpers in the document of the router}."""
+    """Return {router id: its helpers, as the document of the router shows them}."""
     return {ident: [{name: row[name] for name in ('helper', 'protocol', 'port')} for row in rows]
             for ident, rows in db.helpers(conn, idents).items()}
 

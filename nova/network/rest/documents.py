@@ -141,7 +141,7 @@ _AVAILABILITIES = listing.Listing(t.networks, {
 
 
 def _availabilities(req: NetworkRequest, query: pages.Query) -> list[View]:
-    """Return the numbers of addresses of the networks that a query selects.
+    """Return the total and used addresses of each network that a query selects.
 
     The filter ip_version selects the networks and also the subnets in the response.
     """
@@ -291,7 +291,7 @@ _INDEX = Document({'version': _VERSION, 'resources': s.array(s.shape(name=s.TEXT
 
 
 class _Quotas(Document):
-    """The quotas of a project or, for the paths quotas/tenant and quotas/project, the id of the caller's project."""
+    """Response: the quotas of a project or, for the paths quotas/tenant and quotas/project, the caller's project id."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -304,7 +304,7 @@ class _Quotas(Document):
 # ---- routes --------------------------------------------------------------------
 
 def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
-    """Return the routes of these documents.
+    """Return the routes of the documents without a resource.
 
     :param resources: {path: Resource} that the index lists
     """

@@ -157,7 +157,7 @@ _BY_CODE = {500: 'HTTPInternalServerError', 503: 'ServiceUnavailable'}     # err
 
 
 def answer(error: Exception, request_id: str | None) -> Response:
-    """Return the answer to an error."""
+    """Return the HTTP response to an error."""
     code, message, _english = faults.explain(error, request_id)
     name = type(error).__name__
     kind = TYPES.get(name, name) if isinstance(error, exception.NovaException) else _BY_CODE[code]

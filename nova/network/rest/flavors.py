@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nova.network.rest.values import ServiceProfileValues
 
 PROVIDER, ROUTER = 'nova-network', 'L3_ROUTER_NAT'
-MAX_ROWS = 100                  # maximum number of flavors and of profiles; a list reads all rows
+MAX_ROWS = 100                  # maximum number of flavors, and of profiles: a list reads all rows
 _IDENT = s.TypeValidator(s.IDENT)
 
 

@@ -49,7 +49,7 @@ class Forwarding(TypedDict):
 
 
 def _load_port(conn: Connection, context: RequestContext, rows: list[dict[str, Any]]) -> None:
-    """Add to rows the ids and details of ports that the caller sees."""
+    """Add ``seen_port_id`` and ``port_details`` to each row; both are None if the caller does not see the port."""
     ports = db_ports.seen(conn, context, {row['port_id'] for row in rows if row['port_id']})
     for row in rows:
         port: Mapping[str, Any] | None = ports.get(row['port_id'] or '')
@@ -92,7 +92,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: FloatingI
     if 'port_id' in values:
         if values['port_id']:
             _associate(conn, context, row, values['port_id'], values.get('fixed_ip_address'))
-        else:
+        elif row['port_id']:                             # port forwardings need the router
             db_networks.update(conn, t.floating_ips, row['id'], {
                 'port_id': None, 'fixed_ip_address': None, 'router_id': None, 'status': 'DOWN'})
     elif values.get('fixed_ip_address'):
@@ -281,7 +281,7 @@ FLOATING_IPS = r.Resource('floatingip', 'floatingips', t.floating_ips, (
     r.Field('subnet_id', s.TEXT_OR_NULL, None, 'Subnet of the address.', '', write='create',
             accepts=s.nullable(s.IDENT)),
     r.Field('port_id', s.UUID_OR_NULL, 'seen_port_id', 'Network port, if the caller sees it.', column='port_id',
-            load=_load_port, columns=('port_id',), write=r.BOTH, accepts=s.nullable(s.IDENT)),
+            load=_load_port, columns=('port_id',), write=r.BOTH, accepts=s.nullable(s.IDENT), hidden=True),
     r.Field('fixed_ip_address', s.TEXT_OR_NULL, 'fixed_ip_address', 'Fixed address of the port.', write=r.BOTH,
             accepts=s.nullable(s.NETWORK_ADDRESS)),
     r.Field('router_id', s.UUID_OR_NULL, 'router_id', 'Router that translates the address.'),

@@ -105,7 +105,7 @@ def create_rule(conn: Connection, deps: Deps, context: RequestContext, values: S
 
 def _checked(conn: Connection, context: RequestContext, values: Mapping[str, Any],
              ident: str | None = None) -> tuple[SecurityGroupsRow, dict[str, Any]]:
-    """Check a rule and lock its group; return (group, columns of the rule).
+    """Check the values of a rule and lock its group; return (group, columns of the rule).
 
     :param ident: id of the rule, if it exists
     """

@@ -93,7 +93,7 @@ def create_network(conn: Connection, deps: Deps, context: RequestContext, values
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
     _check_kind(deps, row, wanted)
     _check_mtu(deps, kind, values['mtu'])
-    if not row['external']:                 # for an external network, the rule of router:external suffices
+    if not row['external']:                 # external networks need the rule of router:external instead
         _allow(deps, context, row, 'create_network')
     quotas.check(conn, deps.conf, 'network', project)
     _check_default(conn, row, row['is_default'])
@@ -130,7 +130,7 @@ def _check_port_security(row: Mapping[str, Any], wanted: bool | None) -> None:
 
 
 def _check_default(conn: Connection, row: Mapping[str, Any], wanted: bool) -> None:
-    """Check that there is at most one default external network. Concurrent requests wait for the transaction.
+    """Check that there is at most one default external network. Concurrent requests wait until the transaction ends.
 
     :raises DefaultExternalNetworkExists:
     """
@@ -195,6 +195,7 @@ def _outside(conn: Connection, row: Mapping[str, Any], external: bool) -> dict[s
 
     :raises NetworkInUse: the network has ports, or subnets of another network type
     """
+    row = db.lock_with_subnets(conn, row['id'])
     other_type = external and row['network_type'] != db.FLAT
     if db_ports.count(conn, network_id=row['id']) or other_type and db.ranges_of(conn, row['id']):
         raise exception.NetworkInUse(network_id=row['id'])
@@ -206,6 +207,7 @@ def _outside(conn: Connection, row: Mapping[str, Any], external: bool) -> dict[s
 
 def delete_network(conn: Connection, deps: Deps, context: RequestContext, row: NetworksRow) -> None:
     _allow(deps, context, row, 'delete_network')
+    row = db.lock_with_subnets(conn, row['id'])
     unused = [floating for floating in db.many(conn, t.floating_ips, [row['id']], 'floating_network_id')
               if floating['router_id'] is None] if row['external'] else []
     own = [port['id'] for port in db_ports.in_network(conn, row['id']) if port['device_owner'] == db_ports.DHCP]
@@ -309,7 +311,8 @@ def update_subnet(conn: Connection, deps: Deps, context: RequestContext, row: Su
             raise faults.GatewayIpInUse(ip_address=row['gateway_ip'], subnet_id=row['id'])
         if fresh['gateway_ip'] not in routers and db.used_addresses(conn, row['id'], fresh['gateway_ip']):
             raise exception.FixedIpInUse(address=fresh['gateway_ip'])
-    db.update(conn, t.subnets, row['id'], stored)
+    if not db.update(conn, t.subnets, row['id'], stored):                # deleted concurrently
+        raise exception.SubnetNotFound(subnet_id=row['id'])
     if overlay and fresh['enable_dhcp'] != row['enable_dhcp']:
         _serve_dhcp(conn, deps, network, {**fresh, **stored})
 
@@ -363,7 +366,7 @@ def _insert_port(conn: Connection, network: NetworksRow, ident: str, **columns: 
 
 
 def _modes(cidr: ranges.Cidr, values: SubnetValues) -> dict[str, str | None]:
-    """Return the IPv6 modes of a subnet."""
+    """Check and return the columns ipv6_ra_mode and ipv6_address_mode of a subnet."""
     ra, address = values['ipv6_ra_mode'], values['ipv6_address_mode']
     if cidr.version == 4 and (ra or address):
         raise exception.InvalidInput(reason='ipv6_ra_mode and ipv6_address_mode are supported only for IPv6 subnets.')

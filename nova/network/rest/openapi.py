@@ -8,7 +8,7 @@ from nova.network.rest import faults
 from nova.web import openapi
 from nova.web.routes import Route
 
-VERSION = 1              # the only minor version of the fields: this API has no microversions
+VERSION = 1              # minor version for all fields, because this API has no microversions
 _REVISION = 'revision'
 
 

@@ -277,7 +277,7 @@ def tag(resource: Resource[R], req: NetworkRequest, id: str, tag: str) -> None:
 
 
 def _check_revision(conn: Connection, resource: Resource[R], req: NetworkRequest, row: Stored) -> None:
-    """Check the revision in If-Match: revision_number=N. Other changes of the row wait for the transaction."""
+    """Check the revision in If-Match: revision_number=N. Other changes of the row wait until the transaction ends."""
     given = req.header('If-Match', None)
     if given is None:
         return

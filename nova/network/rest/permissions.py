@@ -31,7 +31,7 @@ def _defaults() -> policy.Policy:
 
 
 def target(values: Mapping[str, Any], **more: str | None) -> Target:
-    """Return {name in rules: value} of the attributes of a resource.
+    """Return {name by which rules refer to an attribute: value} of a resource.
 
     :param values: view, row or new values of the resource
     :param more: attributes to add or replace
@@ -155,7 +155,7 @@ def _key(value: Any) -> Any:
 
 def passed(context: RequestContext, rules: Sequence[str],
            projects: Collection[str | None]) -> dict[str | None, frozenset[str]]:
-    """Return {project: the members of ``rules`` that allow the caller to use the project's resources}."""
+    """Return {project: those of ``rules`` that allow the caller to use the project's resources}."""
     targets = {project: target({'project_id': project}) for project in projects}
     return {project: frozenset([rule for rule in rules if allows(context, rule, where)])
             for project, where in targets.items()}

@@ -121,7 +121,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
 
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow) -> None:
     row = PORTS.locked(conn, row['id'])
-    if row['device_owner'] == db.INTERFACE and not r.is_owner(context, row):  # caller owns the network, not the port
+    if row['device_owner'] == db.INTERFACE and not r.is_owner(context, row):  # the caller owns only the network
         return db.remove_from_router(conn, row)
     if row['device_owner'].startswith('network:'):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
@@ -186,7 +186,7 @@ def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row
 
 
 def _shown(conn: Connection, row: PortsRow) -> tuple[str, Any]:
-    """Return the data that the server with this port shows: (port id, addresses)."""
+    """Return what the compute API shows of the port in its server: (port id, addresses)."""
     held = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
     return row['id'], tuple(entry['ip_address'] for entry in held)
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
 OTHER = 'packet_rate_limit'
-MAX_POLICIES = 1000             # maximum for a project
+MAX_POLICIES = 1000             # maximum policies of a project
 MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel's calculation in nanoseconds must fit into 64 bits
 MAX_KPPS = 1_000_000
 
@@ -96,7 +96,7 @@ def chosen(conn: Connection, context: RequestContext, known: str | None, wanted:
     if wanted == known:
         return known
     if wanted:
-        db_networks.lock(conn, t.qos_policies, wanted)       # the lock prevents changes of its RBAC policies
+        db_networks.lock(conn, t.qos_policies, wanted)       # until the commit, the policy's sharing cannot change
     for ident in filter(None, (wanted, known)):
         if db_networks.seen(conn, t.qos_policies, db.visible(context), ident) is None:
             if ident == known:
@@ -192,7 +192,7 @@ def _check_range(row: QosPoliciesRow, minimum: int, maximum: int) -> None:
 
 
 def _minimums(kind: str, parameter: str, fields: tuple[r.Field, ...]) -> Parts[QosPoliciesRow, QosMinimumsRow, Any]:
-    """Return the operations on QoS rules of a type of guarantee.
+    """Return the API operations on rules of one type: minimum bandwidth or minimum packet rate.
 
     :param parameter: field with the guaranteed amount
     """

@@ -260,10 +260,10 @@ def _named(body: JsonObject, both: bool = False) -> dict[str, str]:
 
 
 def _subnet(conn: Connection, context: RequestContext, ident: str) -> SubnetsRow:
-    row = db_networks.seen(conn, t.subnets, db_networks.visible_subnets(context), ident)
+    seen = db_networks.seen(conn, t.subnets, db_networks.visible_subnets(context), ident)
+    row = db_networks.lock(conn, t.subnets, ident) if seen else None
     if row is None:
         raise exception.SubnetNotFound(subnet_id=ident)
-    db_networks.lock(conn, t.subnets, ident)
     return row
 
 
@@ -352,12 +352,12 @@ def _check_routes(conn: Connection, row: RoutersRow, routes: Routes) -> None:
 
 
 def agent_id(host: str) -> str:
-    """Return the id of a host in lists of agents."""
+    """Return the id under which lists of agents show a host."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
 
 
 def l3_agents(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, body: None) -> JsonDocument:
-    """Return the router's host in the form of a list of agents."""
+    """Return the host of the router, if it has one, as a list with one agent."""
     alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
     return {'agents': [
         {'id': agent_id(host['host']), 'host': host['host'], 'binary': 'nova-network',

@@ -1,4 +1,4 @@
-"""Resources of the Networking API: a Field for each field.
+"""Resources of the Networking API: a Field object for each field of a resource.
 
 A Field has the type, column, rules, filter and description of a field, and the values that requests set
 (nova/web/resource.py).
@@ -78,12 +78,13 @@ class Field(resource.Field):
 
     default   value for create requests without the field
     guarded   whether requests with the field need the rule create_RESOURCE:NAME or update_RESOURCE:NAME
-    parts     keys of the value, or of its items, with a separate rule create_RESOURCE:NAME:KEY
+    parts     keys of the value, or of the items of a list, that each have a rule create_RESOURCE:NAME:KEY
     checked   further keys with a rule; functions of the resource check these rules
-    load      function(conn, context, rows) that adds the column that ``get`` reads
+    load      function(conn, context, rows): adds to the rows the column that ``get`` reads
     lists     function(conn, ids of rows) -> {id: the list that ``get`` reads}; empty lists may be missing
     where     function(values of a filter) -> condition; None: the filter compares the column
     listed    whether lists can be filtered by the field
+    hidden    whether null may stand for a value that the caller does not see
     """
 
     default: object = None
@@ -94,6 +95,7 @@ class Field(resource.Field):
     lists: Callable[[Connection, list[str]], Mapping[str, Sequence[Any]]] | None = None
     where: Callable[[list[str]], Condition] | None = None
     listed: bool = True
+    hidden: bool = False
 
     @functools.cached_property
     def check(self) -> s.TypeValidator:
@@ -114,7 +116,7 @@ class Rows(resource.Resource):
         return {field.name: field for field in self.fields if field.write}
 
     def parse(self, values: Mapping[str, Json], write: str) -> dict[str, Any]:
-        """Return the checked values of a request, with defaults for a create.
+        """Return the checked values of a request; if it creates a resource, with defaults for missing values.
 
         :raises InvalidInput, BadRequest: unknown or read-only name, invalid or missing value
         """
@@ -136,7 +138,7 @@ class Rows(resource.Resource):
         return {**{name: field.default for name, field in known.items() if write in field.write}, **found}
 
     def restricted(self, given: Mapping[str, Json], values: Mapping[str, Any], write: str) -> Iterator[str]:
-        """Yield the names of the attributes, and of their keys, that the caller needs a rule to set.
+        """Yield the names of attributes, and of their keys, that the caller may set only if a rule allows it.
 
         A creation with the default value needs no rule, but an update does: it could undo an administrator's setting.
 
@@ -165,7 +167,8 @@ class Rows(resource.Resource):
         """
         known = self.attributes
         found = {name: value for name, value in values.items() if not (
-            name in view and view[name] == value and name in known and 'update' in known[name].write)}
+            name in view and view[name] == value and name in known and 'update' in known[name].write
+            and not (value is None and known[name].hidden))}
         for names in _TOGETHER:
             if names & found.keys():
                 found |= {name: values[name] for name in names & values.keys()}
@@ -217,10 +220,10 @@ class Resource(Rows, Generic[R, V]):
     create, delete   function(conn, deps, context, values | row); create returns the id
     update    function(conn, deps, context, row, values); None: only store the values
     missing   function(id) -> the error for a missing row
-    prepare   function(conn, context): called in a separate transaction before a list
-    actions   further operations
-    server_view   function(conn, row) -> (port id or None, data of the row that the port's server shows)
-    at        path; '': the plural of the name
+    prepare   function(conn, context): called in a separate transaction before rows are listed
+    actions   resource-specific operations
+    server_view   function(conn, row) -> (port id or None, data that the compute API shows in the port's server)
+    at        path below /v2.0; '': the plural, with hyphens
     of_network   whether the rows are ports or subnets; rules may compare the owner of their network
     unchangeable   whether every update is rejected, so that updates have no rule
     """
@@ -295,7 +298,7 @@ class Resource(Rows, Generic[R, V]):
         return {}
 
     def selection(self, names: frozenset[str]) -> resource.View:
-        """Return a view of the fields ``names``, or of all fields if empty."""
+        """Return a view of the fields ``names``, or of all fields if ``names`` is empty."""
         if not names:
             return self.view('show')
         found = self._selections.get(names)
@@ -435,7 +438,7 @@ def below(body: JsonObject, name: str) -> JsonObject:
 
 
 def found(row: Found | None, missing: Exception) -> Found:
-    """Return a row that exists; another request may have deleted it.
+    """Return the row if it exists; another request may have deleted it.
 
     :raises missing: the row is None
     """

@@ -1,4 +1,4 @@
-"""Notify hosts of servers with changed addresses: the compute API shows the addresses that the host has last read."""
+"""If addresses of servers change, notify the servers' hosts: the compute API shows what a host has last read."""
 from __future__ import annotations
 
 import logging
@@ -32,7 +32,7 @@ def of_ports(conn: engine.Connection, idents: Collection[str]) -> list[str]:
 
 
 class Servers:
-    """Notifies the hosts of servers.
+    """Notifies hosts that addresses of their servers have changed.
 
     :param cells: the cells of the deployment
     """
@@ -41,7 +41,7 @@ class Servers:
         self._cells = cells
 
     def changed(self, ctx: nova_context.RequestContext, uuids: list[str]) -> None:
-        """Notify the hosts of these servers to read their ports again. A lost notification is not repeated."""
+        """Make the hosts of these servers read the servers' ports again. A lost notification is not repeated."""
         for cell, rows in self._cells.read(lambda conn: instances.get_many(conn, uuids))[0]:
             for row in rows.values():
                 if row['host']:                              # during a cross-cell migration a server is in two cells

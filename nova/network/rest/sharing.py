@@ -99,7 +99,7 @@ def delete(conn: Connection, deps: Deps, context: RequestContext, row: NetworkSh
 
 
 def _check_unused(conn: Connection, row: NetworkSharesRow) -> None:
-    """Check that no project that uses the object depends on this policy."""
+    """Check that no project that uses the object needs this policy."""
     kind = KINDS[row['object_type']]
     shared = db_networks.lock(conn, kind.resource.table, row['network_id'])
     if kind.users is None or shared is None or shared.get('shared'):

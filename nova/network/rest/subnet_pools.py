@@ -61,7 +61,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoo
     row = POOLS.locked(conn, row['id'])
     stored = POOLS.stored(values)
     stored |= _lengths(row['ip_version'], {**row, **{
-        name: value for name, value in values.items() if name in LENGTHS and value}})
+        name: value for name, value in values.items() if name in LENGTHS}})
     if 'default_quota' in values:
         stored['default_quota'] = values['default_quota']
     if values.get('is_default') is not None:
@@ -79,7 +79,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: SubnetPoo
 
 
 def _check_scope(conn: Connection, context: RequestContext, row: SubnetPoolsRow, changed: Mapping[str, Any]) -> None:
-    """Check the scope of a changed pool. An unchanged scope may be invisible to the caller."""
+    """Check a changed pool against its scope; an unchanged scope may be invisible to the caller."""
     ident = changed['address_scope_id']
     if ident is not None and ident != row['address_scope_id']:
         address_scopes.check_pool(conn, context, ident, changed)
@@ -164,7 +164,7 @@ def _fitting(row: SubnetPoolsRow, prefixes: list[ranges.Cidr], kept: Iterable[ra
 
 
 def _lengths(version: int, values: Mapping[str, Any]) -> dict[str, int]:
-    """Return the minimum, default and maximum prefix length of allocations."""
+    """Return the minimum, default and maximum prefix length of allocations; None selects the API's default."""
     longest = 32 if version == 4 else 128
     low = values['min_prefixlen'] if values['min_prefixlen'] is not None else SHORTEST[version]
     high = values['max_prefixlen'] if values['max_prefixlen'] is not None else longest

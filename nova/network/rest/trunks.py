@@ -107,7 +107,7 @@ def _body_subports(body: JsonObject) -> list[TrunkSubPorts]:
 # ---- checks ----------------------------------------------------------------------
 
 def _check_subports(wanted: Sequence[Mapping[str, Any]]) -> None:
-    """Check the subports of a request without the database.
+    """Check the subports of a request as far as possible without the database.
 
     :raises InvalidInput:
     """

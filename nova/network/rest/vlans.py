@@ -37,8 +37,8 @@ def chosen(conn: Connection, conf: ConfigOpts, physical: str | None, vlan: int |
             raise faults.VlanIdInUse(vlan=vlan, physical=name)
         return name, vlan
     if not known:
-        raise exception.InvalidInput(reason='[network] vlan_ranges has no VLANs for it. Give a physical_network and a '
-                                            'segmentation_id.')
+        raise exception.InvalidInput(reason='[network] vlan_ranges has no VLANs for this network. Give a '
+                                            'physical_network and a segmentation_id.')
     for name, numbers in known:
         free = sorted(set(numbers) - networks.vlans_on(conn, name))
         if free:

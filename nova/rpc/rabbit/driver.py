@@ -1,4 +1,4 @@
-"""The oslo.messaging driver ``nova-rabbit``: one connection for each process; messages do not wait for each other."""
+"""The oslo.messaging driver ``nova-rabbit``: one connection for each process; no message waits for another's reply."""
 from collections.abc import Callable, Iterable, Sequence
 import logging
 import threading
@@ -92,7 +92,8 @@ class Replies:
     def forget(self, number: str) -> None:
         self._calls.pop(number, None)
 
-    def _take(self, body: bytes) -> bool:
+    def _take(self, body: bytes, acknowledge: Callable[[], None]) -> bool:
+        acknowledge()
         try:
             answer = envelope.unpack(body)
         except ValueError as error:
@@ -107,7 +108,7 @@ class Replies:
 
 
 class Reply(rabbit_session.Message):
-    """A reply. It is sent again while its queue is missing: the caller redeclares the queue after a broker's restart.
+    """A reply. While its queue is missing it is sent again, because callers redeclare queues after a broker's restart.
 
     :param expiry_s: seconds after which the reply is dropped
     """
@@ -115,13 +116,15 @@ class Reply(rabbit_session.Message):
     def __init__(self, queue: str, body: bytes, expiry_s: float) -> None:
         super().__init__(None, queue, body, mandatory=True)
         self._until = time.monotonic() + expiry_s
-        self.returned = False  # True: the broker returned the reply, because the queue is missing
+        self.settled = False   # True: the broker has the reply, or the reply was dropped
+        self.returned = False  # True: the reply was dropped, because its queue was missing until the expiry
 
     def waits(self, session: rabbit_session.Session) -> bool:
-        self.returned = True
         return time.monotonic() < self._until
 
     def settle(self, failure: Exception | None) -> None:
+        self.returned = isinstance(failure, oslo_messaging.MessageUndeliverable)
+        self.settled = True    # last: another thread that reads True reads the final value of the other one
         if failure is not None:
             LOG.error('A reply was dropped: the queue %s of its caller does not exist (%s).', self.key,
                       getattr(failure, 'exception', failure))
@@ -143,14 +146,17 @@ class Answers:
 
 
 class Incoming(messaging_hooks.BaseIncoming):
-    """A message for a server of this process."""
+    """A message for a server of this process.
 
-    def __init__(self, answers: Answers, inner: JsonObject) -> None:
+    :param acknowledge: function that tells the broker that the message has a worker, or that one is expected soon
+    """
+
+    def __init__(self, answers: Answers, inner: JsonObject, acknowledge: Callable[[], None]) -> None:
         number, self._queue = inner.pop(envelope.CALL, None), inner.pop(envelope.REPLIES, None)
         timeout = inner.pop(envelope.MONITORED, None)
         super().__init__(*envelope.parts(inner), msg_id=number)
         self.client_timeout = timeout
-        self._number, self._answers = number, answers
+        self._number, self._answers, self._acknowledge = number, answers, acknowledge
         self._sign_of_life: Reply | None = None
 
     def _send(self, result: Json, failure: str | None, ending: bool) -> Reply:
@@ -162,16 +168,20 @@ class Incoming(messaging_hooks.BaseIncoming):
             self._send(reply, messaging_hooks.serialize_exception(failure) if failure else None, True)
 
     def heartbeat(self) -> None:
-        """Send a heartbeat to the caller.
+        """Send a heartbeat to the caller, unless the session is still delivering the last one.
 
         :raises MessageDeliveryFailure: the last heartbeat could not be delivered
         """
-        if self._sign_of_life is not None and self._sign_of_life.returned:
+        last = self._sign_of_life
+        if last is not None and not last.settled:
+            return
+        if last is not None and last.returned:
             raise oslo_messaging.MessageDeliveryFailure('The caller no longer waits for the reply.')
         self._sign_of_life = self._send(None, None, False)
 
     def acknowledge(self) -> None:
-        """Do nothing: messages are acknowledged on receipt."""
+        """Acknowledge the message, unless it is acknowledged; see priorities.Pools.submit."""
+        self._acknowledge()
 
     def requeue(self) -> None:
         """Raise an error: received messages cannot be requeued."""
@@ -199,20 +209,23 @@ class Listener(messaging_hooks.BaseListener):
         super().start(on_incoming_callback)
         self._session.start(self._subscription)
 
-    def _take(self, body: bytes) -> bool:
+    def _take(self, body: bytes, acknowledge: Callable[[], None]) -> bool:
         if self._stopped:
             return False
         try:
             inner = envelope.unpack(body)
         except ValueError as error:
             LOG.error('An unreadable message was dropped: %s', error)
+            acknowledge()
             return True
-        if self._numbers.is_new(inner):
-            try:
-                self.on_incoming_callback([Incoming(self._answers, inner)])
-            except RuntimeError as error:              # the thread pool of the server has ended
-                LOG.debug('A message was not taken: %s', error)
-                return False
+        if not self._numbers.is_new(inner):
+            acknowledge()
+            return True
+        try:
+            self.on_incoming_callback([Incoming(self._answers, inner, acknowledge)])
+        except RuntimeError as error:                  # the thread pool of the server has ended
+            LOG.debug('A message was not taken: %s', error)
+            return False
         return True
 
     def stop(self) -> None:
@@ -258,7 +271,7 @@ class Driver(messaging_hooks.BaseDriver):
         """Send a message; return the reply of a call.
 
         :raises MessageUndeliverable: there is no such queue, and the options require one
-        :raises MessageDeliveryFailure: there is no broker, or it does not take the message
+        :raises MessageDeliveryFailure: there is no broker, or it does not take the message in time
         :raises MessagingTimeout: no reply
         """
         exchange, key = self._address(target)
@@ -300,9 +313,12 @@ class Driver(messaging_hooks.BaseDriver):
         wait_s = 0.0 if for_ever else self._settings.waited(retry or 0)
         while not sent.settled.wait(self._left(sent, begun, timeout)):
             now, tried = time.monotonic(), self._session.attempts - attempts
-            if sent.sent_at is None and not for_ever and tried and (now - begun >= wait_s or tried > (retry or 0)):
+            unreachable = tried and (now - begun >= wait_s or tried > (retry or 0))
+            # a connected broker may have a memory or disk alarm, or refuse the queues of this process
+            if sent.sent_at is None and not for_ever and (unreachable or now - begun >= wait_s + CONFIRM_S):
                 if self._session.withdraw(sent):
-                    raise oslo_messaging.MessageDeliveryFailure(f'No broker: {self._session.last_error}')
+                    raise oslo_messaging.MessageDeliveryFailure(
+                        f'No broker takes the message: {self._session.last_error}')
             elif self._left(sent, begun, timeout) == 0:
                 self._session.withdraw(sent)
                 self._fail(sent)

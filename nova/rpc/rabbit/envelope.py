@@ -1,4 +1,4 @@
-"""Message format of oslo.messaging's RabbitMQ driver: JSON within JSON; the inner object has message and context."""
+"""Message format of oslo.messaging's RabbitMQ driver: a JSON object that contains message and context as JSON text."""
 import collections
 import uuid
 
@@ -11,7 +11,8 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 CONTEXT = '_context_'
 NUMBER, CALL, REPLIES, MONITORED = '_unique_id', '_msg_id', '_reply_q', '_timeout'
 VERSION, INNER = 'oslo.version', 'oslo.message'
-MAX_NUMBERS = 1000            # maximum acknowledged messages with kept numbers, to detect repeated messages
+MAX_NUMBERS = 1000            # maximum kept ids of acknowledged messages, to detect repeated messages
+MAX_NUMBER_LENGTH = 64        # characters; longer ids are not kept. Both drivers send 32
 
 
 def pack(message: JsonObject, context: JsonObject | None = None, **more: Json) -> bytes:
@@ -37,7 +38,7 @@ def unpack(body: bytes) -> JsonObject:
         return outer
     if str(outer[VERSION]).partition('.')[0] != messaging_hooks.ENVELOPE_VERSION.partition('.')[0]:
         raise ValueError(f'version {outer[VERSION]}')
-    inner = orjson.loads(outer[INNER])
+    inner = orjson.loads(outer.get(INNER, b''))        # a missing key is a JSONDecodeError, which is a ValueError
     if not isinstance(inner, dict):
         raise ValueError('not an object')
     return inner
@@ -56,7 +57,7 @@ def parts(inner: JsonObject) -> tuple[JsonObject, JsonObject]:
 
 
 class Numbers:
-    """Numbers of the last messages, to detect messages that the broker or a sender repeats after a disconnect.
+    """Unique ids (numbers) of the last messages, to detect messages that are repeated after a disconnect.
 
     :param unacknowledged: maximum number of unacknowledged messages
     """
@@ -66,12 +67,12 @@ class Numbers:
         self._known: collections.OrderedDict[str, None] = collections.OrderedDict()
 
     def is_new(self, inner: JsonObject) -> bool:
-        """Remove the number from a message; return whether it is new."""
+        """Remove the number from a message; return whether the number is new."""
         number = inner.pop(NUMBER, None)
-        if not isinstance(number, str):
+        if not isinstance(number, str) or len(number) > MAX_NUMBER_LENGTH:
             return True
         if number in self._known:
-            self._known.move_to_end(number)  # remember it longer: the message may be repeated again
+            self._known.move_to_end(number)  # keep the number longer: the message may be repeated again
             return False
         self._known[number] = None
         if len(self._known) > self._max:

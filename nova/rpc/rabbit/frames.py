@@ -23,7 +23,7 @@ OVERHEAD = _FRAME.size + len(_END)
 _CONFIRM = struct.Struct('>LQB')
 _DELIVERY = struct.Struct('>QB')
 _CONTENT = struct.Struct('>HHQH')
-# properties, in the order of their encoding
+# flags of the message properties, in the order of their encoding
 _TYPE, _ENCODING, _MODE, _EXPIRATION, _NUMBER = 1 << 15, 1 << 14, 1 << 12, 1 << 8, 1 << 7
 _PERSISTENT = 2
 _JSON = b'\x10application/json\x05utf-8' + bytes([_PERSISTENT])
@@ -80,9 +80,12 @@ def number_of(header: bytes) -> int | None:
     return int(number) if number.isdigit() else None
 
 
-def acknowledge(channel: int, tag: int) -> bytes:
-    """Return the frame that acknowledges the delivery with this tag and all earlier deliveries."""
-    return _frame(METHOD, channel, _CONFIRM.pack(_index(80), tag, 1))
+def acknowledge(channel: int, tag: int, multiple: bool) -> bytes:
+    """Return the frame that acknowledges the delivery with this tag.
+
+    :param multiple: include all earlier deliveries
+    """
+    return _frame(METHOD, channel, _CONFIRM.pack(_index(80), tag, multiple))
 
 
 def put_back(channel: int, tag: int) -> bytes:
@@ -91,20 +94,20 @@ def put_back(channel: int, tag: int) -> bytes:
 
 
 def confirm(payload: bytes) -> tuple[int, bool]:
-    """Return (delivery tag, whether all earlier deliveries are included) of an ACK or NACK."""
+    """Return (delivery tag, whether all earlier deliveries are included) of an ACK or NACK frame."""
     _method, tag, multiple = _CONFIRM.unpack_from(payload)
     return tag, bool(multiple & 1)
 
 
 def delivery(payload: bytes) -> tuple[str, int]:
-    """Return (tag of the consumer, tag of the delivery) of DELIVER."""
+    """Return (consumer tag, delivery tag) of a DELIVER frame."""
     end = 5 + payload[4]
     tag, _again = _DELIVERY.unpack_from(payload, end)
     return payload[5:end].decode(), tag
 
 
 def returned(payload: bytes) -> tuple[int, str]:
-    """Return (code, text) of RETURN."""
+    """Return (code, text) of a RETURN frame."""
     end = 7 + payload[6]
     return int.from_bytes(payload[4:6]), payload[7:end].decode(errors='replace')
 

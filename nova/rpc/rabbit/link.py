@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import contextlib
+import functools
+import logging
 import os
 import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pamqp import base
 from pamqp import commands
@@ -23,12 +25,15 @@ from nova.rpc.rabbit import stream
 if TYPE_CHECKING:
     from pamqp import common
 
+LOG = logging.getLogger(__name__)
 _Frame = TypeVar('_Frame', bound=base.Frame)
+# function(body, acknowledge) -> whether the consumer takes the message; if so, it calls ``acknowledge()``, now or later
+Deliver: TypeAlias = Callable[[bytes, Callable[[], None]], bool]
 
 PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # numbers of the channels
 CONNECT_S = 5                # timeout for the answer of the broker to the first frame
 FRAME_MAX = 131072           # bytes, RabbitMQ's default
-_TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # RabbitMQ's name of the feature; a refusal contains it
+_TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # RabbitMQ's name of this feature; its refusals contain the name
 _CAPABILITIES: common.FieldTable = {
     'publisher_confirms': True, 'basic.nack': True, 'consumer_cancel_notify': True, 'connection.blocked': True,
     'authentication_failure_close': True}
@@ -46,8 +51,8 @@ class Refused(Exception):
 
 
 class TransientQueuesRefused(ConnectionError):
-    """The broker closed the connection because it refuses queues that are neither durable nor exclusive: RabbitMQ's
-    default since 4.3.
+    """The broker closed the connection because it refuses queues that are neither durable nor exclusive, as
+    RabbitMQ does by default since 4.3.
     """
 
 
@@ -74,9 +79,12 @@ class Link:
                  confirmed: Callable[[int, bool, bool], None], returned: Callable[[bytes, int, str], None],
                  takes: Callable[[bool], None]) -> None:
         self._confirmed, self._returned, self._takes = confirmed, returned, takes
-        self._consumers: dict[str, Callable[[bytes], bool]] = {}
+        self._consumers: dict[str, Deliver] = {}
         self._contents: dict[int, _Content] = {}
-        self._delivered = 0                            # tag of the last unacknowledged delivery; 0: none
+        self._settling = threading.Lock()
+        self._unsettled: set[int] = set()              # tags of deliveries that their consumers have not acknowledged
+        self._settled: list[int] = []                  # tags to acknowledge before the next read
+        self._singly = False                           # another thread has acknowledged a delivery
         self._asking, self._answer = threading.Lock(), threading.Condition()
         self._answers: list[pamqp_frame.FrameTypes] = []
         self._reader: int | None = threading.get_ident()
@@ -179,8 +187,8 @@ class Link:
         self.read_until(lambda: bool(self._answers))
         return self._answers.pop(0)
 
-    def consume(self, queue: str, tag: str, deliver: Callable[[bytes], bool]) -> None:
-        """Consume a queue. The reading thread calls ``deliver(body)``, which returns whether it has taken the message.
+    def consume(self, queue: str, tag: str, deliver: Deliver) -> None:
+        """Consume a queue. The reading thread calls ``deliver``, which must not block.
 
         :raises Refused: there is no such queue, or it may not be read
         """
@@ -263,15 +271,43 @@ class Link:
             self._returned(content.header, *frames.returned(content.payload))
             return
         consumer, tag = frames.delivery(content.payload)
-        if self._consumers[consumer](body):
-            self._delivered = tag
-        else:
+        self._unsettled.add(tag)
+        try:
+            taken = self._consumers[consumer](body, functools.partial(self._settle, tag))
+        except Exception:        # it would end the connection, and the broker would send the message again on the next
+            LOG.exception('A message was dropped: its consumer failed.')
+            taken = True
+            self._settle(tag)
+        if not taken:
+            with self._settling:
+                self._unsettled.discard(tag)
+                self._settled = [each for each in self._settled if each != tag]
             self.write(frames.put_back(channel, tag))
 
+    def _settle(self, tag: int) -> None:
+        """Acknowledge a delivery, unless it is acknowledged: at once, or before the next read in the reading thread."""
+        with self._settling:
+            if tag not in self._unsettled:
+                return
+            self._unsettled.remove(tag)
+            if threading.get_ident() == self._reader or self._blocked:
+                self._settled.append(tag)
+                return
+            self._singly = True
+        try:
+            self.write(frames.acknowledge(CONSUMING, tag, multiple=False))
+        except OSError as error:
+            LOG.debug('The broker delivers a message again: %s', error)
+
     def _acknowledge(self) -> None:
-        if self._delivered and not self._blocked:      # a blocked broker does not read
-            tag, self._delivered = self._delivered, 0
-            self.write(frames.acknowledge(CONSUMING, tag))
+        if not self._settled or self._blocked:         # after Connection.Blocked the broker reads nothing
+            return
+        with self._settling:
+            tags, self._settled = self._settled, []
+            # one frame for all, unless it would include deliveries that are open or that another thread acknowledges
+            multiple = not (self._singly or self._unsettled)
+        self.write(b''.join(frames.acknowledge(CONSUMING, tag, multiple)
+                            for tag in ([max(tags)] if multiple else tags)))
 
     def _rare(self, channel: int, method: pamqp_frame.FrameTypes) -> None:
         if isinstance(method, commands.Connection.Close):
@@ -284,6 +320,8 @@ class Link:
             raise ConnectionError(f'The broker ended the subscription {method.consumer_tag}: its queue is gone.')
         elif isinstance(method, commands.Channel.Close) and channel == PUBLISHING:
             raise Refused(method.reply_code, method.reply_text)
+        elif isinstance(method, commands.Channel.Close) and not self._asking.locked():
+            raise ConnectionError(method.reply_text)       # no answer: messages would stay away
         else:
             with self._answer:
                 self._answers.append(method)

@@ -24,8 +24,8 @@ P = ParamSpec('P')
 
 ATTEMPT_S = 1                # minimum seconds between two attempts to reach a broker
 REDELIVERY_INTERVAL_S = 0.5      # seconds between two attempts to deliver a message with a missing queue
-SETTLE_S = 10                # seconds in which other services also reconnect after a failure of the broker
-IS_OTHERWISE = 406           # PRECONDITION_FAILED: the queue or exchange has other properties
+SETTLE_S = 10                # seconds that other services may need to reconnect after a failure of the broker
+IS_OTHERWISE = 406           # PRECONDITION_FAILED: the queue or exchange exists with other properties
 
 
 class Message:
@@ -50,20 +50,20 @@ class Message:
         return self.exchange.name if self.exchange else ''
 
     def settle(self, failure: Exception | None) -> None:
-        """Report the final outcome; the reading thread calls it.
+        """Report the final outcome; called by the reading thread.
 
         :param failure: MessageUndeliverable, MessageDeliveryFailure; None: the broker has confirmed the message
         """
 
     def waits(self, session: Session) -> bool:
-        """Return whether to send a returned message again; the reading thread calls it."""
+        """Return whether to send a returned message again; called by the reading thread."""
         return session.settling
 
 
 class Subscription:
     """Queues that a listener consumes; see Session.subscribe."""
 
-    def __init__(self, queues: tuple[rabbit_settings.Queue, ...], deliver: Callable[[bytes], bool]) -> None:
+    def __init__(self, queues: tuple[rabbit_settings.Queue, ...], deliver: rabbit_link.Deliver) -> None:
         self.queues, self.deliver = queues, deliver
         self.tags: dict[str, str] = {}                 # {queue: consumer tag}
         self.started = self.stopped = False
@@ -106,8 +106,10 @@ class Session:
     # ---- publishing
 
     def publish(self, message: Message) -> None:
-        """Send a message now, or as soon as a broker takes it."""
+        """Send a message now, or as soon as a broker takes it. A message that was withdrawn is not sent."""
         with self._state:
+            if message.given_up:
+                return
             self._begin()
             if self._link is not None and self._takes:
                 self._write(self._link, message)
@@ -174,9 +176,7 @@ class Session:
     def _deliver_later(self, message: Message) -> None:
         with self._state:
             self._undelivered.append(message)
-            begins, self._redelivers = not self._redelivers, True
-        if begins:
-            concurrency.spawn('rabbit-undelivered', self._deliver_again)
+            self._redelivers = self._redelivers or concurrency.try_spawn('rabbit-undelivered', self._deliver_again)
 
     def _deliver_again(self) -> None:
         while True:
@@ -187,14 +187,14 @@ class Session:
                 if not self._redelivers:
                     return
             for message in waiting:
-                if not message.given_up:
-                    self.publish(message)
+                self.publish(message)
 
     def _taking(self, takes: bool) -> None:
         """Handle a change of the broker's memory alarm."""
         (LOG.info if takes else LOG.error)('The broker %s messages.', 'accepts' if takes else 'does not accept')
         with self._state:
             self._takes = takes
+            self.last_error = self.last_error if takes else 'it has a memory or disk alarm'
             if takes and self._link is not None:
                 self._unpark(self._link)
 
@@ -205,14 +205,14 @@ class Session:
 
     # ---- subscriptions
 
-    def subscribe(self, queues: tuple[rabbit_settings.Queue, ...], deliver: Callable[[bytes], bool],
+    def subscribe(self, queues: tuple[rabbit_settings.Queue, ...], deliver: rabbit_link.Deliver,
                   wait: bool = True) -> Subscription:
         """Declare queues; ``start`` begins to consume them.
 
         On a new connection the queues are declared before messages are sent.
 
         :param wait: wait for a broker, without a limit
-        :param deliver: function(body) -> whether it has taken the message; runs in the reading thread
+        :param deliver: runs in the reading thread
         :raises MessageDeliveryFailure: the broker refuses the subscription
         """
         made = Subscription(queues, deliver)
@@ -250,7 +250,7 @@ class Session:
                 self._unless_gone(link.cancel, tag)
 
     def end(self, subscription: Subscription) -> None:
-        """Delete the subscription's own queues."""
+        """Delete the queues that belong only to the subscription."""
         link = self._link
         for queue in subscription.queues:
             if queue.own and link is not None and subscription.declared_on is link:
@@ -275,7 +275,7 @@ class Session:
                 _ensure(link, _declaration, queue.exchange, queue.exchange.name)
                 link.ask(rabbit_link.DECLARING, commands.Queue.Bind(0, queue.name, queue.exchange.name, queue.key))
         with self._state:
-            if self._link in (None, link):             # otherwise a newer link has replaced this link
+            if self._link in (None, link):             # not if a newer link has replaced this link
                 subscription.declared_on = link
                 self._state.notify_all()
 
@@ -314,7 +314,7 @@ class Session:
             except Exception:
                 LOG.exception('The connection to the broker %s:%s ended.', broker.host, broker.port)
             failures = failures + 1 if self.attempts > began else 0
-            if declarations == (self._declares, self._durable):  # otherwise retry now, with changed declarations
+            if declarations == (self._declares, self._durable):  # after a change of the declarations, retry now
                 self._pause(failures, len(brokers))
 
     def _log(self, broker: rabbit_settings.Broker, error: Exception) -> None:
@@ -371,7 +371,10 @@ class Session:
             self._unconfirmed, self._numbers, self._declared = unconfirmed, itertools.count(1), set()
             self._parked = waiting | self._parked
         while self._suspects:
-            self._try(made, self._suspects[0])
+            if self._suspects[0].given_up:
+                del self._suspects[0]
+            else:
+                self._try(made, self._suspects[0])
         while True:
             with self._state:
                 missing = [each for each in self._subscriptions if each.declared_on is not made or (

@@ -23,9 +23,9 @@ PORT = 5672
 # Without a limit, the broker sends its whole backlog to one process. After a lost connection, the broker repeats
 # unacknowledged messages, even those that the process has handled.
 PREFETCH = 300
-# Options that make queues survive a restart of the broker. RPC queues ignore the defaults of these options:
-# conductors repeat RPC messages that a queue lost, and disk writes take a third of a broker's time (ADR 0009). The
-# queue of notifications follows the defaults, because notifications are never sent again.
+# Options that make queues survive a restart of the broker. RPC queues use the options only if they are set:
+# conductors repeat lost RPC messages, and disk writes take a third of a broker's time (ADR 0009). The queue of
+# notifications also uses the default values, because notifications are never sent again.
 DURABILITY_OPTIONS = ('amqp_durable_queues', 'rabbit_quorum_queue')
 # Options of oslo.messaging's driver that this driver does not support.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
@@ -46,7 +46,7 @@ class Settings:
     brokers                         addresses of the brokers, tried in a random order
     tls                             TLS context; None: no TLS
     certificate                     whether the client authenticates by its certificate instead of a password
-    heartbeat                       seconds after which a silent connection is dead
+    heartbeat                       AMQP heartbeat in seconds; a connection that is silent for twice this time is dead
     pause, longer, longest, splay   seconds between attempts: first, increment, longest; maximum random addition
     expiry_s                        seconds after which an undeliverable reply is dropped
     prefetch                        maximum unacknowledged deliveries of a queue
@@ -65,7 +65,7 @@ class Settings:
     prefetch: int
 
     def waited(self, attempts: int) -> float:
-        """Return the sum of the pauses between so many attempts to reach a broker, in seconds."""
+        """Return the sum of the first ``attempts`` pauses between attempts to reach a broker, in seconds."""
         rising = 0
         if self.longer > 0:
             rising = min(attempts, max(0, math.ceil((self.longest - self.pause) / self.longer)))

@@ -26,49 +26,47 @@ class Stream:
     def _handshake(self, tls: _Tls) -> None:
         while not tls.shake():
             self._socket.sendall(tls.pending())
-            self._fill(tls)
+            tls.arrived(self._received())
         self._socket.sendall(tls.pending())
 
-    def _fill(self, tls: _Tls) -> None:
-        data = self._socket.recv(READ_BYTES)
-        if not data:
-            raise ConnectionError('The broker closed the connection.')
-        tls.arrived(data)
-
     def read(self) -> bytes:
-        """Wait for received bytes and return them: at least one byte.
+        """Wait for received bytes and return them: at least one byte. A writer that waits does not delay it.
 
         :raises TimeoutError: no byte has arrived
         :raises OSError: the connection is closed
         """
         if self._tls is None:
-            data = self._socket.recv(READ_BYTES)
-            if not data:
-                raise ConnectionError('The broker closed the connection.')
-            return data
+            return self._received()
         while True:
-            with self._writing:                       # an SSLObject is not thread-safe
-                data, answer = self._tls.read(), self._tls.pending()
-                if answer:                            # TLS may have to reply, for example to a key update
-                    self._socket.sendall(answer)
+            data = self._tls.read()
+            self._reply(self._tls)
             if data:
                 return data
-            encrypted = self._socket.recv(READ_BYTES)
-            if not encrypted:
-                raise ConnectionError('The broker closed the connection.')
-            with self._writing:
-                self._tls.arrived(encrypted)
+            self._tls.arrived(self._received())
+
+    def _received(self) -> bytes:
+        data = self._socket.recv(READ_BYTES)
+        if not data:
+            raise ConnectionError('The broker closed the connection.')
+        return data
+
+    def _reply(self, tls: _Tls) -> None:
+        """Send the replies of TLS, for example to a key update. During a write they wait for the next write."""
+        if tls.has_pending and self._writing.acquire(blocking=False):
+            try:
+                self._socket.sendall(tls.pending())
+            except TimeoutError as error:             # a part may have been sent
+                raise ConnectionError('The broker does not read.') from error
+            finally:
+                self._writing.release()
 
     def write(self, data: bytes) -> None:
         """Send bytes.
 
         :raises OSError: the connection is closed or blocked
         """
-        with self._writing:
-            if self._tls is not None:
-                self._tls.write(data)
-                data = self._tls.pending()
-            self._socket.sendall(data)
+        with self._writing:                           # TLS records are sent in the order of their encryption
+            self._socket.sendall(data if self._tls is None else self._tls.encrypted(data))
 
     def close(self) -> None:
         """Close both directions: a reading thread gets an error."""
@@ -78,10 +76,12 @@ class Stream:
 
 
 class _Tls:
-    """TLS on memory buffers, so that one thread can read while others write."""
+    """TLS on memory buffers. An SSLObject is not thread-safe, so a lock is held for each call; no call waits for the
+    connection.
+    """
 
     def __init__(self, context: ssl.SSLContext, hostname: str) -> None:
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._in, self._out, self._lock = ssl.MemoryBIO(), ssl.MemoryBIO(), threading.Lock()
         self._object = context.wrap_bio(self._in, self._out, server_hostname=hostname)
 
     def shake(self) -> bool:
@@ -93,11 +93,18 @@ class _Tls:
         return True
 
     def arrived(self, data: bytes) -> None:
-        self._in.write(data)
+        with self._lock:
+            self._in.write(data)
+
+    @property
+    def has_pending(self) -> bool:
+        """True if there are bytes to send."""
+        return bool(self._out.pending)
 
     def pending(self) -> bytes:
         """Return the bytes to send."""
-        return self._out.read()
+        with self._lock:
+            return self._out.read()
 
     def read(self) -> bytes:
         """Return decrypted bytes; empty if more data must arrive first.
@@ -105,7 +112,8 @@ class _Tls:
         :raises ConnectionError: the other side has closed it
         """
         try:
-            data = self._object.read(READ_BYTES)
+            with self._lock:
+                data = self._object.read(READ_BYTES)
         except ssl.SSLWantReadError:
             return b''
         except ssl.SSLZeroReturnError:
@@ -114,5 +122,8 @@ class _Tls:
             raise ConnectionError('The broker closed the connection.')
         return data
 
-    def write(self, data: bytes) -> None:
-        self._object.write(data)
+    def encrypted(self, data: bytes) -> bytes:
+        """Return the bytes to send for these data, after the pending ones."""
+        with self._lock:
+            self._object.write(data)
+            return self._out.read()

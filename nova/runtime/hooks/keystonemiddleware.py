@@ -6,7 +6,7 @@ from typing import Any, TYPE_CHECKING
 if TYPE_CHECKING:
     from keystonemiddleware import auth_token
 
-# Keys that auth_token sets, but does not remove from a client's request; the last two are for keystoneauth plugins.
+# Keys of the environ that auth_token sets, but does not remove from a request; two are for keystoneauth plugins.
 _MORE = ('HTTP_OPENSTACK_SYSTEM_SCOPE', 'keystone.token_auth', 'keystone.token_info')
 
 

@@ -51,7 +51,7 @@ def _places(kind: type[base.VersionedObject]) -> dict[str, _Place]:
 
 
 class Object(base.VersionedObject, base.VersionedObjectDictCompat):
-    """An object without read-only, object or lazily loaded fields.
+    """Base class of the versioned objects; no field is read-only, loaded lazily or an object.
 
     The object does not track changed fields, because no receiver uses this information.
     """
@@ -94,7 +94,7 @@ class Object(base.VersionedObject, base.VersionedObjectDictCompat):
                 self._obj_primitive_key('data'): data}
 
     def obj_what_changed(self) -> set[str]:
-        """Return an empty set: messages would repeat the names of the changed fields, which no receiver uses."""
+        """Return an empty set: otherwise messages would also name the changed fields, which no receiver uses."""
         return set()
 
     def obj_attr_is_set(self, attrname: str) -> bool:

@@ -1,8 +1,8 @@
 """Private parts of PyMySQL 1.2.4: connection setup and faster reading of SELECT results.
 
-PyMySQL makes an object of each packet and calls three methods for each value. In one loop, this module reads all
-packets that have arrived. It caches parsed column descriptions by their bytes. The values equal the values that PyMySQL
-returns. PyMySQL still reads rare packets: end, errors and incomplete packets.
+PyMySQL makes an object for each packet and calls three methods for each value. In one loop, this module reads all
+packets that have arrived. It caches parsed column descriptions by their bytes. It returns the same values as PyMySQL.
+PyMySQL still reads rare packets: end, errors and incomplete packets.
 
 Without options for TLS, a connection uses TLS if the server supports it, and verifies no certificate. For each
 connection, PyMySQL loads all certificates of the system into a new context: 27 ms and 0.8 MB. Here all connections

@@ -27,7 +27,7 @@ def plain(address: str) -> str:
 
 @functools.lru_cache(4096)
 def client(address: str) -> str:
-    """Return the client key of an address; other text is returned unchanged."""
+    """Return the IPv4 address or IPv6 /64 network that identifies the client; return other text unchanged."""
     address = plain(address)
     try:
         return str(ipaddress.ip_network((address, 64), strict=False)) if ':' in address else address

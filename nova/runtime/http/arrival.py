@@ -1,7 +1,7 @@
 """Fast scan of an incomplete request: how much of it has arrived.
 
-The scan only decides when and by which thread the request is processed. Then ``framing`` parses the gathered bytes
-strictly, and waits for more bytes only in an upload.
+The scan only decides when and by which thread the request is processed. ``framing`` then parses the received bytes
+strictly, and waits for more bytes only if the request is an upload.
 """
 import re
 

@@ -127,6 +127,10 @@ class MinimumRate:
         return kept
 
 
+def ignore() -> None:
+    """Do nothing; used as a function that records progress."""
+
+
 class OutputBuffer:
     """Output buffer for data that the kernel does not accept yet.
 
@@ -142,6 +146,7 @@ class OutputBuffer:
         self._taken = 0
         self._pace = MinimumRate(limits.least_rate, limits.window_s)
         self._head, self.holds = b'', False
+        self.progress = ignore           # called when the response of a worker progresses
 
     def write(self, data: bytes) -> None:
         """Send or buffer data.
@@ -159,6 +164,7 @@ class OutputBuffer:
                 data = head + data
         while self.size > self._limits.ahead and not self.flush():
             self._wait()
+        self.progress()
         sent = 0 if self.size else self._give(data)
         if sent < len(data):
             self._pieces.append(memoryview(data)[sent:])
@@ -182,6 +188,7 @@ class OutputBuffer:
             sent = self._give_file(number, start, min(end - start, STEP))
             if sent is not None:
                 start += sent
+                self.progress()
                 self._channel.rest()
             elif end - start > self._limits.ahead:
                 self._wait()
@@ -214,7 +221,7 @@ class OutputBuffer:
         return True
 
     def restart(self) -> None:
-        """Start to measure the rate of the client."""
+        """Start a new measurement of the client's rate."""
         self.moved, self._taken = time.monotonic(), self._now_taken()
         self._pace = MinimumRate(self._limits.least_rate, self._limits.window_s)
 
@@ -230,6 +237,7 @@ class OutputBuffer:
         self._channel.wait(True, RATE_CHECK_INTERVAL_S)
         if not self.keeps_pace():
             raise Gone('The client did not read the response.')
+        self.progress()
 
     def _now_taken(self) -> int:
         try:

@@ -1,6 +1,7 @@
 """One connection of a client, and the responses to its requests."""
 from __future__ import annotations
 
+import functools
 import io
 import logging
 import socket
@@ -110,7 +111,7 @@ class Connection:
         return self._local
 
     def look(self) -> str:
-        """Scan the received bytes, set the deadline ``until``, and return the state from ``arrival``."""
+        """Scan the received bytes, set the deadline ``until``, and return the state of the request (Arrival.look)."""
         now, found = time.monotonic(), self.arrival.look()
         if self.state in (NEW, IDLE) and self.arrival.data:
             self.state, self.until, self.begun = ARRIVING, now + self.limits.headers_s, None
@@ -137,21 +138,22 @@ class Connection:
         """Prepare the connection for the thread that processes the request.
 
         :param found: WHOLE or LARGE of arrival
-        :param dispatcher: to be notified of the progress of an upload
+        :param dispatcher: to be notified of the progress of an upload or a download
         """
         self.dispatcher = dispatcher
         request_class = plan.request_class(self.arrival.line or b'')
         self.state, self.streams, self.most = WORKING, found == arrival.LARGE and request_class.uploads, None
         self.priority = priorities.UPLOADS if self.streams else request_class.priority
+        self.wfile.progress = functools.partial(dispatcher.progress, self.priority)
         data, self.arrival.data = self.arrival.data, bytearray()
         if self.streams:
-            self.rfile = channels.InputStream(self.channel, self.limits, data, dispatcher.progress)
+            self.rfile = channels.InputStream(self.channel, self.limits, data, self.wfile.progress)
             return
         self.most = self.limits.body if found == arrival.LARGE else None
         self.rfile = io.BytesIO(data)
 
     def answer(self) -> None:
-        """Parse the request and send the response. Then ``keeps`` tells whether another request may follow."""
+        """Parse the request and send the response. Set ``keeps``: whether another request may follow."""
         request = framing.Request(self.server, self)
         self.drained = self.keeps = False
         try:
@@ -173,6 +175,7 @@ class Connection:
         rest = self.rfile.rest() if isinstance(self.rfile, channels.InputStream) else self.rfile.read()
         self.arrival = arrival.Arrival(self.limits, rest)
         del self.rfile
+        self.wfile.progress = channels.ignore
         if self.successor is not None:
             self.keeps = False                               # no further request
 

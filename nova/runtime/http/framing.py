@@ -59,7 +59,7 @@ class Readable(Protocol):
 def read_headers(rfile: Readable, headers: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
     """Return the headers as {b'Title-Case': value}; stricter than cheroot's reader.
 
-    A header with an underscore in its name is dropped: in the WSGI environ it would equal the name with a dash.
+    A header with an underscore in its name is dropped: in the WSGI environ this name would equal the name with a dash.
 
     :raises ValueError: the message is ambiguous; the text is for the client
     """
@@ -166,7 +166,7 @@ class Body:
         return self._received(self._rfile.readline, MAX_LINE)
 
     def _refuse(self) -> NoReturn:
-        self._ended, self._left, self._chunked = False, 1, False      # so that later reads fail
+        self._ended, self._left, self._chunked = False, 1, False      # makes later reads fail
         self._rfile = _Nothing
         raise exception.BadRequest('The chunks of the request body are malformed.')
 
@@ -260,7 +260,7 @@ class Request(server.HTTPRequest):
 
 
 class Gateway(wsgi.Gateway_10):
-    """Gateway that completes the WSGI environ."""
+    """cheroot's gateway to the WSGI application, with more keys in the environ."""
 
     def get_environ(self) -> WSGIEnvironment:    # type: ignore[override]  # cheroot declares None
         environ: WSGIEnvironment = super().get_environ()     # type: ignore[no-untyped-call]  # cheroot has no types

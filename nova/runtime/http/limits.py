@@ -12,7 +12,7 @@ class Limits:
     silent_s: float = 20            # timeout of the first byte of a new connection; browsers connect in advance
     headers_s: float = 20           # timeout of the headers, from their first byte
     body_s: float = 20              # timeout of the body; each received byte extends it by 1 s / least_rate
-    idle_s: float = 75              # timeout of an idle connection; load balancers close theirs after 50 to 60 s
+    idle_s: float = 75              # timeout of an idle connection; longer than that of load balancers (50 to 60 s)
     linger_s: float = 10            # time in which a refused client may still send, so that it can read the response
     least_rate: int = 4096          # minimum bytes per second: half of an ISDN channel
     window_s: float = 20            # period of a rate measurement; tolerates short network stalls
@@ -30,7 +30,7 @@ class Limits:
     # ---- all connections
     connections: int = 4000         # each needs some 40 KiB with the kernel's buffers; at most half of the descriptors
     per_address: int = 256          # connections of one address: an office behind NAT, or a client with 200 threads
-    free: int = 16 * KIB            # number of first bytes of each request that the next two limits do not count
+    free: int = 16 * KIB            # first bytes of each request, which bodies and bodies_per_address do not count
     bodies: int = 64 * MIB          # bytes of all incomplete requests
     bodies_per_address: int = 8 * MIB
     answers: int = 128 * MIB        # bytes of all responses that clients have not read yet

@@ -54,6 +54,7 @@ class Native:
         self._workers: list[threading.Thread] = []
         self._ending: tuple[float, float] | None = None         # (begin, deadline) of a requested stop
         self._swept: float = 0
+        self._accepts_at: float | None = None        # end of a pause of the listener; None: it accepts connections
         self._thread: threading.Thread | None = None
         self.finished = threading.Event()            # set if all requests ended before the deadline
 
@@ -82,14 +83,18 @@ class Native:
         while not self._ended():
             try:
                 self._turn()
-            except Exception:                        # continue: the loop serves all requests
+            except Exception:                        # continue, because this loop serves all requests
                 LOG.exception('The HTTP server continues after an error')
                 time.sleep(NO_DESCRIPTORS_S)
         self._close_all()
 
     def _turn(self) -> None:
-        events = self._epoll.poll(self._limits.sweep_s if self._ending is None else 0.05)
+        wait_s = self._limits.sweep_s if self._ending is None else 0.05
+        events = self._epoll.poll(wait_s if self._accepts_at is None else min(wait_s, NO_DESCRIPTORS_S))
         self.turned = time.monotonic()
+        if self._accepts_at is not None and self.turned >= self._accepts_at and self._listener.fileno() >= 0:
+            self._accepts_at = None
+            self._epoll.modify(self._listener.fileno(), select.EPOLLIN)
         for number, what in events:
             if number == self._listener.fileno():
                 self._accept()
@@ -100,6 +105,7 @@ class Native:
         if self.turned - self._swept > self._limits.sweep_s:
             self._swept = self.turned
             self._sweep()
+            self._add_workers()
 
     def _call_isolated(self, function: Callable[[exchange.Connection, *Arguments], None], conn: exchange.Connection,
                        *args: *Arguments) -> None:
@@ -122,7 +128,8 @@ class Native:
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     LOG.warning('Cannot accept a connection: %s', error.strerror)
-                    time.sleep(NO_DESCRIPTORS_S)
+                    self._accepts_at = time.monotonic() + NO_DESCRIPTORS_S
+                    self._epoll.modify(self._listener.fileno(), 0)
                     return
                 continue                             # an error of this connection only
             conn = exchange.Connection(channels.Channel(sock, self._facts.tls), self._facts, self._limits, peer)
@@ -270,15 +277,22 @@ class Native:
 
     def _begin(self, conn: exchange.Connection) -> None:
         """Start a job. The caller, a priorities.Dispatcher, holds the dispatcher's lock."""
-        if self.dispatcher.threads > len(self._workers):
-            self._workers.append(concurrency.spawn(f'http-{len(self._workers)}', self._work))
         self._ready.put(conn)
+        self._add_workers()
+
+    def _add_workers(self) -> None:
+        """Start threads for all jobs. During a shortage of threads, jobs wait for a worker or the next sweep."""
+        try:
+            while self.dispatcher.threads > len(self._workers):
+                self._workers.append(concurrency.spawn(f'http-{len(self._workers)}', self._work))
+        except RuntimeError as error:
+            LOG.debug('Cannot start a thread of the HTTP server: %s', error)
 
     def _work(self) -> None:
         while (conn := self._ready.get()) is not None:
             try:
                 conn.answer()
-            except Exception:                        # continue: no thread would replace this thread
+            except Exception:                        # continue, because no thread would replace this one
                 log_limits.of_connection(conn.address)
                 LOG.exception('The connection of %s failed', conn.address)
                 conn.keeps, conn.drained = False, True
@@ -296,11 +310,12 @@ class Native:
         self._wake_loop()
 
     def _wake_loop(self) -> None:
-        try:
-            os.eventfd_write(self._wakeup, 1)
-        except (OSError, ValueError):                # the loop has ended
-            while self._back:
-                self._back.popleft().close()
+        with self._handing:                          # the loop's end closes the descriptor under this lock
+            try:
+                os.eventfd_write(self._wakeup, 1)
+            except (OSError, ValueError):            # the loop has ended
+                while self._back:
+                    self._back.popleft().close()
 
     # ---- the end
 
@@ -312,7 +327,8 @@ class Native:
         self._facts.ready = False
         if self._listener.fileno() >= 0:
             self._accept_last()
-            return False                             # first read requests of the new connections
+            if self._conns:
+                return False                         # not yet: first read the requests of the accepted connections
         now = time.monotonic()
         silent = False
         for conn in list(self._conns.values()):
@@ -346,3 +362,5 @@ class Native:
         with self._handing:
             wakeup, self._wakeup = self._wakeup, -1
             os.close(wakeup)
+            while self._back:                        # handed back after the loop's last look
+                self._back.popleft().close()

@@ -4,8 +4,8 @@ Each priority has reserved threads, and may use shared threads up to its maximum
 leaves threads for the other kinds. Within a priority, clients take turns, one request each.
 
 The project of a request is known after the check of its token. From then on, projects share the threads of a priority
-by cost (nova/runtime/fairness.py). A request of a project that has used its share releases its slot and waits. A long
-request yields to waiting requests between its parts.
+by cost (nova/runtime/fairness.py). A request of a project that has used its share keeps its thread, but releases its
+slot (the right to run) and waits. A long request yields to waiting requests between its parts.
 """
 import collections
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -14,6 +14,7 @@ import threading
 import time
 import typing
 from typing import Generic, TypeVar
+import urllib.parse
 from wsgiref.types import WSGIEnvironment
 
 from nova import exception
@@ -23,7 +24,7 @@ from nova.runtime.http import addresses
 
 MAX_WAITING = 512               # maximum requests that hold a thread while they wait for a slot of their project
 MAX_WAITING_OF_ONE = 256        # maximum waiting requests of one project; equals limits.per_address
-RETRY_S = 5                     # Retry-After of requests above these limits
+RETRY_S = 5                     # Retry-After of requests that are refused because of these limits
 
 # Keys of environ; the values are methods of Connection (exchange.py).
 JOIN, REST = 'nova.join', 'nova.rest'
@@ -63,7 +64,7 @@ class Priority(typing.NamedTuple):
 class RequestClass(typing.NamedTuple):
     """A class of requests with its priority.
 
-    :param pattern: regular expression for the start of b'METHOD /path?query'; the first match counts
+    :param pattern: regular expression for the start of b'METHOD /path' with the decoded path; the first match counts
     :param uploads: whether bodies above the buffer limit are allowed
     """
     pattern: bytes
@@ -82,7 +83,7 @@ class Plan:
 
     def __init__(self, threads: int, uploads: int, priorities: Sequence[Priority] = (),
                  classes: Iterable[RequestClass] = (), apart: Sequence[Priority] = ()) -> None:
-        self.classes = [(re.compile(request_class.pattern), request_class) for request_class in classes]
+        self.classes = [(re.compile(request_class.pattern, re.DOTALL), request_class) for request_class in classes]
         every = Priority('', 1, threads)
         large = Priority(UPLOADS, uploads, uploads, max(1, uploads // 2))
         self.priorities = {priority.name: priority for priority in (every, *priorities, *apart, large)}
@@ -93,8 +94,9 @@ class Plan:
     def request_class(self, line: bytes) -> RequestClass:
         """Return the class of a request.
 
-        :param line: b'METHOD /path?query'
+        :param line: b'METHOD /path?query' as received
         """
+        line = _routed(line)
         for pattern, request_class in self.classes:
             if pattern.match(line):
                 return request_class
@@ -102,10 +104,24 @@ class Plan:
 
 
 _OTHER = RequestClass(b'', '')
+_QUOTED_SLASH = re.compile(b'%2F', re.IGNORECASE)
+
+
+def _routed(line: bytes) -> bytes:
+    """Return b'METHOD /path' with the path by which applications route: decoded, except slashes, as cheroot does it.
+
+    The result for a malformed line does not matter, because such a request is refused.
+    """
+    method, target = (*line.strip().split(b' ', 2), b'', b'')[:2]
+    try:
+        path = urllib.parse.urlsplit(target).path
+    except ValueError:
+        return line
+    return method + b' ' + b'%2F'.join(map(urllib.parse.unquote_to_bytes, _QUOTED_SLASH.split(path)))
 
 
 class Dispatcher(Generic[Job]):
-    """Assigns jobs to threads. Jobs without a thread wait in a queue for each priority and client.
+    """Assigns jobs to threads. Jobs wait for a thread in a separate queue for each priority and client.
 
     :param begin: function(job) that gives the job to a thread; it does not block
     :param trusted: addresses of trusted proxies, which have many clients
@@ -128,7 +144,8 @@ class Dispatcher(Generic[Job]):
         self._parked: dict[str, dict[str, collections.deque[tuple[Job, threading.Event]]]] = {
             name: {} for name in plan.priorities}
         self.parked = 0
-        self._moved = time.monotonic()
+        # {priority: time of the last start, end or progress of a job, or of the begin of the waiting}
+        self._moved = dict.fromkeys(plan.priorities, time.monotonic())
         queues.watch(queues.HTTP, self, lambda each: queues.Size(each.waiting + each.parked, each.running))
 
     def ask(self, name: str, job: Job) -> None:
@@ -141,10 +158,11 @@ class Dispatcher(Generic[Job]):
             if self._may(priority) and not self._waiting[name] and self._may_have(priority, job):
                 self._start(priority, job)
             else:
+                if not self._waiting[name]:
+                    self._moved[name] = time.monotonic()
                 self._waiting[name].setdefault(job.client, collections.deque()).append(job)
-                if self.waiting == 0:
-                    self._moved = time.monotonic()
                 self.waiting += 1
+                self._start_waiting(priority)        # the jobs before it may wait because of the limit for their client
 
     def done(self, name: str, job: Job) -> None:
         """Record the end of a job, and start waiting jobs."""
@@ -155,7 +173,7 @@ class Dispatcher(Generic[Job]):
                 self._each[name, job.client] -= 1
                 if not self._each[name, job.client]:
                     del self._each[name, job.client]
-            self._moved = time.monotonic()
+            self._moved[name] = time.monotonic()
             self._start_others(priority)
 
     def join(self, name: str, job: Job, project_id: str) -> None:
@@ -186,18 +204,22 @@ class Dispatcher(Generic[Job]):
             if project_id is None or not (self._waiting[name] or self._parked[name].keys() - {project_id}):
                 return
             woken = self._park(self._plan.priorities[name], job, project_id)
-            self._start_waiting(self._plan.priorities[name])  # before _wake(): it could give this project the slot
+            self._start_waiting(self._plan.priorities[name])  # first: _wake() could return the slot to this project
             self._start_others(self._plan.priorities[name])
         woken.wait()
 
-    def progress(self) -> None:
-        """Record the progress of a running job."""
-        self._moved = time.monotonic()
+    def progress(self, name: str) -> None:
+        """Record the progress of a running job of a priority."""
+        self._moved[name] = time.monotonic()
 
     def state(self) -> tuple[int, int, float]:
-        """Return (waiting requests, running requests, seconds since the last start, end or progress)."""
+        """Return (waiting requests, running requests, seconds since the last start, end or progress).
+
+        While requests wait, the time is that of the slowest priority with waiting requests.
+        """
         with self._lock:
-            return self.waiting, self.running, time.monotonic() - self._moved
+            moved = [self._moved[name] for name, waiting in self._waiting.items() if waiting]
+            return self.waiting, self.running, time.monotonic() - min(moved or [max(self._moved.values())])
 
     @property
     def threads(self) -> int:
@@ -244,7 +266,7 @@ class Dispatcher(Generic[Job]):
         self._take(priority)
         if priority.each:
             self._each[priority.name, job.client] += 1
-        self._moved = time.monotonic()
+        self._moved[priority.name] = time.monotonic()
         self._begin(job)
 
     def _start_others(self, priority: Priority) -> None:
@@ -266,7 +288,7 @@ class Dispatcher(Generic[Job]):
             self._take(priority)
             shares.start(project_id)
             self._projects[job] = project_id
-            self._moved = time.monotonic()
+            self._moved[priority.name] = time.monotonic()
             woken.set()
 
     def _start_waiting(self, priority: Priority) -> None:

@@ -91,8 +91,8 @@ class Server:
     def alive(self) -> health.States:
         """Return the health, see nova.runtime.health. Busy threads or a slow client are not failures.
 
-        The workers count as dead if requests wait, and for health.STUCK_S no request has started or ended and no
-        upload has progressed.
+        The workers count as dead if requests of a priority wait, and for health.STUCK_S no request of this priority
+        has started or ended, and no upload or download of it has progressed.
         """
         server = self._server
         if server is None:
@@ -116,7 +116,7 @@ class Server:
 
 
 def listening_socket(host: str, port: int, shared: bool = False) -> socket.socket:
-    """Return a listening socket at the first usable address of this host.
+    """Return a listening socket at the first usable address of ``host``.
 
     :param port: 0: a free port
     :param shared: other processes of this user may share the address

@@ -25,7 +25,7 @@ class TlsConnection:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=True)
         self._waiting = b''              # encrypted bytes that the socket has not taken
-        self._owed = self.ahead = 0      # encrypted plain bytes that send() has not reported yet
+        self._owed = self.ahead = 0      # number of plain bytes that are encrypted, but not reported by send()
 
     def receive(self, size: int) -> bytes:
         """Return all available plain bytes, b'' at the end.

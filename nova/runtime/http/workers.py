@@ -44,7 +44,7 @@ MAX_ANSWER_BYTES = 4 << 20                       # maximum bytes of the response
 
 @dataclasses.dataclass(frozen=True)
 class WorkerSockets:
-    """Inherited sockets of a worker. This service.Part stops the worker when the first process ends.
+    """Inherited sockets of a worker. As a service.Part, the object stops the worker when the first process ends.
 
     number       number of the worker, from 1
     http         listening socket for the API
@@ -120,7 +120,7 @@ class Pool:
         LOG.info('%s workers of %s serve on %s:%s', len(self._workers), self._binary, options.listen, port)
 
     def _free_port(self) -> int:
-        """Wait until no other server uses the port, and return it: SO_REUSEPORT would let both servers share it.
+        """Wait until no other server uses the port, and return the port: SO_REUSEPORT would let both servers share it.
 
         Workers of a killed first process release the port when they detect its end.
         """
@@ -180,7 +180,7 @@ class _Worker:
         self._starts, self._sign = 0, time.monotonic()
         self._thread: threading.Thread | None = None
 
-    # ---- interface of the pool
+    # ---- methods that the pool calls
 
     def start(self) -> None:
         self._thread = concurrency.spawn(f'worker-{self.number}', self._keep)

@@ -6,12 +6,12 @@ A filter has these methods and attributes:
   sentence that begins with the number of hosts. Its verb has the form ``singular|plural``. Users see the sentence.
   A filter with only one reason may set ``why`` instead.
 * ``checks_capacity``: the filter also checks a forced host, because a claim on a full host fails.
-* ``selects_hosts``: the filter also checks a forced host, because it selects the hosts that the request names.
+* ``selects_hosts``: the filter also checks a forced host. The nearest hosts of an explanation always pass this filter.
 * ``run_on_rebuild = False``: the filter is skipped when a server is rebuilt from another image on its host.
-* ``lacks`` tells why a host was removed, ``shortfall`` how far it is from passing; scheduler/explain.py uses both.
+* ``lacks`` tells why a host was removed, and ``shortfall`` tells how far it is from passing (scheduler/explain.py).
 * ``facts`` and ``external_facts`` read data that is not in the table, once for each request for which ``needs_facts``
   is true. If ``reads_existing`` is set, both are also called for servers that are already built.
-* ``limits(hosts, position)``, if defined, returns limits for a claim on that host (db.claims.claim).
+* ``limits(hosts, position)``, if defined, returns limits for a claim on the host (db.placement.claims.claim).
 
 A class with the method ``host_passes`` for single hosts works too: see plugins.py.
 """
@@ -137,7 +137,7 @@ def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
           existing: bool = False) -> dict[str, Facts]:
     """Return {name of a filter: data that is not in the table}; make no query if no filter needs data.
 
-    :param cells: db.cells.Cells; the hosts of an unreachable cell are unavailable too
+    :param cells: db.cells.cells.Cells; the hosts of an unreachable cell are unavailable too
     :param hosts: returns the view
     :param existing: whether the server has been built
     :raises ServiceUnavailable: the default cell is unreachable

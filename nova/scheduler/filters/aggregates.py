@@ -90,7 +90,7 @@ class AggregateMultiTenancyIsolation(base.CachedFilter):
 
 
 class AggregateImagePropertiesIsolation(base.CachedFilter):
-    """Hosts without contradicting aggregate metadata: keys named like image properties must have the same values."""
+    """Hosts with suitable aggregate metadata: a key named like an image property must list the property's value."""
 
     why = 'is|are reserved for images with other properties'
 

@@ -35,8 +35,8 @@ class MachineFilter(base.Filter):
         if wanted is None:
             return 'is|are bare metal, which the flavor does not request'
         if np.any(_of_class(hosts, wanted)[removed]):
-            return f'is|are no free machine of resource class {wanted}'
-        return f'is|are no machine of resource class {wanted} that is ready'
+            return f'has|have no free machine of resource class {wanted}'
+        return f'has|have no machine of resource class {wanted} that is ready'
 
 
 def _machines(hosts: host_view.Hosts) -> tuple[np.ndarray, bool]:

@@ -40,7 +40,7 @@ class Filter:
         return type(self).__name__
 
     def start(self, cells: db_cells.Cells) -> None:
-        """Prepare the filter. Called once, before the first request, with the databases (db.cells.Cells)."""
+        """Prepare the filter. Called once, before the first request, with the databases (db.cells.cells.Cells)."""
 
     def mask(self, hosts: host_view.Hosts, request: Request) -> np.ndarray:
         """Return a mask of the passing hosts, or ``hosts.all_pass`` if the filter has no effect on the request."""

@@ -163,8 +163,8 @@ class TraitsFilter(base.CachedFilter):
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         required, forbidden = self._traits(request)
         if required and forbidden:
-            return (f'lacks|lack one of the traits {", ".join(sorted(required))}, or has one of the forbidden '
-                    f'{", ".join(sorted(forbidden))}')
+            return (f'does|do not satisfy the traits (required: {", ".join(sorted(required))}; forbidden: '
+                    f'{", ".join(sorted(forbidden))})')
         if required:
             return f'lacks|lack the required traits {", ".join(sorted(required))}'
         return f'has|have one of the forbidden traits {", ".join(sorted(forbidden))}'

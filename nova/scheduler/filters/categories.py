@@ -39,7 +39,7 @@ def _met(hosts: host_view.Hosts, key: str, requirement: str) -> np.ndarray:
 def _of_aggregates(hosts: host_view.Hosts, key: str, matches: collections.abc.Callable[[typing.Any], bool]
                    ) -> np.ndarray:
     """Return a mask of the hosts that have an aggregate with a matching metadata value for the key."""
-    return hosts.by_aggregates(lambda merged: any(matches(value) for value in merged.get(key, ()))).astype(bool)
+    return hosts.by_aggregates(lambda merged: any(matches(value) for value in merged.get(key, ())))
 
 
 FILTERS = (CategoryRequirementsFilter,)

@@ -1,4 +1,6 @@
-"""Filters by a server's ports: resources and segments of Neutron, or guarantees of the embedded network service.
+"""Filters for the ports of a server.
+
+They check resources and segments of Neutron, or guarantees of the embedded network service.
 """
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ class NetworkGuaranteesFilter(base.Filter):
 
     def start(self, cells: db_cells.Cells) -> None:
         self._cells = cells
-        # for existing servers too, because users attach ports after the build
+        # query existing servers too, because users attach ports after the build
         self.reads_existing = self.conf.network.backend == 'embedded'
 
     def needs_facts(self, spec: objects.RequestSpec) -> bool:

@@ -31,7 +31,7 @@ class NUMATopologyFilter(base.Filter):
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
         found = collections.Counter(self._lack(hosts, request, position) for position in removed[:MAX_EXAMINED_HOSTS])
-        return ' or '.join(text for text, _ in found.most_common(2)).replace('has ', 'has|have ', 1)
+        return 'has|have ' + ' or '.join(text.removeprefix('has ') for text, _ in found.most_common(2))
 
     def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
         return self._lack(hosts, request, position)

@@ -33,8 +33,9 @@ class PciPassthroughFilter(base.Filter):
         requests = pci.requests_of(request)
         enough = hosts.pci.mask(requests)[removed]
         if enough.all():
-            return f'has|have no free PCI devices near its NUMA nodes ({words(requests)})'
-        return f'has|have too few free PCI devices{", or not near," * bool(enough.any())} ({words(requests)})'
+            return f"has|have no free PCI devices near the guest's NUMA nodes ({words(requests)})"
+        near = ", or none near the guest's NUMA nodes" if enough.any() else ''
+        return f'has|have too few free PCI devices{near} ({words(requests)})'
 
     def shortfall(self, hosts: host_view.Hosts, request: Request) -> np.ndarray | float:
         number, counts = sum(each.count for each in pci.requests_of(request)), hosts.pci.counts

@@ -25,7 +25,7 @@ from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
-# if the second parameter of a plugin's ``host_passes`` has one of these names, it gets an objects.RequestSpec
+# names of the second parameter with which a plugin's ``host_passes`` requests an objects.RequestSpec
 _SPEC = ('spec', 'spec_obj', 'request_spec')
 _LISTS = ('group', 'different_host')
 

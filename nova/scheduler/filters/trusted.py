@@ -40,18 +40,22 @@ class TrustedFilter(base.Filter):
         super().__init__(conf)
         self._lock = threading.Lock()
         self._levels: dict[str, tuple[str, float]] = {}     # {host: (level, monotonic time of the answer)}
+        self._failed_at = float('-inf')                     # monotonic time of the last failed query
 
     def needs_facts(self, spec: objects.RequestSpec) -> bool:
         return KEY in ((spec.flavor or {}).get('extra_specs') or {})
 
     def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> dict[str, str]:
-        """Return {host: level}. Query the service for hosts with a level older than attestation_auth_timeout."""
-        names = set(hosts.host.tolist())
+        """Return {host: level}. Query the service for hosts with a level older than attestation_auth_timeout.
+
+        A request that waited for the failed query of another request does not repeat it.
+        """
+        names, begun = set(hosts.host.tolist()), time.monotonic()
         with self._lock:
             since = time.monotonic() - self.conf.trusted_computing.attestation_auth_timeout
             old = sorted(name for name in names if self._levels.get(name, ('', since))[1] <= since)
             if old:
-                answered = self._poll(old)
+                answered = self._poll(old) if self._failed_at < begun else {}
                 now = time.monotonic()
                 for name in old:
                     self._levels.pop(name, None)
@@ -79,11 +83,11 @@ class TrustedFilter(base.Filter):
             answer = connection.getresponse()
             body = answer.read(MAX_ANSWER)
             if answer.status // 100 != 2:
-                LOG.error('The attestation service returned status %d.', answer.status)
-                return {}
+                raise ValueError(f'it returned status {answer.status}')
             return {each['host_name']: str(each['trust_lvl']).lower() for each in orjson.loads(body)['hosts']}
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             LOG.error('The attestation service failed: %s', error)
+            self._failed_at = time.monotonic()
             return {}
         finally:
             connection.close()

@@ -120,7 +120,7 @@ def topology(flavor: Flavor, image: Image | None) -> topologies.GuestTopology | 
 
 
 def without_server(conn: engine.Connection, hosts: host_view.Hosts, row: InstancesRow) -> host_view.Hosts:
-    """Return a view of the hosts in which the NUMA resources of a server (its instances row) are free."""
+    """Return a view of the hosts in which the NUMA resources of a server, given its instances row, are free."""
     host, node, own = row['host'], row['node'], row['numa_topology']
     text = None if host is None or node is None or own is None else numa_claims.of_node(conn, host, node)
     if not text or own is None:

@@ -25,7 +25,7 @@ Place = tuple[str, str]                                      # host, node
 class Topologies:
     """The NUMA topologies of all hosts.
 
-    :param cells: db.cells.Cells
+    :param cells: db.cells.cells.Cells
     """
 
     def __init__(self, cells: db_cells.Cells) -> None:
@@ -75,7 +75,8 @@ class Topologies:
         def read(cell: db_cells.Cell) -> list[host_changes.Topology]:
             with cell.db.reader() as conn:
                 return host_changes.topologies(conn) if full else self._fresh(conn, cell.uuid)
-        answers, down = self._databases.scatter(read)        # HostTable removes hosts of cells in ``down``
+        answers, down = self._databases.scatter(read)
+        # other cells in ``down`` are ignored, because HostTable removes their hosts
         if self._databases.default in down:
             raise exception.ServiceUnavailable(service='database')
         rows: list[tuple[Place, str | None, fit.Overcommit]] = []

@@ -47,12 +47,15 @@ class FreeDevices:
 
     def pools(self, position: int) -> list[pci.Pool]:
         """Return [pci.Pool] of one host."""
-        return (self._own.get(position) or self._known.pools[self._codes[position]]).pools
+        return self._of(position).pools
+
+    def _of(self, position: int) -> _Pools:
+        return self._own.get(position) or self._known.pools[self._codes[position]]
 
     def changed(self, stats: dict[int, Stats]) -> FreeDevices:
         """Return FreeDevices with new pci_stats of some hosts: {position: pci_stats}."""
         if len(self._known.pools) > KINDS_PER_HOST * (len(self._codes) + 1):       # remove unused pci_stats
-            listed = [self._known.pools[code].stats for code in self._codes]
+            listed = [self._of(position).stats for position in range(len(self._codes))]
             return FreeDevices([stats.get(position, each) for position, each in enumerate(listed)])
         twin = self._twin()
         twin._codes = self._codes.copy()

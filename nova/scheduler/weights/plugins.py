@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class WeighedHost:
-    """Host that a plugin weighs: ``obj`` is the host_state, and ``weight`` is for plugins only."""
+    """Host that a plugin weighs: ``obj`` is the host_state, and only plugins use ``weight``."""
 
     obj: types.SimpleNamespace
     weight: float = 0.0
@@ -59,7 +59,7 @@ class BaseHostWeigher:
 class PerHost:
     """Adapter of a BaseHostWeigher to the interface of Weigher."""
 
-    multiplier = 1.0         # shown by dry runs; ``weigh`` uses the multiplier of the plugin
+    multiplier = 1.0         # dry runs show this value, but ``weigh`` uses the multiplier of the plugin
 
     def __init__(self, conf: cfg.ConfigOpts, wrapped: BaseHostWeigher) -> None:
         self._conf = conf
@@ -72,7 +72,7 @@ class PerHost:
     def weigh(self, hosts: host_view.Hosts, positions: np.ndarray) -> tuple[float | np.ndarray, np.ndarray | None]:
         """Return (multiplier, values) at the positions; values are None if the plugin failed."""
         states = list(plugins.states_of(hosts, positions))
-        assert isinstance(hosts, RequestView)    # only this view has the request, which plugins need
+        assert isinstance(hosts, RequestView)    # only a RequestView has the request, which plugins need
         try:
             values = np.asarray(self._values(states, plugins.properties(self._conf, hosts.request)), dtype=np.float64)
             multiplier = self._multiplier(states)

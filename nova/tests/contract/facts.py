@@ -112,6 +112,9 @@ def _child(path, key):
     return f'{path}.{key}' if path else key
 
 
+_STRUCTURE = frozenset('.[]<')               # of a path
+
+
 def _compare(value, path, known, closed, problems):
     if isinstance(value, list):
         for item in value:
@@ -120,11 +123,12 @@ def _compare(value, path, known, closed, problems):
     if not isinstance(value, dict):
         return
     prefix = path + '.' if path else ''
-    children = {name[len(prefix):]: text for name, text in known.items()
-                if name.startswith(prefix) and name != '(no other fields)'
-                and re.fullmatch(r'[^.\[\]<]+', name[len(prefix):])}
-    patterns = [(name, re.match(re.escape(path) + r'\.<(.*)>\Z', name)[1]) for name in known
-                if re.match(re.escape(path) + r'\.<([^<]*)>\Z', name)]
+    below = {name[len(prefix):]: text for name, text in known.items() if name.startswith(prefix)}
+    children = {name: text for name, text in below.items()
+                if name and name != '(no other fields)' and not _STRUCTURE.intersection(name)}
+    start = path + '.<'
+    patterns = [(name, name[len(start):-1]) for name in known
+                if name.startswith(start) and name.endswith('>') and '<' not in name[len(start):]]
     for name, text in children.items():
         if text.endswith('required') and name not in value:
             problems.append(f'{prefix}{name} is missing')

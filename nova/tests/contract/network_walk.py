@@ -115,7 +115,8 @@ def setting(api):
             'outside': api.made('networks', 'network', 'admin', name='o', **{'router:external': True}),
             'policy': api.made('qos/policies', 'policy', 'admin', name='q', shared=True),
             'group': api.made('security-groups', 'security_group', name='web')}
-    made['subnet'] = api.made('subnets', 'subnet', network_id=made['network'], cidr='10.50.0.0/24', ip_version=4)
+    made['subnet'] = api.made('subnets', 'subnet', network_id=made['network'], cidr='10.50.0.0/24', ip_version=4,
+                              allocation_pools=[{'start': '10.50.0.100', 'end': '10.50.0.199'}])
     made['outside_subnet'] = api.made('subnets', 'subnet', 'admin', network_id=made['outside'], cidr='172.24.0.0/24',
                                       ip_version=4)
     made['port'] = api.made('ports', 'port', network_id=made['network'], tags=['b', 'a'])

@@ -17,7 +17,7 @@ TESTS = pathlib.Path(__file__).parents[1]
 SHOWN = (
     ('cpu_(max_)?(sockets|cores|threads)',
      'unit/test_hardware_cpus.py::test_cpu_topology_follows_limits_and_preferences', 'max_sockets'),
-    ('cpu_policy', 'unit/test_hardware_wanted.py::test_cpu_policies_of_flavor_and_image_must_agree', 'cpu_policy'),
+    ('cpu_policy', 'unit/test_hardware_wanted.py::test_cpu_policies_follow_the_policy_matrix', 'cpu_policy'),
     ('cpu_thread_policy', 'unit/test_hardware_wanted.py::test_thread_policy_comes_from_flavor_or_image',
      'cpu_thread_policy'),
     ('cpu_dedicated_mask', 'unit/test_hardware_wanted.py::test_mixed_policy_pins_the_cpus_of_the_mask',

@@ -39,3 +39,8 @@ def test_a_man_page_has_a_synopsis_and_a_description(commands, name):
     text = '\n'.join(commands.pages()[name])
     assert text.startswith(f'{name}\n===') and f'\n    {name}' in text.replace('sudo ', '')
     assert '\nDescription\n---' in text and '\nSee also\n---' in text
+
+
+def test_help_texts_are_expanded_as_argparse_does(commands):
+    text = '\n'.join(commands.pages()['nova-manage'])
+    assert '%(' not in text and '%%' not in text and '(default: compute)' in text

@@ -20,6 +20,7 @@ FORMATS = records.formats()
 OTHER_WRITERS = {
     ('durable_files.py', 'os.replace'): 'the function itself',
     ('durable_files.py', 'os.link'): 'the function itself',
+    ('contents.py', 'Path.rename'): 'contents that are not in the index, moved aside whole',
     ('state_backup.py', 'os.rename'): 'a restore syncs whole trees before it renames them',
     ('api.py', 'os.rename'): 'an image on its way into a cache or a volume, which commits it',
     ('files.py', 'os.rename'): 'an upload on its way into the image store, which commits it; a disk before encryption',

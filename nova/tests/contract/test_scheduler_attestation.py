@@ -1,4 +1,5 @@
 """TrustedFilter and an attestation service, over HTTPS."""
+import concurrent.futures
 import datetime
 import http.server
 import ipaddress
@@ -56,7 +57,7 @@ class Service:
         self._server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self):
         if self._server is not None:
@@ -126,6 +127,35 @@ def test_attestation_server_with_an_untrusted_certificate_is_not_asked(service):
     each = filter_of(service, trusted_computing__attestation_server_ca_file=None,
                      trusted_computing__attestation_insecure_ssl=True)
     assert passing(each, TRUSTED)[0] == ['h0']
+
+
+class Queue:
+    """A lock that counts the threads that want it."""
+
+    def __init__(self):
+        self._lock, self.arrived = threading.Lock(), threading.Semaphore(0)
+
+    def __enter__(self):
+        self.arrived.release()
+        self._lock.acquire()
+
+    def __exit__(self, *error):
+        self._lock.release()
+
+
+def test_request_that_waited_for_a_failed_query_does_not_repeat_it(service):
+    each, service.status = filter_of(service), 500
+    each._lock, poll = Queue(), each._poll
+
+    def poll_when_all_wait(names):
+        assert all(each._lock.arrived.acquire(timeout=60) for _ in range(4))
+        return poll(names)
+    each._poll = poll_when_all_wait
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: passing(each, TRUSTED)[0], range(4)))
+    assert found == [[]] * 4 and len(service.asked) == 1
+    each._poll, service.status = poll, 200
+    assert passing(each, TRUSTED)[0] == ['h0']          # a later request queries the service again
 
 
 def test_unavailable_attestation_server_trusts_no_host(service):

@@ -1,6 +1,7 @@
 """Every filter does what its documentation says."""
 import datetime
 import json
+import pathlib
 
 import pytest
 
@@ -9,10 +10,12 @@ from nova.db.placement import server_groups
 from nova.scheduler import filters
 from nova.scheduler import pipeline
 from nova.scheduler import placement_request
+from nova.scheduler.filters import groups
 from nova.scheduler.filters import operators
 from nova.tests import placement
 from nova.tests.placement import aggregates
 
+PAGE = pathlib.Path(__file__).resolve().parents[3] / 'doc/source/admin/scheduler.rst'
 OLD = utils.utcnow() - datetime.timedelta(hours=1)
 FEATURES = {'arch': 'x86_64', 'features': ['aes', 'avx', 'mmx', 'ssse3'], 'topology': {'cores': 4}}
 GCC = {'capabilities': {'compiler': 'gcc 12', 'version': '2.1.0', 'gpu': True}}
@@ -173,11 +176,11 @@ CASES = [
     ('MachineFilter', [{}, {}], {}, 'h0 h1', None),
     ('MachineFilter', [{'hypervisor_type': 'ironic', 'traits': ['CUSTOM_GOLD']}, {}, {'traits': ['CUSTOM_GOLD']},
                        {'hypervisor_type': 'ironic', 'traits': ['CUSTOM_TIN']}], extra('resources:CUSTOM_GOLD', '1'),
-     'h0', 'are no free machine of resource class CUSTOM_GOLD'),
+     'h0', 'have no free machine of resource class CUSTOM_GOLD'),
     ('MachineFilter', [{'hypervisor_type': 'ironic', 'traits': ['CUSTOM_GOLD'], 'running_vms': 1}],
-     extra('resources:CUSTOM_GOLD', '1'), '', 'is no free machine of resource class CUSTOM_GOLD'),
+     extra('resources:CUSTOM_GOLD', '1'), '', 'has no free machine of resource class CUSTOM_GOLD'),
     ('MachineFilter', [{'hypervisor_type': 'ironic', 'traits': []}], extra('resources:CUSTOM_GOLD', '1'), '',
-     'is no machine of resource class CUSTOM_GOLD that is ready'),
+     'has no machine of resource class CUSTOM_GOLD that is ready'),
     ('TraitsFilter', [{'traits': ['HW_CPU_X86_AVX']}, {}], extra('trait:HW_CPU_X86_AVX', 'required'), 'h0',
      'lacks the required traits HW_CPU_X86_AVX'),
     ('TraitsFilter', [{'traits': ['CUSTOM_OLD']}, {}], {'properties': {'trait:CUSTOM_OLD': 'forbidden'}}, 'h1',
@@ -186,7 +189,7 @@ CASES = [
     ('TraitsFilter', [{}], extra('traits:A', 'required'), 'h0', None),
     ('TraitsFilter', [{'traits': ['A', 'B']}, {'traits': ['A']}, {}],
      {'extra_specs': {'trait:A': 'required'}, 'properties': {'trait:B': 'forbidden'}}, 'h1',
-     'lack one of the traits A, or has one of the forbidden B'),
+     'do not satisfy the traits (required: A; forbidden: B)'),
 ]
 
 
@@ -194,6 +197,12 @@ CASES = [
 def test_filter_passes_the_expected_hosts_and_has_a_reason(name, changes, asked, left, reason):
     table = placement.hosts(*changes)
     assert placement.passing(placement.only(name), table, placement.request(**asked)) == (left.split(), reason)
+
+
+@pytest.mark.parametrize(('name', 'asked'), {name: asked for name, _hosts, asked, *_ in CASES}.items())
+def test_filter_passes_none_of_no_hosts(name, asked):
+    left, removals = pipeline.narrow(placement.hosts(), placement.request(**asked), [placement.only(name)])
+    assert list(left) == [] and removals == []
 
 
 def test_every_filter_has_a_case():
@@ -382,3 +391,14 @@ def test_cached_filter_results_do_not_depend_on_usage():
     assert placement.passing(aggregate, table, placement.request())[0] == ['h0', 'h1']
     full = table.with_usage({0: {**table.rows[0], 'vcpus_used': 16}})
     assert placement.passing(aggregate, full, placement.request())[0] == ['h1']
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason='the documentation is not part of an installed nova')
+def test_page_names_the_filters_that_are_always_active():
+    text = PAGE.read_text()
+    rest = text.partition('always active:')[2].partition('\nCapabilities\n')[0]
+    active, _, forced = rest.partition('For a forced host')
+    assert 'the filters of server groups' in active
+    assert [each.__name__ for each in filters.always()
+            if each not in groups.FILTERS and each.__name__ not in active] == []
+    assert [each.__name__ for each in filters.always() if each.selects_hosts and each.__name__ not in forced] == []

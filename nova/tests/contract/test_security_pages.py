@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from nova.web import sizes
+
 TREE = pathlib.Path(__file__).resolve().parents[3]
 SOURCE = TREE / 'doc' / 'source'
 PAGES = ('admin/security.rst', 'contributor/threat-model.rst')
@@ -45,6 +47,12 @@ def test_options_are_those_of_the_sample(name):
     named = set(re.findall(r'``\[(\w+)\]\s+(\w+)', page(name)))
     assert len(named) > 2
     assert named - known == set()
+
+
+def test_document_sizes_are_those_of_the_code():
+    sentence = page('admin/security.rst').partition('* Documents that callers extend')[2].partition('\n* ')[0]
+    assert [int(number) << {'K': 10, 'M': 20}[unit] for number, unit in re.findall(r'(\d+) ([KM])iB', sentence)] == [
+        sizes.IMAGE, sizes.METADATA, sizes.SPECS, sizes.RESOURCE, sizes.PAGE]
 
 
 def test_alerts_of_the_security_pages_exist():

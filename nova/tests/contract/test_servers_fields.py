@@ -97,6 +97,14 @@ def test_a_user_sees_no_administrators_fields(cloud, server_id):
     assert shown['hostId'] not in ('', servers.HOST)
 
 
+@pytest.mark.parametrize('number, state', [(2, states.ACTIVE), (3, states.SHELVED_OFFLOADED)])
+def test_failed_action_of_a_server_that_is_not_in_error_shows_no_fault(cloud, number, state):
+    made = cloud.add_server(number, vm_state=state, fault={
+        'code': 500, 'message': 'No valid host.', 'details': '', 'created': '2026-01-01T12:00:00Z'})
+    for client in (cloud.client(), cloud.admin(project=base.PROJECT)):
+        assert 'fault' not in client.get(f'/servers/{made}').json['server']
+
+
 @pytest.mark.parametrize('operation, version', cases('PUT /servers/{}'))
 def test_update_response_has_the_documented_fields(cloud, server_id, operation, version):
     answer = cloud.admin(project=base.PROJECT).put(

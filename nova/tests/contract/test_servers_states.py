@@ -161,7 +161,7 @@ def test_second_action_during_an_action_returns_409(cloud, server_id, action):
     end(cloud, server_id)
     first, second = ask(cloud, server_id, action), ask(cloud, server_id, action)
     assert first.status == 202 and second.status == 409
-    assert second.fault[2] == f'The action {action.record} of this server is in progress; wait for its end.'
+    assert second.fault[2] == f'The action {action.record} of this server is in progress. Retry when it has ended.'
     end(cloud, server_id)
     assert ask(cloud, server_id, action).status == 202
 

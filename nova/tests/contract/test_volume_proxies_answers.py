@@ -4,6 +4,7 @@ import pytest
 from nova.tests.contract import facts
 from nova.tests.functional import base
 from nova.tests.functional import servers
+from nova.tests.support import waiting
 
 OTHER = 'another-project'
 
@@ -50,11 +51,8 @@ def _cases():
 
 
 def _filled(api, path):
-    snapshot = None
-    if '{snapshot}' in path:
-        volumes = api.services.volumes
-        snapshot = volumes.create_snapshot(api.owner, api.add_volume(), 's')['id']
-    return path.format(volume=api.held, new=api.add_volume() if '{new}' in path else None, snapshot=snapshot)
+    return path.format(volume=api.held, new=api.add_volume() if '{new}' in path else None,
+                       snapshot=api.add_snapshot() if '{snapshot}' in path else None)
 
 
 @pytest.mark.parametrize('operation, path, body, code, version', _cases())
@@ -66,6 +64,10 @@ def test_volume_proxy_responses_have_the_documented_fields(api, operation, path,
         assert facts.differences(operation, version, answer.json) == []
 
 
+def available(client, path, key):
+    waiting.wait_for(lambda: client.get(path).json[key]['status'] == 'available', 60, key)
+
+
 def test_volume_can_be_created_listed_and_deleted_through_the_proxy(api):
     client = api.client()
     made = client.post('/os-volumes', _volume(api)).json['volume']
@@ -75,10 +77,12 @@ def test_volume_can_be_created_listed_and_deleted_through_the_proxy(api):
                                     'device': '/dev/vdx'}]
     listed = client.get('/os-volumes?limit=1').json['volumes']
     assert [row['id'] for row in listed] == [made['id']]
+    available(client, f'/os-volumes/{made["id"]}', 'volume')
     assert client.get('/os-volumes?limit=0').json == {'volumes': []}
     snapshot = client.post('/os-snapshots', {'snapshot': {'volume_id': made['id']}}).json['snapshot']
     assert snapshot['volumeId'] == made['id'] and snapshot['id'] in [
         row['id'] for row in client.get('/os-snapshots/detail').json['snapshots']]
+    available(client, f'/os-snapshots/{snapshot["id"]}', 'snapshot')
     assert client.delete(f'/os-volumes/{made["id"]}').status == 400             # it has a snapshot
     assert client.delete(f'/os-snapshots/{snapshot["id"]}').status == 202
     assert client.delete(f'/os-volumes/{made["id"]}').status == 202
@@ -97,7 +101,7 @@ def test_invalid_proxy_requests_are_refused(api, method, path, body, code):
 
 def test_volumes_and_snapshots_of_another_project_are_not_found(api):
     bob = api.client(project=OTHER)
-    snapshot = api.services.volumes.create_snapshot(api.owner, api.add_volume(), 's')['id']
+    snapshot = api.add_snapshot()
     for path in (f'/os-volumes/{api.held}', f'/os-snapshots/{snapshot}'):
         assert bob.get(path).status == 404 and bob.delete(path).status == 404
     answer = bob.post('/os-snapshots', _snapshot(api))           # of a body; its 404 is not documented

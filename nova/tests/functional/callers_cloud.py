@@ -1,7 +1,6 @@
 """A cloud with something of everything in one project, and callers of every kind around it: fixtures of tests."""
 import pytest
 
-from nova.tests.support import waiting
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.support import isolation
@@ -76,14 +75,8 @@ def _handed(owner):
     for name, path, key in (('backup', '/volume/v3/backups', 'backup'),
                             ('transfer', '/volume/v3/volume-transfers', 'transfer')):
         volume = one(owner, '/volume/v3/volumes', 'volume', name=f'canary-{name}', size=1)['id']
-        _available(owner, f'/volume/v3/volumes/{volume}', 'volume')
         found[name] = one(owner, path, key, name=f'canary-{name}', volume_id=volume)['id']
-    _available(owner, f'/volume/v3/backups/{found["backup"]}', 'backup')
     return found
-
-
-def _available(owner, path, key):
-    waiting.wait_for(lambda: owner.get(path).json()[key]['status'] == 'available', 30, f'the {key} to be made')
 
 
 def _routed(admin, owner, network, subnet):

@@ -11,6 +11,7 @@ from nova.cloud import all_in_one as cloud
 from nova.tests import openapi_answers
 from nova.tests import schemas
 from nova.tests.support import http_session
+from nova.tests.support import waiting
 
 FAST = {'identity__password_hash_rounds': 4, 'graceful_shutdown_timeout': 5, 'report_interval': 1,
         'objectstore__port': 0}
@@ -111,7 +112,7 @@ class Client:
         The longer it takes, the less often it is asked for: real guests boot for seconds, beside others that need the
         processor.
         """
-        begun = time.monotonic()
+        begun, limit = time.monotonic(), waiting.Limit(timeout)
         while True:
             answer = self.get(f'/servers/{urllib.parse.quote(server_id)}')
             if answer.status_code == 404 and status == 'DELETED':
@@ -121,9 +122,8 @@ class Client:
             if server['status'] == status and server['OS-EXT-STS:task_state'] is None:
                 return server
             assert server['status'] != 'ERROR' or status == 'ERROR', json.dumps(server, indent=1)
-            waited = time.monotonic() - begun
-            assert waited < timeout, f"still {server['status']} {server['OS-EXT-STS:task_state']}"
-            time.sleep(min(0.25, max(0.02, waited / 20)))
+            assert not limit.is_over(), f"still {server['status']} {server['OS-EXT-STS:task_state']}"
+            time.sleep(min(0.25, max(0.02, (time.monotonic() - begun) / 20)))
 
 
 @contextlib.contextmanager

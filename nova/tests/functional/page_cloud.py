@@ -48,7 +48,7 @@ class Programs(socketserver.ThreadingUnixStreamServer):
         for name, module in MODULES.items():
             self._write(directory / name, MANAGE.format(tree=TREE, python=sys.executable, module=module,
                                                         options=f'--config-file {config}'))
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     @staticmethod
     def _write(path, text):

@@ -158,8 +158,8 @@ class Servers(base.ApiFixture):
         """A volume of the project, attached to a server when one is named; its id."""
         volumes = self.services.volumes
         volume_id = volumes.create(self.owner, size, **values)['id']
+        waiting.wait_for(lambda: volumes.get(self.owner, volume_id)['status'] == 'available', 60, 'the volume')
         if server_id:
-            waiting.wait_for(lambda: volumes.get(self.owner, volume_id)['status'] == 'available', 60, 'the volume')
             attachment = volumes.attach(self.owner, volume_id, server_id)
             volumes.connect(self.owner, attachment, {'host': HOST}, '/dev/vdx')
             volumes.complete(self.owner, attachment)
@@ -170,6 +170,13 @@ class Servers(base.ApiFixture):
                     'attachment_id': attachment, 'device_name': f'/dev/vd{"bcdefghijklmnopqrstuvwxyz"[taken]}'}])
                 block_devices.show_volumes(conn, server_id)
         return volume_id
+
+    def add_snapshot(self):
+        """A snapshot of a volume of the project; its id."""
+        volumes = self.services.volumes
+        ident = volumes.create_snapshot(self.owner, self.add_volume(), 's')['id']
+        waiting.wait_for(lambda: volumes.get_snapshot(self.owner, ident)['status'] == 'available', 60, 'the snapshot')
+        return ident
 
     def add_share(self, server_id):
         """A share that the server has; its id."""

@@ -4,6 +4,7 @@ import uuid
 import pytest
 
 from nova import states
+from nova.cmd.manage import adoption
 from nova.cmd.manage import main as manage
 from nova.rpc import inprocess
 from nova.tests.support import waiting
@@ -99,6 +100,17 @@ def test_a_guest_that_is_not_there_ends_in_an_error_and_its_delete(cloud, adopt)
     assert cloud.boss.wait_for(guest, 'ERROR')['OS-EXT-SRV-ATTR:host'] is None
     assert cloud.boss.delete(f'/servers/{guest}').status_code == 204
     waiting.wait_for(lambda: cloud.boss.get(f'/servers/{guest}').status_code == 404, 30, 'the end')
+
+
+def test_an_adoption_that_takes_long_has_its_own_exit_code(cloud, adopt, monkeypatch):
+    """It was that of a failure."""
+    guest = stranger(cloud)
+    with monkeypatch.context() as short:
+        short.setattr(adoption, 'WAIT_S', 0)
+        code, said = adopt(guest, '--yes')
+    assert code == 4 and 'The adoption continues without this command.' in said
+    assert adoption._await(cloud.cells, guest) == 0
+    assert cloud.boss.wait_for(guest)['OS-EXT-SRV-ATTR:host'] == 'host1'
 
 
 def test_a_client_cannot_ask_for_it(cloud):

@@ -16,7 +16,9 @@ def cloud(tmp_path_factory):
         made.boss, made.user = made.admin('2.95'), made.client(version='2.95')
         made.image = made.boss.upload_image(visibility='public')
         made.inside = make(made.user, 'networks', name='inside')['id']
-        made.v4 = make(made.user, 'subnets', network_id=made.inside, cidr='10.8.0.0/24', ip_version=4)['id']
+        # tests name addresses outside the pool, from which ports take random ones
+        made.v4 = make(made.user, 'subnets', network_id=made.inside, cidr='10.8.0.0/24', ip_version=4,
+                       allocation_pools=[{'start': '10.8.0.100', 'end': '10.8.0.200'}])['id']
         made.v6 = make(made.user, 'subnets', network_id=made.inside, cidr='2001:db8:8::/64', **V6)['id']
         yield made
 

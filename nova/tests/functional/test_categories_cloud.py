@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from nova.api.servers import category as server_category
+from nova.tests.support import isolation
 from nova.tests.support import waiting
 from nova.tests.functional import cloud as whole
 
@@ -174,9 +175,8 @@ def test_the_image_service_hides_registered_images_from_users(cloud):
 def test_volumes_of_administrative_servers_are_hidden_from_users(cloud):
     demo, chief = cloud.demo, cloud.chief
     prefix = f'/volume/v3/{demo.project_id}'
-    volumes = [_ok(demo.post(f'{prefix}/volumes', {'volume': {'size': 1, 'name': name}}))['volume']['id']
-               for name in ('one', 'two')]
-    snapshot = _ok(demo.post(f'{prefix}/snapshots', {'snapshot': {'volume_id': volumes[1]}}))['snapshot']['id']
+    volumes = [isolation.one(demo, f'{prefix}/volumes', 'volume', size=1, name=name)['id'] for name in ('one', 'two')]
+    snapshot = isolation.one(demo, f'{prefix}/snapshots', 'snapshot', volume_id=volumes[1])['id']
     server_id = boot(chief, **{KEY: 'storage'})
     assert _ok(chief.get(f'/servers/{server_id}'))['server']['tenant_id'] == demo.project_id
 
@@ -244,8 +244,8 @@ NAMING = [
 def test_an_administrative_server_and_its_things_are_refused_as_missing(cloud):
     """Other codes than those of a missing id told that a hidden port or volume is there."""
     demo, chief = cloud.demo, cloud.chief
-    volumes = [_ok(demo.post('/volume/v3/volumes', {'volume': {'size': 1}}))['volume']['id'] for _ in range(2)]
-    snapshot = _ok(demo.post('/volume/v3/snapshots', {'snapshot': {'volume_id': volumes[0]}}))['snapshot']['id']
+    volumes = [isolation.one(demo, '/volume/v3/volumes', 'volume', size=1)['id'] for _ in range(2)]
+    snapshot = isolation.one(demo, '/volume/v3/snapshots', 'snapshot', volume_id=volumes[0])['id']
     server_id = boot(chief, networks='auto', **{KEY: 'storage'})
     image = demo.upload_image()
     own = boot(demo, imageRef=image, flavorRef='42', networks='none')

@@ -186,8 +186,8 @@ def test_a_cell_that_hangs_holds_up_no_request_with_wishes(tmp_path):
 def test_a_cell_that_begins_to_hang_holds_up_one_request(tmp_path, monkeypatch):
     """For less than a listing would wait; what looks whether it is back is a look that no request waits for."""
     monkeypatch.setattr(host_table, 'UNREACHABLE_S', 0)
-    monkeypatch.setattr(host_table, 'READ_TIMEOUT_S', 1)
-    deployment, released = many_cells.Deployment(tmp_path, api__cell_timeout=5), threading.Event()
+    monkeypatch.setattr(host_table, 'READ_TIMEOUT_S', 3)
+    deployment, released = many_cells.Deployment(tmp_path, api__cell_timeout=20), threading.Event()
     process = deployment.process()
     scheduler, hangs, took = process.scheduler(), process.by_name['cell2'], []
 
@@ -204,7 +204,7 @@ def test_a_cell_that_begins_to_hang_holds_up_one_request(tmp_path, monkeypatch):
         time.sleep(host_table.OTHER_CELLS_INTERVAL_S)
         hangs.rest(0)
         assert placed() == 'cell1'
-    assert took[1] < 4 and max(took[2:]) < 1, took
+    assert took[1] < 19 and max(took[2:]) < 3, took
     released.set()
     hangs.rest(0)
     scheduler.table.synchronize()

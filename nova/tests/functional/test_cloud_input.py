@@ -14,6 +14,7 @@ from nova.runtime import wsgi
 from nova.tests import image_corpus as corpus
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.support import isolation
+from nova.tests.support import waiting
 
 
 @pytest.fixture(scope='module')
@@ -89,6 +90,7 @@ def many(demo):
                                                'min_count': 50,
                                                'networks': 'none'}}, version='2.37')
     assert answer.status_code == 202, answer.text
+    waiting.wait_for(lambda: not demo.get('/servers?status=BUILD').json()['servers'], 60, 'the servers to be built')
 
 
 EVIL = ('(a+)+$', '(a|a)*$', '(a|aa)+$', '([a-zA-Z]+)*$', '(.*a){25}', '(x+x+)+y', '((a{0,100}){0,100}){0,100}',

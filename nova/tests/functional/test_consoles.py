@@ -27,6 +27,7 @@ from nova.tests import long_runs
 from nova.tests.support import waiting
 from nova.tests import warm_client
 from nova.tests.functional import cloud as whole
+from nova.tests.integration import servers
 from nova.tests.support import consoles as shared_consoles
 from nova.tests.support.consoles import open_socket
 from nova.tests.support.consoles import redirect
@@ -537,8 +538,7 @@ def test_serial_console_works_over_tls(tmp_path):
 @contextlib.contextmanager
 def daemon(cloud, directory, binary, **more):
     """(base URL, function that gives the log) of a daemon of a cloud's databases."""
-    with socket.create_server(('127.0.0.1', 0)) as probe:
-        port = probe.getsockname()[1]
+    port = servers.free_port()
     options = {'DEFAULT': {'state_path': cloud.state_path, 'host': cloud.hosts[0]},
                'vnc': {'novncproxy_port': port, 'xvpvncproxy_port': port}, 'spice': {'html5proxy_port': port},
                'serial_console': {'serialproxy_port': port}, **more}

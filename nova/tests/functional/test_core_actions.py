@@ -10,6 +10,7 @@ from nova.compute import screenshots
 from nova.compute import tasks
 from nova.db.servers import instances
 from nova.tests import core
+from nova.tests.support import holding
 from nova.tests.support import waiting
 from nova.virt import driver as virt
 from nova.virt.fake import driver as fake
@@ -91,10 +92,10 @@ def test_begin_refuses_by_the_table(cloud):
     with pytest.raises(exception.InstanceInvalidState) as caught:
         cloud.act(uuid, 'os-start')
     assert caught.value.kwargs == {'attr': 'vm_state', 'instance_id': uuid, 'method': 'start', 'state': 'active'}
-    cloud.computes['host1'].driver.delays['power_off'] = 2
-    cloud.act(uuid, 'os-stop', clean_shutdown=True)
-    with pytest.raises(exception.InstanceInvalidState) as caught:
-        cloud.act(uuid, 'pause')
+    with holding.held('power_off', cloud.computes['host1'].driver.machine):
+        cloud.act(uuid, 'os-stop', clean_shutdown=True)
+        with pytest.raises(exception.InstanceInvalidState) as caught:
+            cloud.act(uuid, 'pause')
     assert caught.value.kwargs['attr'] == 'task_state' and caught.value.kwargs['state'] == 'powering-off'
     cloud.settle()
     cloud.conductor.methods.update_instance(None, uuid, {'locked': True})
@@ -286,9 +287,10 @@ def test_a_missed_event_is_found(cloud):
 
 def test_a_delete_overtakes_a_slow_operation(cloud):
     uuid = cloud.boot()
-    cloud.computes['host1'].driver.delays['power_off'] = 2
-    cloud.act(uuid, 'os-stop', clean_shutdown=True)
-    cloud.delete(uuid)
+    with holding.held('power_off', cloud.computes['host1'].driver.machine) as (begun, _goes_on):
+        cloud.act(uuid, 'os-stop', clean_shutdown=True)
+        assert begun.wait(60)
+        cloud.delete(uuid)
     cloud.settle()
     assert cloud.gone(uuid)
     assert [action[:3] for action in cloud.actions(uuid)] == [

@@ -11,6 +11,7 @@ from nova import utils
 from nova.db.servers import history
 from nova.db.servers import instances
 from nova.tests import core
+from nova.tests.support import holding
 
 
 @pytest.fixture
@@ -41,6 +42,20 @@ def test_server_is_built_and_deleted(cloud):
     assert (old['vm_state'], old['task_state'], old['host']) == (states.DELETED, None, 'host1')
     assert cloud.actions(uuid)[-1] == ('delete', None, True, [('compute_terminate_instance', 'Success')])
     cloud.check()
+
+
+def test_a_build_that_the_stop_of_its_host_ends_keeps_its_ports(cloud, monkeypatch):
+    """They may have floating addresses. The next start continues the build with them."""
+    compute = cloud.computes['host1']
+
+    def stop(ctx, instance, *rest):
+        compute.host.stopping.set()
+        raise exception.ServiceStopping(instance_id=instance.uuid)
+    monkeypatch.setattr(compute.driver, 'spawn', stop)
+    uuid, = cloud.create()
+    cloud.settle()
+    host, ports = cloud.network.allocated[uuid]
+    assert (host, len(ports), cloud.row(uuid)['vm_state']) == ('', 1, states.BUILDING)
 
 
 def test_boot_stays_within_its_statement_and_message_budget(cloud):
@@ -157,15 +172,12 @@ def test_server_deleted_during_scheduling_is_removed(cloud):
 
 def test_repeated_build_request_does_not_fail_a_running_build(cloud):
     """A server that is being built already finds no second host: that is no reason to give up the first."""
-    cloud.computes['host1'].driver.delays['spawn'] = 0.5
-    uuid, = cloud.create()
-    deadline = time.monotonic() + 120
-    while cloud.row(uuid)['task_state'] != states.SPAWNING:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    cloud.force_down('host1')
-    cloud.conductor.methods.build_instances(cloud.ctx, [uuid])
-    cloud.force_down('host1', down=False)
+    with holding.held('spawn', cloud.computes['host1'].driver.machine) as (begun, _goes_on):
+        uuid, = cloud.create()
+        assert begun.wait(60) and cloud.row(uuid)['task_state'] == states.SPAWNING
+        cloud.force_down('host1')
+        cloud.conductor.methods.build_instances(cloud.ctx, [uuid])
+        cloud.force_down('host1', down=False)
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE, cloud.row(uuid)['fault']
     cloud.check()

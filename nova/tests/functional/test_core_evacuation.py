@@ -17,6 +17,7 @@ from nova.objects import disk_clients
 from nova.tests import races
 from nova.tests.support import core_evacuation
 from nova.tests.support import core_live_migration as live
+from nova.tests.support import holding
 from nova.tests.support.core_evacuation import begin
 from nova.tests.support.core_evacuation import come_back
 from nova.tests.support.core_evacuation import die
@@ -97,12 +98,12 @@ def test_a_host_that_is_only_said_to_be_down_loses_its_guest_at_once(cloud):
 def test_a_host_that_comes_back_meanwhile_stops_its_guest(cloud):
     uuid = live.boot(cloud)
     die(cloud)
-    cloud.computes['host2'].driver.delays['spawn'] = 5
-    number = evacuate(cloud, uuid, host='host2')
-    wait_for(lambda: cloud.row(uuid)['host'] == 'host2', what='it is not taken over')
-    live.down(cloud, 'host1', forced=False)
-    old = cloud.start_compute('host1')
-    wait_for(lambda: old.driver.guests().get(uuid) == states.SHUTDOWN, what='it runs twice')
+    with holding.held('spawn', cloud.computes['host2'].driver.machine):
+        number = evacuate(cloud, uuid, host='host2')
+        wait_for(lambda: cloud.row(uuid)['host'] == 'host2', what='it is not taken over')
+        live.down(cloud, 'host1', forced=False)
+        old = cloud.start_compute('host1')
+        wait_for(lambda: old.driver.guests().get(uuid) == states.SHUTDOWN, what='it runs twice')
     cloud.settle()
     assert live.hosts_with(cloud, uuid) == ['host2'] and live.move(cloud, number)['status'] == 'completed'
     live.check(cloud)
@@ -194,11 +195,7 @@ def test_disks_that_are_said_to_be_shared_and_are_not(cloud):
 def test_the_destination_is_restarted_while_it_builds(cloud):
     uuid = live.boot(cloud)
     die(cloud)
-    cloud.computes['host2'].driver.delays['spawn'] = 5
-    number = evacuate(cloud, uuid, host='host2')
-    wait_for(lambda: cloud.row(uuid)['host'] == 'host2', what='it is not taken over')
-    time.sleep(0.1)
-    cloud.kill_compute('host2')
+    number = cloud.kill_in('host2', 'spawn', lambda: evacuate(cloud, uuid, host='host2'))
     cloud.start_compute('host2')
     cloud.settle()
     assert cloud.row(uuid)['task_state'] is None and live.move(cloud, number)['status'] == 'done'
@@ -208,10 +205,10 @@ def test_the_destination_is_restarted_while_it_builds(cloud):
 def test_evacuation_continues_after_the_destination_dies(cloud):
     uuid = live.boot(cloud)
     die(cloud)
-    cloud.computes['host2'].driver.delays['spawn'] = 5
-    evacuate(cloud, uuid, host='host2')
-    wait_for(lambda: cloud.row(uuid)['host'] == 'host2', what='it is not taken over')
-    die(cloud, 'host2')
+    with holding.held('spawn', cloud.computes['host2'].driver.machine) as (begun, _goes_on):
+        evacuate(cloud, uuid, host='host2')
+        assert begun.wait(60) and cloud.row(uuid)['host'] == 'host2'
+        die(cloud, 'host2')
     evacuate(cloud, uuid)
     cloud.settle()
     assert cloud.row(uuid)['host'] == 'host3' and cloud.row(uuid)['vm_state'] == states.ACTIVE

@@ -11,6 +11,8 @@ from nova.db.tables import volume as tables_volume
 from nova.tests import core
 from nova.tests import db_faults
 from nova.tests.support import core_shelve as shelve
+from nova.tests.support import waiting
+from nova.tests.support.volumes import UNFINISHED
 from nova.volume import embedded
 
 
@@ -56,9 +58,14 @@ class Disk:
         with pytest.raises(engine.CommitUnanswered):
             ask()
         ask()
+        waiting.wait_for(lambda: not self.column('status') & {*UNFINISHED}, 60, 'the data of the volumes')
 
     def prepare(self, host='host1'):
-        return self.cloud.conductor.methods.prepare_volumes(self.cloud.ctx, self.uuid, {'host': host})
+        """Prepare the device, again until its volume has its data, as a compute does."""
+        def prepared():
+            device, = self.cloud.conductor.methods.prepare_volumes(self.cloud.ctx, self.uuid, {'host': host})
+            return device['connection_info']
+        waiting.wait_for(prepared, 60, 'the connection')
 
     def renew(self):
         self.cloud.conductor.methods.disconnect_volumes(self.cloud.ctx, self.uuid)
@@ -68,12 +75,15 @@ class Disk:
             device, = block_devices.by_instance(conn, self.uuid)
         return device
 
+    def column(self, name):
+        """The values of a column of all volumes."""
+        with self.cloud.api_db.reader() as conn:
+            return {*conn.execute(sa.select(tables_volume.volumes.c[name])).scalars()}
+
     def check(self):
         """The block storage has for the server what the row names, and nothing else."""
         row = self.row()
-        with self.cloud.api_db.reader() as conn:
-            made = conn.execute(sa.select(tables_volume.volumes.c.id)).scalars().all()
-        assert made == [row['volume_id']]
+        assert self.column('id') == {row['volume_id']}
         assert self.volumes.attachments_of(self.system, self.uuid) == [row['attachment_id']]
 
 
@@ -98,6 +108,25 @@ def test_volumes_and_attachments_of_lost_commits_are_released(cloud, committed, 
     disk.prepare('host2')
     assert disk.row()['connection_info']['host'] == 'host2'
     disk.check()
+
+
+def test_former_attachment_is_released_when_the_block_storage_is_back(cloud, monkeypatch):
+    """The row names the new attachment already, so the repeated call does not find the former one."""
+    disk = Disk(cloud)
+    disk.prepare()
+
+    def away(*args, **kwargs):
+        raise exception.ServiceUnavailable(service='Block Storage')
+    with monkeypatch.context() as patched:
+        patched.setattr(disk.volumes, 'detach', away)
+        with pytest.raises(exception.Unavailable):
+            disk.renew()
+    disk.renew()
+    assert len(disk.volumes.attachments_of(disk.system, disk.uuid)) == 2
+    cloud.conductor.volumes.settle_volumes()
+    disk.check()
+    disk.prepare('host2')
+    assert disk.row()['connection_info']['host'] == 'host2'
 
 
 def test_it_is_given_back_when_the_block_storage_is_back(cloud, monkeypatch):

@@ -446,10 +446,7 @@ def test_a_guest_that_keeps_running_is_given_up_before_its_host_begins(cloud):
 def test_resize_claim_is_kept_until_an_unreachable_host_returns(cloud):
     uuid = cloud.boot()
     source = cloud.row(uuid)['host']
-    cloud.computes[source].driver.delays['grow'] = 0.5
-    number = cloud.move(uuid, MORE, host=source, ignored_hosts=[], in_place=True)
-    wait_for(lambda: cloud.row(uuid)['task_state'] == states.RESIZE_FINISH)
-    cloud.kill_compute(source)
+    number = cloud.kill_in(source, 'grow', lambda: cloud.move(uuid, MORE, host=source, ignored_hosts=[], in_place=True))
     cloud.force_down(source)
     for _ in range(2):
         pass_time(cloud, 100000)

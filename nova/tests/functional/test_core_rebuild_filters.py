@@ -1,9 +1,12 @@
 """A rebuild is no way around the filters (class K of the vulnerabilities: CVE-2017-16239)."""
-import time
-
 import pytest
 
+from nova import actions
+from nova import exception
 from nova import states
+from nova.db.servers import instance_actions
+from nova.db.servers import request_specs
+from nova.objects.instance import REIMAGE
 from nova.tests import core
 from nova.tests.support import core_rebuild_filters
 from nova.tests.support.core_rebuild_filters import BAD
@@ -13,12 +16,12 @@ Picky = core_rebuild_filters.Picky
 
 
 class Fragile:
-    """A filter that refuses everything."""
+    """A filter that refuses everything, or images with a property."""
 
-    allows = True
+    allows, refused = True, None
 
     def host_passes(self, host, spec):
-        return Fragile.allows
+        return Fragile.allows and Fragile.refused not in spec.image['properties']
 
 
 @pytest.fixture
@@ -26,7 +29,7 @@ def cloud(tmp_path):
     cloud = core.Cloud(tmp_path, filter_scheduler__enabled_filters=[
         'ComputeFilter', 'RamFilter', f'{__name__}.Picky', f'{__name__}.Fragile'])
     yield cloud
-    Fragile.allows = True
+    Fragile.allows, Fragile.refused = True, None
     cloud.close()
 
 
@@ -82,16 +85,11 @@ def test_allowed_image_rebuilds_on_a_full_or_disabled_host(cloud):
 def test_rebuild_resumed_after_a_crash_is_not_filtered_again(cloud):
     """After a crash the old disks may be gone: the rebuild is finished whatever the filters say now."""
     uuid, other = cloud.boot(), BAD[:-1] + '0'
-    driver = cloud.computes['host1'].driver
-    driver.delays['spawn'] = 0.3
     row, spec = cloud.row(uuid), cloud.conductor.methods.get_request_spec(None, uuid)
     previous = {'image': spec.image, 'columns': {'image_id': row['image_id'], 'image_properties': {}}}
-    cloud.act(uuid, 'rebuild', {'image_id': other}, spec=spec, preserve_ephemeral=False, previous=previous)
-    deadline = time.monotonic() + 120
-    while cloud.row(uuid)['task_state'] != states.REBUILD_SPAWNING:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    cloud.kill_compute('host1')
+    cloud.kill_in('host1', 'spawn', lambda: cloud.act(uuid, 'rebuild', {'image_id': other}, spec=spec,
+                                                      preserve_ephemeral=False, previous=previous))
+    assert cloud.row(uuid)['task_state'] == states.REBUILD_SPAWNING
     Fragile.allows = False
     cloud.start_compute('host1')
     cloud.settle()
@@ -107,6 +105,23 @@ def test_rebuild_without_a_scheduler_fails(cloud, monkeypatch):
     cloud.bus.lost = None
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE and image_of(cloud, uuid) == (GOOD, GOOD)
     assert cloud.row(uuid)['fault']
+    cloud.check()
+
+
+def test_rebuild_with_the_same_image_is_not_filtered_and_keeps_the_key_if_it_fails(cloud, monkeypatch):
+    monkeypatch.setattr('nova.rpc.retrying_client.RETRIES', 2)
+    uuid, Fragile.allows = cloud.boot(), False
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
+
+    def again():
+        cloud.act(uuid, 'rebuild', {'key_name': 'new'}, spec=spec, preserve_ephemeral=False, previous={
+            'image': spec.image, 'other_image': False, 'columns': {'key_name': None}})
+        cloud.settle()
+        return cloud.row(uuid)['vm_state'], cloud.actions(uuid)[-1][:2], cloud.row(uuid)['key_name']
+    cloud.bus.lost = lambda topic, method, server: method == 'check_rebuild'
+    assert again() == (states.ACTIVE, ('rebuild', 'Error'), None)
+    cloud.bus.lost = None
+    assert again() == (states.ACTIVE, ('rebuild', None), 'new')
     cloud.check()
 
 
@@ -132,6 +147,40 @@ def test_a_refusal_that_is_asked_for_again_is_one(cloud, what):
     assert image_of(cloud, uuid) == (GOOD, GOOD) and cloud.row(uuid)['vm_state'] == states.ACTIVE
     assert cloud.computes['host1'].driver.machine.guests[uuid] == guest
     cloud.check()
+
+
+@pytest.mark.parametrize('backed', [True, False], ids=['volume', 'image'])
+def test_repeated_check_tests_the_new_image(cloud, monkeypatch, backed):
+    """The request spec has its old image again, but the end of the task was not written."""
+    old, new_id, certificates = {**core.IMAGE, 'id': None if backed else GOOD}, None if backed else BAD, ['certificate']
+    new = {**old, 'id': new_id, 'properties': {'new': 'yes'}}
+    uuid = cloud.boot(image=old)
+    previous = {'image': old, 'columns': {'image_id': old['id'], 'image_properties': {}}}
+    with cloud.api_db.writer() as conn:
+        spec = request_specs.get(conn, uuid)
+        spec.image = new
+        request_specs.update(conn, spec)
+    cloud.db.run(core.tasks.begin, cloud.ctx, uuid, actions.ACTIONS['rebuild'], arguments={'previous': previous},
+                 values={'image_id': new_id, 'trusted_certs': certificates,
+                         'system_metadata': {REIMAGE: BAD} if backed else {}})
+    show = cloud.images.show
+    monkeypatch.setattr(cloud.images, 'show', lambda ctx, image_id: {
+        **show(ctx, image_id), 'properties': {'new': 'yes'} if image_id == BAD else {}})
+    Fragile.refused = 'new'
+    conductor = cloud.conductor.methods
+    with pytest.raises(exception.NoValidHost):
+        conductor.check_rebuild(cloud.ctx, uuid)
+    cloud.conductor.rebuilds.image_kept(uuid)
+    assert conductor.get_request_spec(None, uuid).image == old
+    with pytest.raises(exception.NoValidHost):
+        conductor.check_rebuild(cloud.ctx, uuid)
+    Fragile.refused = None
+    monkeypatch.setattr(Picky, 'host_passes', lambda *words: True)
+    conductor.check_rebuild(cloud.ctx, uuid)
+    found = conductor.get_request_spec(None, uuid).image
+    assert (found['id'], found['properties'], found['trusted_certs']) == (new_id, {'new': 'yes'}, certificates)
+    with cloud.db.reader() as conn:
+        assert 'previous' not in instance_actions.arguments_of_open(conn, [uuid])[uuid]
 
 
 def test_an_image_that_was_never_judged_is_not_kept(cloud):

@@ -1,6 +1,7 @@
 """Services that die in the middle: a restarted compute and the reconciler finish what was begun."""
 import datetime
 import time
+import uuid as uuidlib
 
 import pytest
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from nova import utils
 from nova.compute import recovery
 from nova.compute import tasks
 from nova.conductor.upkeep import reconciler
+from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import mappings
 from nova.db.tables import api as tables_api
@@ -31,8 +33,7 @@ def cloud(tmp_path):
 
 
 def test_interrupted_build_is_repeated(cloud):
-    uuids = []
-    cloud.kill_in('host1', 'spawn', lambda: uuids.extend(cloud.create()))
+    uuids = cloud.kill_in('host1', 'spawn', cloud.create)
     assert cloud.row(uuids[0])['task_state'] == states.SPAWNING
     cloud.start_compute('host1')
     cloud.settle()
@@ -288,8 +289,7 @@ def test_reconcile_sends_again_what_a_living_host_does_not_know(cloud):
 
 
 def test_reconciler_fails_builds_on_a_dead_host(cloud):
-    uuids = []
-    cloud.kill_in('host1', 'spawn', lambda: uuids.extend(cloud.create()))
+    uuids = cloud.kill_in('host1', 'spawn', cloud.create)
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=True))
     cloud.pass_time()
@@ -311,6 +311,28 @@ def test_reconciler_fails_builds_on_a_dead_host(cloud):
     cloud.start_compute('host1')
     cloud.settle()
     assert cloud.guests() == {}
+
+
+def test_failed_build_on_a_dead_host_keeps_volumes_that_its_guest_may_use(cloud):
+    uuid, = cloud.kill_in('host1', 'spawn', cloud.create)
+    device = {'source_type': 'volume', 'destination_type': 'volume', 'device_name': '/dev/vda',
+              'connection_info': {'host': 'host1'},
+              **{name: str(uuidlib.uuid4()) for name in ('uuid', 'volume_id', 'attachment_id')}}
+    with cloud.db.writer() as conn:
+        block_devices.insert(conn, uuid, [device])
+        conn.execute(sa.update(tables_cell.services).values(forced_down=True))
+        conn.execute(sa.update(tables_cell.instance_actions).values(
+            started_at=utils.utcnow() - datetime.timedelta(days=7)))
+    cloud.pass_time()
+    assert cloud.conductor.reconciler.reconcile() == 1
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['host']) == (states.ERROR, None, 'host1')
+    assert 'keeps its host and volumes' in row['fault']['message'] and cloud.actions(uuid)[0][2]
+    assert cloud.node()['running_vms'] == 1 and uuid in cloud.network.allocated
+    with cloud.db.reader() as conn:
+        kept, = block_devices.by_instance(conn, uuid)
+    assert {name: kept[name] for name in device} == device
+    assert cloud.conductor.claim_check.audit() == []
 
 
 def test_a_conductor_that_starts_takes_up_what_waits_for_one(cloud, monkeypatch):
@@ -409,6 +431,22 @@ def test_nothing_is_logged_about_servers_that_are_deleted_during_the_look(cloud,
     assert cloud.conductor.lost_mappings.remove_lost_mappings(0) == 0
     assert [each.getMessage() for each in caplog.records if 'mapping' in each.getMessage()] == []
     cloud.check()
+
+
+def test_mapping_that_a_request_renews_during_the_look_is_kept(cloud, monkeypatch):
+    uuid, created = cloud.insert()[0], mappings.created
+    with cloud.db.writer() as conn:
+        conn.execute(sa.delete(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid))
+
+    def created_before(conn, *args):
+        found = created(conn, *args)
+        assert cloud.api_db.run(mappings.renew, [uuid], utils.utcnow())
+        return found
+    with monkeypatch.context() as renewed:
+        renewed.setattr(mappings, 'created', created_before)
+        assert cloud.conductor.lost_mappings.remove_lost_mappings(0) == 0
+    assert cloud.conductor.lost_mappings.remove_lost_mappings(0) == 1
+    assert not cloud.api_db.run(mappings.renew, [uuid], utils.utcnow())
 
 
 def test_lost_mappings_are_removed(cloud):

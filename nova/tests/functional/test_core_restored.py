@@ -1,14 +1,24 @@
 """Databases that are restored from a backup while guests have gone on: no guest is harmed, and rows follow them."""
 import shutil
 import sqlite3
+import uuid as uuidlib
 
 import pytest
+import sqlalchemy as sa
 
 from nova import differences
 from nova import objects
 from nova import states
 from nova.cmd.manage import differences as command
 from nova.compute import records
+from nova.db.networks import lost_ports
+from nova.db.placement import claims
+from nova.db.placement import compute_nodes
+from nova.db.servers import guest_reports
+from nova.db.servers import instances
+from nova.db.tables import api as tables_api
+from nova.db.tables import cell as tables_cell
+from nova.db.volumes import guest_volumes
 from nova.tests import core
 from nova.tests.support import core_live_migration as live
 from nova.tests.support import core_moves as moves
@@ -187,6 +197,88 @@ def test_a_host_takes_no_server_of_another(cloud):
     assert [each.uuid for each in command.read(cloud.cells)] == [uuid]
 
 
+@pytest.mark.parametrize('target', ['host2', 'host1'])
+def test_row_of_a_resized_server_gets_the_flavor_of_its_guest_back(cloud, target):
+    uuid, other = on(cloud, 'host1'), on(cloud, 'host1')
+    copy(cloud, 'sqlite', 'backup')
+    cloud.move(uuid, moves.BIG, ignored_hosts=[], host=target)
+    cloud.settle()
+    cloud.end(uuid, 'confirmResize')
+    cloud.settle()
+    before = cloud.row(uuid)
+    assert (before['host'], before['memory_mb']) == (target, 1024)
+    restore(cloud)
+    row = cloud.row(uuid)
+    assert (row['host'], row['memory_mb']) == ('host1', 512)         # no host chooses the flavor
+    assert settle(cloud)[uuid][1] and command.read(cloud.cells) == []
+    columns = ('host', 'node', *guest_reports._SIZES)
+    row = cloud.row(uuid)
+    assert {name: row[name] for name in columns} == {name: before[name] for name in columns}
+    assert cloud.counted(uuid) == (2, 1024) and cloud.counted(other) == (1, 512)
+    assert cloud.conductor.methods.get_request_spec(None, uuid).flavor == before['flavor']
+    with cloud.db.writer() as conn:
+        claims.audit(conn)
+        used = {node['host']: node['memory_mb_used'] for host in HOSTS for node in compute_nodes.by_host(conn, host)}
+    assert used == {'host1': 512, 'host2': 0, 'host3': 0, target: 1024 + (512 if target == 'host1' else 0)}
+
+
+@pytest.mark.parametrize('kind', [differences.NEWER, differences.UNKNOWN])
+@pytest.mark.parametrize(('named', 'found'), [('machine2', 'machine2'), ('machine9', 'host2'), (None, 'host2')])
+def test_server_on_one_of_several_nodes_is_settled_on_its_node(cloud, kind, named, found):
+    uuid = on(cloud, 'host1')
+    server = objects.Instance.from_row(cloud.row(uuid)).obj_to_primitive()['nova_object.data']
+    with cloud.db.writer() as conn:
+        first, = compute_nodes.by_host(conn, 'host2')
+        conn.execute(sa.insert(tables_cell.compute_nodes).values(
+            {**{name: value for name, value in first.items() if name not in ('id', 'uuid')},
+             'uuid': str(uuidlib.uuid4()), 'node': 'machine2'}))
+        report = {'instance_uuid': uuid, 'kind': kind, 'generation': 99, 'power_state': states.RUNNING,
+                  'server': {**server, 'node': named}, 'volumes': {}}
+        if kind == differences.NEWER:
+            guest_reports.follow(conn, instances.get(conn, uuid), report, 'host2')
+        else:
+            conn.execute(sa.delete(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid))
+            guest_reports.enter(conn, report, 'host2')
+        row = instances.get(conn, uuid)
+    assert (row['host'], row['node']) == ('host2', found)
+
+
+def test_guest_of_a_server_in_another_cell_is_not_entered(cloud):
+    """There would be two rows of it, and the other cell would build it again."""
+    uuid, table = on(cloud, 'host1'), tables_api.instance_mappings
+    server = objects.Instance.from_row(cloud.row(uuid)).obj_to_primitive()['nova_object.data']
+    with cloud.db.writer() as conn:
+        conn.execute(sa.delete(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid))
+    with cloud.api_db.writer() as conn:
+        home = conn.execute(sa.select(table.c.cell_uuid)).scalar_one()
+        conn.execute(sa.update(table).values(cell_uuid='other'))
+    report = {'instance_uuid': uuid, 'kind': differences.UNKNOWN, 'generation': 1, 'power_state': states.RUNNING,
+              'server': server, 'volumes': {}}
+    cloud.conductor.methods.report_guests(cloud.ctx, 'host1', [report], None, [])
+    (_each, outcome, done), = command.settled(cloud.api_db, command.read(cloud.cells), True, ports_are_here=False)
+    assert (outcome, done) == ('Not settled: the record of the server is in cell other.', False)
+    assert cloud.gone(uuid)
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.update(table).values(cell_uuid=home))
+    (_each, _outcome, done), = command.settled(cloud.api_db, command.read(cloud.cells), True, ports_are_here=False)
+    assert done and cloud.row(uuid)['host'] == 'host1'
+
+
+def test_difference_of_a_deleted_server_changes_no_ports_and_volumes(cloud, monkeypatch):
+    uuid = on(cloud, 'host1')
+    report = {'instance_uuid': uuid, 'kind': differences.NEWER, 'generation': 99, 'power_state': states.RUNNING,
+              'server': objects.Instance.from_row(cloud.row(uuid)).obj_to_primitive()['nova_object.data'],
+              'volumes': {}}
+    cloud.conductor.methods.report_guests(cloud.ctx, 'host2', [report], None, [])
+    found, changed = command.read(cloud.cells), []
+    cloud.delete(uuid)
+    cloud.settle()
+    for module, name in ((lost_ports, 'enter'), (guest_volumes, 'follow')):
+        monkeypatch.setattr(module, name, lambda *words, _name=name: changed.append(_name) or {})
+    assert [outcome[1:] for outcome in command.settled(cloud.api_db, found, True)] == [(command.DELETED, False)]
+    assert changed == []
+
+
 def test_malformed_report_of_a_guest_is_refused(cloud):
     report = {'instance_uuid': on(cloud, 'host1'), 'kind': differences.ABSENT, 'generation': 1,
               'power_state': states.RUNNING, 'server': {}, 'volumes': {}}
@@ -195,6 +287,6 @@ def test_malformed_report_of_a_guest_is_refused(cloud):
     malformed += [(name, {each: report[each] for each in report if each != name})
                   for name in ('instance_uuid', 'generation', 'power_state')]
     for name, guest in malformed:
-        with pytest.raises(core.exception.InvalidInput, match=f'lacks {name}, or'):
+        with pytest.raises(core.exception.InvalidInput, match=f'missing or malformed values: {name}$'):
             cloud.conductor.methods.report_guests(cloud.ctx, 'host1', [guest], None, [])
     assert cloud.conductor.methods.report_guests(cloud.ctx, 'host1', [report], None, [])['open']

@@ -268,7 +268,7 @@ providers:
     ('[', 'ParserError'),
     ('providers: []', 'meta'),
     ('meta: {schema_version: "1.0"}\nproviders: [{identification: {name: a}, inventories: {}}]', 'inventories'),
-    ('meta: {schema_version: "1.0"}\nproviders: [{identification: {uuid: 1-2}}]', 'identification is name'),
+    ('meta: {schema_version: "1.0"}\nproviders: [{identification: {uuid: 1-2}}]', 'identification must be either name'),
     ('meta: {schema_version: "1.0"}\nproviders: [{identification: {name: a}, traits: {additional: [low]}}]', "'low'"),
 ])
 def test_a_file_of_traits_without_a_meaning_is_named_at_the_start(make, tmp_path, text, words):

@@ -88,6 +88,20 @@ def test_a_shelved_server_is_offloaded_after_its_time(cloud):
     cloud.check()
 
 
+@pytest.mark.parametrize('cloud', [{'shelved_offload_time': 100}], indirect=True)
+@pytest.mark.parametrize('value', ['x', 5, '2026-01-01T00:00:00+00:00'])
+def test_malformed_time_of_a_server_does_not_stop_the_offloading_of_others(cloud, value):
+    past = (utils.utcnow() - datetime.timedelta(seconds=101)).isoformat()
+    uuids = [cloud.boot() for _ in range(3)]
+    for uuid, since in zip(uuids, (value, past, value), strict=True):
+        shelve(cloud, uuid)
+        cloud.conductor.methods.update_instance(None, uuid, {'system_metadata': {'shelved_at': since}})
+    assert cloud.conductor.deferred.offload_shelved() == 1
+    cloud.settle()
+    assert [cloud.row(uuid)['vm_state'] for uuid in uuids] == [
+        states.SHELVED, states.SHELVED_OFFLOADED, states.SHELVED]
+
+
 def test_an_upload_that_fails_leaves_the_server_running(cloud):
     uuid = cloud.boot()
     host = cloud.row(uuid)['host']
@@ -107,7 +121,9 @@ def test_a_shelved_server_finds_no_room(cloud):
     cloud.restart_scheduler()
     unshelve(cloud, uuid)
     assert state(cloud, uuid) == (states.SHELVED_OFFLOADED, None, None)
-    assert 'No valid host' in cloud.row(uuid)['fault']['message'] and IMAGE in cloud.images.data
+    with cloud.db.reader() as conn:
+        event = instance_actions.events(conn, instance_actions.by_instance(conn, uuid, limit=1)[0]['id'])[0]
+    assert event['result'] == 'Error' and 'No valid host' in event['details'] and IMAGE in cloud.images.data
     cloud.check()
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(disabled=False))

@@ -13,6 +13,7 @@ from nova.db.tables import volume as t_volume
 from nova.runtime import memory
 from nova.tests import server_rows
 from nova.tests.functional import cloud as whole
+from nova.tests.support import volumes
 from nova.web import sizes
 
 PATCH = {'Content-Type': 'application/openstack-images-v2.1-json-patch'}
@@ -74,7 +75,7 @@ def test_metadata_have_a_bound(cloud, kind):
         made = demo.post('/os-server-groups', {'server_group': {'name': 'g', 'policy': 'affinity'}}).json()
         path = f'/os-server-groups/{made["server_group"]["id"]}'
     else:
-        volume = demo.post('/volume/v3/volumes', {'volume': {'size': 1}}).json()['volume']['id']
+        volume = volumes.volume(demo)
         made = demo.post('/volume/v3/snapshots', {'snapshot': {'volume_id': volume}}) if kind == 'snapshot' else None
         path = f'/volume/v3/snapshots/{made.json()["snapshot"]["id"]}' if made else f'/volume/v3/volumes/{volume}'
     # keys of servers are ASCII; their values are not

@@ -1,9 +1,17 @@
 """What EC2's clients change of instances, images, volumes and interfaces, with boto3 and the fake driver."""
-import pytest
+import collections
+import datetime
 
+import pytest
+import sqlalchemy as sa
+
+from nova import utils
 from nova.db.networks import listing
+from nova.db.projects import attempts
+from nova.db.tables import ec2 as tables
 from nova.ec2 import operations
 from nova.ec2 import table
+from nova.ec2 import tags as ec2_tags
 from nova.ec2 import unsupported as refusals
 from nova.tests.support import waiting
 from nova.tests.support import ec2 as test_ec2
@@ -20,7 +28,9 @@ QUICK = {'WaiterConfig': {'Delay': 0.2, 'MaxAttempts': 200}}
 def network(demo):
     """The subnet of a network of the project."""
     made = demo.post('/network/v2.0/networks', {'network': {'name': 'own'}}).json()['network']['id']
-    demo.post('/network/v2.0/subnets', {'subnet': {'network_id': made, 'cidr': '10.78.0.0/24', 'ip_version': 4}})
+    demo.post('/network/v2.0/subnets', {'subnet': {          # a test names an address outside of the pool
+        'network_id': made, 'cidr': '10.78.0.0/24', 'ip_version': 4,
+        'allocation_pools': [{'start': '10.78.0.100', 'end': '10.78.0.200'}]}})
 
 
 @pytest.fixture(scope='module')
@@ -82,8 +92,11 @@ def test_groups_volumes_and_what_is_not_changed(ec2, instance, demo):
     ec2.modify_instance_attribute(InstanceId=instance, BlockDeviceMappings=[{
         'DeviceName': device['DeviceName'], 'Ebs': {'DeleteOnTermination': True}}])
     assert shown(ec2, instance)['BlockDeviceMappings'][0]['Ebs']['DeleteOnTermination'] is True
-    assert refused(ec2.modify_instance_attribute, InstanceId=instance, BlockDeviceMappings=[{
-        'DeviceName': '/dev/vdz', 'Ebs': {'DeleteOnTermination': True}}]) == ('InvalidInstanceAttributeValue', 400)
+    mappings = [{'DeviceName': name, 'Ebs': {'DeleteOnTermination': False}}
+                for name in (device['DeviceName'], '/dev/vdz')]
+    assert refused(ec2.modify_instance_attribute, InstanceId=instance, BlockDeviceMappings=mappings) == (
+        'InvalidInstanceAttributeValue', 400)
+    assert shown(ec2, instance)['BlockDeviceMappings'][0]['Ebs']['DeleteOnTermination'] is True
     for change in ({'SourceDestCheck': {'Value': False}}, {'DisableApiTermination': {'Value': True}},
                    {'Kernel': {'Value': 'aki-1'}}, {'DisableApiStop': {'Value': True}},
                    {'EbsOptimized': {'Value': True}}, {'UserData': {'Value': b'x'}},
@@ -241,14 +254,80 @@ def test_interfaces_are_made_attached_and_kept(ec2, image, flavor, subnet, insta
     waiting.wait_for(lambda: ec2.describe_network_interfaces(NetworkInterfaceIds=[one['NetworkInterfaceId']])[
         'NetworkInterfaces'][0]['Status'] == 'available', 30, 'the interface to be free')
     assert refused(ec2.detach_network_interface, AttachmentId=held) == ('InvalidAttachmentID.NotFound', 400)
-    booted = run(ec2, image, flavor, NetworkInterfaces=[{**interface, 'DeviceIndex': 0}])['Instances'][0]['InstanceId']
+    launch = {'ec2': ec2, 'image': image, 'flavor': flavor, 'NetworkInterfaces': [{**interface, 'DeviceIndex': 0}]}
+    booted = run(**launch, ClientToken='kept')['Instances'][0]['InstanceId']
     ec2.get_waiter('instance_running').wait(InstanceIds=[booted], **QUICK)
+    assert run(**launch, ClientToken='kept')['Instances'][0]['InstanceId'] == booted
+    assert refused(run, **launch) == ('InvalidNetworkInterface.InUse', 400)
     assert shown(ec2, booted)['PrivateIpAddress'] == '10.78.0.77'
     ec2.terminate_instances(InstanceIds=[booted])
     ec2.get_waiter('instance_terminated').wait(InstanceIds=[booted], **QUICK)
     ec2.delete_network_interface(**interface)                                             # it stayed
     assert refused(ec2.describe_network_interfaces, NetworkInterfaceIds=[one['NetworkInterfaceId']])[0] == (
         'InvalidNetworkInterfaceID.NotFound')
+
+
+@pytest.fixture
+def interrupted(cloud, monkeypatch):
+    """A function(call, owner, name, **given): call, while the function ``name`` of ``owner`` fails; then call again."""
+    def ended(*_given, **_more):
+        raise RuntimeError('the process has ended')
+
+    def attempt(call, owner, name, **given):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, ended)
+            assert refused(call, **given) == ('InternalError', 500)
+        assert refused(call, **given) == ('Unavailable', 503)
+        with cloud.api_db.writer() as conn:
+            conn.execute(sa.update(tables.ec2_client_tokens).values(attempted_at=utils.utcnow() - datetime.timedelta(
+                seconds=attempts.ABANDONED_S + 1)))
+        answer = call(**given)
+        answer.pop('ResponseMetadata')
+        return answer
+    return attempt
+
+
+def test_a_token_of_an_interrupted_request_finds_its_resource_and_sets_its_tags(ec2, subnet, demo, interrupted):
+    def attempt(call, kind, **given):
+        return interrupted(call, ec2_tags.db, 'put', ClientToken='broken', TagSpecifications=[
+            {'ResourceType': kind, 'Tags': [{'Key': 'a/b', 'Value': kind}]}], **given)
+
+    def tag(kind):
+        return [{'Key': 'a/b', 'Value': kind}]
+    before = {port['id'] for port in demo.get('/network/v2.0/ports').json()['ports']}
+    interface = attempt(ec2.create_network_interface, 'network-interface', SubnetId=subnet, Description='said')
+    interface = interface['NetworkInterface']
+    assert (interface['TagSet'], interface['Description']) == (tag('network-interface'), 'said')
+    made = [port for port in demo.get('/network/v2.0/ports').json()['ports'] if port['id'] not in before]
+    assert len(made) == 1
+    ec2.delete_network_interface(NetworkInterfaceId=interface['NetworkInterfaceId'])
+    template = attempt(ec2.create_launch_template, 'launch-template', LaunchTemplateName='broken',
+                       LaunchTemplateData={'InstanceType': 'm1.tiny'})['LaunchTemplate']
+    assert template['Tags'] == tag('launch-template')
+    ec2.delete_launch_template(LaunchTemplateName='broken')
+    volumes = len(ec2.describe_volumes()['Volumes'])
+    volume = attempt(ec2.create_volume, 'volume', Size=1, AvailabilityZone='nova')
+    assert volume['Tags'] == tag('volume') and len(ec2.describe_volumes()['Volumes']) == volumes + 1
+    vpc = ec2.create_vpc(CidrBlock='10.79.0.0/16')['Vpc']['VpcId']
+    route_table = attempt(ec2.create_route_table, 'route-table', VpcId=vpc)['RouteTable']
+    assert route_table['Tags'] == tag('route-table') and len(ec2.describe_route_tables()['RouteTables']) == 2
+    ec2.delete_route_table(RouteTableId=route_table['RouteTableId'])
+    ec2.delete_vpc(VpcId=vpc)
+
+
+def test_a_token_of_an_interrupted_request_makes_one_version(ec2, interrupted):
+    one, ending = {'LaunchTemplateName': 'versions'}, (attempts.CLIENT_TOKENS, 'finish')
+    ec2.create_launch_template(**one, LaunchTemplateData={'InstanceType': 'm1.tiny'})
+    made = interrupted(ec2.create_launch_template_version, *ending, **one, ClientToken='second',
+                       LaunchTemplateData={'InstanceType': 'm1.small'})['LaunchTemplateVersion']
+    shown = ec2.describe_launch_template_versions(**one)['LaunchTemplateVersions']
+    assert made['VersionNumber'] == 2 and [row['VersionNumber'] for row in shown] == [1, 2]
+    made = interrupted(ec2.modify_launch_template, *ending, **one, ClientToken='default',
+                       DefaultVersion='2')['LaunchTemplate']
+    assert made['DefaultVersionNumber'] == 2
+    assert refused(ec2.modify_launch_template, **one, ClientToken='ü', DefaultVersion='1') == (
+        'InvalidParameterValue', 400)
+    ec2.delete_launch_template(**one)
 
 
 def test_an_image_of_a_snapshot_boots_from_a_volume(ec2, flavor, image, subnet):
@@ -318,6 +397,55 @@ def test_tags_of_what_no_service_shows_by_its_id(ec2):
     ec2.create_key_pair(KeyName='tagged')                     # another one, though its id is the same
     assert ec2.describe_key_pairs(KeyNames=['tagged'])['KeyPairs'][0]['Tags'] == []
     assert refused(ec2.delete_key_pair, KeyPairId='key-00000000000000dea')[0] == 'InvalidKeyPair.NotFound'
+
+
+def test_tags_are_deleted_with_their_resource(ec2, subnet, demo):
+    def tagged(kind):
+        return {'TagSpecifications': [{'ResourceType': kind, 'Tags': [{'Key': 'short', 'Value': kind}]}]}
+
+    def listed():
+        found = ec2.describe_tags(Filters=[{'Name': 'key', 'Values': ['short']}])['Tags']
+        return collections.Counter(row['ResourceType'] for row in found)
+    demo.upload_image(b'\0' * 1024, name='short')
+    image, = ec2.describe_images(Filters=[{'Name': 'name', 'Values': ['short']}])['Images']
+    ec2.create_tags(Resources=[image['ImageId']], Tags=[{'Key': 'short', 'Value': 'image'}])
+    vpc = ec2.create_vpc(CidrBlock='10.77.0.0/16', **tagged('vpc'))['Vpc']['VpcId']
+    made = ec2.create_subnet(VpcId=vpc, CidrBlock='10.77.1.0/24', **tagged('subnet'))['Subnet']['SubnetId']
+    table_id = ec2.create_route_table(VpcId=vpc, **tagged('route-table'))['RouteTable']['RouteTableId']
+    gateway = ec2.create_internet_gateway(**tagged('internet-gateway'))['InternetGateway']['InternetGatewayId']
+    options = ec2.create_dhcp_options(DhcpConfigurations=[{'Key': 'domain-name-servers', 'Values': ['192.0.2.1']}],
+                                      **tagged('dhcp-options'))['DhcpOptions']['DhcpOptionsId']
+    main, = ec2.describe_route_tables(Filters=[{'Name': 'vpc-id', 'Values': [vpc]}, {
+        'Name': 'association.main', 'Values': ['true']}])['RouteTables']
+    ec2.create_tags(Resources=[main['RouteTableId']], Tags=[{'Key': 'short', 'Value': 'main'}])
+    group = ec2.create_security_group(GroupName='short', Description='-', **tagged('security-group'))['GroupId']
+    rule = {'GroupId': group, 'IpProtocol': 'tcp', 'CidrIp': '192.0.2.0/24'}
+    for port in (1, 2):
+        ec2.authorize_security_group_ingress(**rule, FromPort=port, ToPort=port, **tagged('security-group-rule'))
+    other = ec2.create_security_group(GroupName='of-short', Description='-')['GroupId']
+    ec2.authorize_security_group_ingress(GroupId=other, **tagged('security-group-rule'), IpPermissions=[
+        {'IpProtocol': '-1', 'UserIdGroupPairs': [{'GroupId': group}]}])
+    interface = ec2.create_network_interface(SubnetId=made, **tagged('network-interface'))['NetworkInterface']
+    ec2.create_placement_group(GroupName='short', Strategy='spread', **tagged('placement-group'))
+    ec2.create_launch_template(LaunchTemplateName='short', LaunchTemplateData={'InstanceType': 'm1.tiny'},
+                               **tagged('launch-template'))
+    assert listed().keys() == {
+        'image', 'vpc', 'subnet', 'route-table', 'internet-gateway', 'dhcp-options', 'security-group',
+        'security-group-rule', 'network-interface', 'placement-group', 'launch-template'}
+    ec2.deregister_image(ImageId=image['ImageId'])
+    ec2.delete_network_interface(NetworkInterfaceId=interface['NetworkInterfaceId'])
+    ec2.delete_subnet(SubnetId=made)
+    ec2.delete_route_table(RouteTableId=table_id)
+    ec2.delete_vpc(VpcId=vpc)
+    ec2.delete_internet_gateway(InternetGatewayId=gateway)
+    ec2.delete_dhcp_options(DhcpOptionsId=options)
+    ec2.revoke_security_group_ingress(**rule, FromPort=1, ToPort=1)
+    assert listed()['security-group-rule'] == 2
+    ec2.delete_security_group(GroupId=group)              # with the rule of the other group
+    ec2.delete_security_group(GroupId=other)
+    ec2.delete_placement_group(GroupName='short')
+    deleted = ec2.delete_launch_template(LaunchTemplateName='short')['LaunchTemplate']
+    assert deleted['Tags'] == [{'Key': 'short', 'Value': 'launch-template'}] and not listed()
 
 
 def test_unsupported_ec2_operations_return_unsupported_operation(ec2):

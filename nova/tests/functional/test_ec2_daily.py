@@ -3,7 +3,6 @@ import base64
 import functools
 import hashlib
 import re
-import time
 
 from botocore import loaders
 from botocore import xform_name
@@ -14,8 +13,10 @@ from nova import exception
 from nova.ec2 import absent
 from nova.ec2 import protocol
 from nova.ec2 import table
+from nova.ec2.networks import public_addresses
 from nova.tests.functional import cloud as whole
 from nova.tests.support import ec2 as test_ec2
+from nova.tests.support import holding
 from nova.tests.support import waiting
 
 refused = test_ec2.refused
@@ -82,6 +83,12 @@ def running(ec2, ident):
     return shown(ec2, ident)
 
 
+def addressed(ec2, ident):
+    """A running instance, once it shows its public address: the server follows a moment after the port."""
+    running(ec2, ident)
+    return waiting.wait_for(lambda: (found := shown(ec2, ident)).get('PublicIpAddress') and found, 20, 'its address')
+
+
 def shown(ec2, ident):
     return ec2.describe_instances(InstanceIds=[ident])['Reservations'][0]['Instances'][0]
 
@@ -102,7 +109,7 @@ def test_a_launch_template_has_a_network_interface(ec2, image, subnet):
     version, = ec2.describe_launch_template_versions(**by_id)['LaunchTemplateVersions']
     assert version['LaunchTemplateData'] == data
     made = ec2.run_instances(MinCount=1, MaxCount=1, LaunchTemplate=by_id)['Instances'][0]['InstanceId']
-    found = running(ec2, made)
+    found = addressed(ec2, made)
     assert found['SubnetId'] == subnet['SubnetId'] and found['PublicIpAddress'].startswith('203.0.113.')
     assert [each['GroupId'] for each in found['SecurityGroups']] == [group]
     # as in EC2, which Terraform reads
@@ -424,12 +431,41 @@ def test_gp2_and_gp3_are_names_of_the_default_type(ec2, zone, demo):
     assert refused(ec2.create_volume, Size=1, AvailabilityZone=zone, VolumeType='io2')[0] == 'InvalidParameterValue'
 
 
+def test_shared_volume_is_shown_with_the_device_of_each_instance(ec2, image, subnet, instance, volume, demo):
+    """All its instances had the device and the time of the last attachment."""
+    made = demo.post('/volume/v3/volumes', {'volume': {'size': 1, 'name': 'shared', 'multiattach': True}})
+    waiting.wait_for(lambda: demo.get(f'/volume/v3/volumes/{made.json()["volume"]["id"]}').json()['volume'][
+        'status'] == 'available')
+    shared, = ec2.describe_volumes(Filters=[{'Name': 'multi-attach-enabled', 'Values': ['true']}])['Volumes']
+    other = run(ec2, image, subnet)['InstanceId']
+    expected = {}
+    for ident, volumes in ((other, [volume, shared['VolumeId']]), (instance['InstanceId'], [shared['VolumeId']])):
+        for each in volumes:
+            ec2.attach_volume(VolumeId=each, InstanceId=ident, Device='/dev/vdb' if each == volumes[0] else '/dev/vdc')
+            waiting.wait_for(lambda ident=ident, each=each: each in devices_of(ec2, ident))
+        expected[ident] = '/dev/vdb' if len(volumes) == 1 else '/dev/vdc'
+    for ident, device in expected.items():
+        assert devices_of(ec2, ident)[shared['VolumeId']] == device
+    ec2.terminate_instances(InstanceIds=[other])
+    ec2.detach_volume(VolumeId=shared['VolumeId'], InstanceId=instance['InstanceId'])
+
+
+def devices_of(ec2, ident):
+    """{volume: device} of an instance."""
+    return {row['Ebs']['VolumeId']: row['DeviceName'] for row in shown(ec2, ident)['BlockDeviceMappings']}
+
+
 def test_snapshots_outlive_their_volume(ec2, zone, volume, demo):
     snapshots = [snapshot_of(ec2, volume) for _each in range(2)]
     name = next(row['id'] for row in demo.get('/volume/v3/snapshots').json()['snapshots'])
     uuid = demo.get(f'/volume/v3/snapshots/{name}').json()['snapshot']['volume_id']
     assert demo.delete(f'/volume/v3/volumes/{uuid}').status_code == 400         # the rule of the Block Storage API
+    tag = {'Resources': [volume], 'Tags': [{'Key': 'a', 'Value': 'b'}, {'Key': 'a/b', 'Value': 'of the EC2 API'}]}
+    ec2.create_tags(**tag)
     ec2.delete_volume(VolumeId=volume)
+    assert ec2.describe_tags(Filters=[{'Name': 'resource-id', 'Values': [volume]}])['Tags'] == []
+    for call in (ec2.create_tags, ec2.delete_tags):
+        assert refused(call, **tag)[0] == 'InvalidVolume.NotFound'
     assert refused(ec2.describe_volumes, VolumeIds=[volume])[0] == 'InvalidVolume.NotFound'
     assert refused(ec2.delete_volume, VolumeId=volume)[0] == 'InvalidVolume.NotFound'
     assert volume not in [row['VolumeId'] for row in ec2.describe_volumes()['Volumes']]
@@ -498,8 +534,7 @@ def test_a_root_volume_of_an_image_goes_with_its_instance(ec2, image, subnet, de
 # ---- public addresses
 
 def test_an_instance_gets_and_releases_a_public_address(ec2, image, subnet, demo):
-    found = run(ec2, image, subnet, NetworkInterfaces=[
-        {'DeviceIndex': 0, 'SubnetId': subnet['SubnetId'], 'AssociatePublicIpAddress': True}])
+    found = addressed(ec2, launched(ec2, image, subnet)['InstanceId'])
     assert found['PublicIpAddress'].startswith('203.0.113.')
     interface, = found['NetworkInterfaces']
     assert interface['Association']['PublicIp'] == found['PublicIpAddress']
@@ -512,7 +547,7 @@ def test_an_instance_gets_and_releases_a_public_address(ec2, image, subnet, demo
 def test_a_subnet_gives_its_instances_public_addresses(ec2, image, subnet):
     made = ec2.create_subnet(VpcId=subnet['VpcId'], CidrBlock='10.80.7.0/24')['Subnet']
     ec2.modify_subnet_attribute(SubnetId=made['SubnetId'], MapPublicIpOnLaunch={'Value': True})
-    assert run(ec2, image, made)['PublicIpAddress']
+    assert addressed(ec2, run(ec2, image, made)['InstanceId'])
     assert 'PublicIpAddress' not in run(ec2, image, made, NetworkInterfaces=[
         {'DeviceIndex': 0, 'SubnetId': made['SubnetId'], 'AssociatePublicIpAddress': False}])
 
@@ -530,7 +565,7 @@ def assigned(demo):
 
 
 def test_a_refused_termination_leaves_the_public_address(ec2, image, subnet, demo, cloud):
-    found = running(ec2, launched(ec2, image, subnet)['InstanceId'])
+    found = addressed(ec2, launched(ec2, image, subnet)['InstanceId'])
     server = next(row for row in demo.get('/servers/detail').json()['servers']
                   if found['PublicIpAddress'] in str(row['addresses']))['id']
     cloud.admin().post(f'/servers/{server}/action', {'lock': None})
@@ -558,27 +593,19 @@ def test_a_launch_with_a_public_address_without_room_shows_a_failed_instance(ec2
 
 def test_a_launch_with_a_public_address_does_not_wait_for_the_build(ec2, image, subnet, cloud):
     drivers = {id(part.manager.driver): part.manager.driver for part in cloud.services if part.binary == 'nova-compute'}
-    delays = [driver.machine.delays for driver in drivers.values()]
-    for each in delays:
-        each['spawn'] = 4
-    try:
-        began = time.monotonic()
+    with holding.held('spawn', *(driver.machine for driver in drivers.values())):
         made = launched(ec2, image, subnet)
-        assert time.monotonic() - began < 4 and made['State']['Name'] == 'pending'
-    finally:
-        for each in delays:
-            del each['spawn']
-    running(ec2, made['InstanceId'])
-    waiting.wait_for(lambda: shown(ec2, made['InstanceId']).get('PublicIpAddress'), 20, 'the public address')
+        assert made['State']['Name'] == 'pending'
+    addressed(ec2, made['InstanceId'])
 
 
 def test_a_public_address_stays_when_another_host_builds_the_instance(ec2, image, subnet, cloud, demo):
     """The first host released the port, and the address stayed without an instance."""
     machines = {part.host: part.manager.driver.machine for part in cloud.services if part.binary == 'nova-compute'}
     before = assigned(demo)
-    for each in machines.values():
-        each.delays['spawn'], each.failures['spawn'] = 3, exception.VirtError(operation='spawn', reason='x')
-    try:
+    with holding.held('spawn', *machines.values()) as (_begun, goes_on), pytest.MonkeyPatch.context() as patch:
+        for each in machines.values():
+            patch.setitem(each.failures, 'spawn', exception.VirtError(operation='spawn', reason='x'))
         made = launched(ec2, image, subnet)['InstanceId']              # returns when the address is assigned
         address, = set(assigned(demo)) - set(before)
         port = next(row['port_id'] for row in demo.get('/network/v2.0/floatingips').json()['floatingips']
@@ -586,12 +613,9 @@ def test_a_public_address_stays_when_another_host_builds_the_instance(ec2, image
         server = '/servers/' + demo.get(f'/network/v2.0/ports/{port}').json()['port']['device_id']
         first = cloud.admin().get(server).json()['server']['OS-EXT-SRV-ATTR:host']
         for host in machines.keys() - {first}:
-            del machines[host].failures['spawn']
-        found = running(ec2, made)
-    finally:
-        for each in machines.values():
-            del each.delays['spawn']
-            each.failures.pop('spawn', None)
+            patch.delitem(machines[host].failures, 'spawn')
+        goes_on.set()
+        found = addressed(ec2, made)
     assert cloud.admin().get(server).json()['server']['OS-EXT-SRV-ATTR:host'] not in (None, first)
     assert cloud.admin().get(f'/network/v2.0/ports/{port}').json()['port']['binding:host_id'] not in ('', first)
     assert found['PublicIpAddress'] == address
@@ -599,23 +623,42 @@ def test_a_public_address_stays_when_another_host_builds_the_instance(ec2, image
     assert assigned(demo) == before
 
 
-def test_an_associated_address_replaces_the_assigned_one(ec2, image, subnet, demo):
-    found = running(ec2, launched(ec2, image, subnet)['InstanceId'])
+def test_an_associated_address_replaces_the_assigned_one(ec2, image, subnet, demo, monkeypatch):
+    found = addressed(ec2, launched(ec2, image, subnet)['InstanceId'])
     eni = found['NetworkInterfaces'][0]['NetworkInterfaceId']
 
     def association():
         return ec2.describe_network_interfaces(NetworkInterfaceIds=[eni])['NetworkInterfaces'][0]['Association']
     assert association()['PublicIp'] == found['PublicIpAddress'] and 'AllocationId' not in association()
     made = ec2.allocate_address(Domain='vpc')
+    refusal = refused(ec2.associate_address, AllocationId=made['AllocationId'], InstanceId=found['InstanceId'],
+                      PrivateIpAddress='10.255.255.1')
+    assert refusal == INVALID and association()['PublicIp'] == found['PublicIpAddress']       # nothing has changed
     ec2.associate_address(AllocationId=made['AllocationId'], InstanceId=found['InstanceId'])
     assert (association()['PublicIp'], association()['AllocationId']) == (made['PublicIp'], made['AllocationId'])
     assert found['PublicIpAddress'] not in assigned(demo)
+    row, = demo.get(f'/network/v2.0/floatingips?floating_ip_address={made["PublicIp"]}').json()['floatingips']
+    ec2.disassociate_address(PublicIp=made['PublicIp'])
+    demo.post('/network/v2.0/floatingips', {'floatingip': {
+        'floating_network_id': row['floating_network_id'], 'port_id': row['port_id'],
+        'description': public_addresses.DESCRIPTION}})
+    real = public_addresses.assigned
+
+    def then_released(req, ports):
+        rows = real(req, ports)
+        public_addresses.release(req, rows)
+        assert len(rows) == 1
+        return rows
+    with monkeypatch.context() as patched:
+        patched.setattr(public_addresses, 'assigned', then_released)
+        ec2.associate_address(AllocationId=made['AllocationId'], InstanceId=found['InstanceId'])
+    assert association()['PublicIp'] == made['PublicIp']
     ec2.terminate_instances(InstanceIds=[found['InstanceId']])
     assert made['PublicIp'] in assigned(demo)
 
 
 def test_an_assigned_address_that_lost_its_instance_is_shown_and_released(ec2, image, subnet, demo):
-    found = running(ec2, launched(ec2, image, subnet)['InstanceId'])
+    found = addressed(ec2, launched(ec2, image, subnet)['InstanceId'])
     server = next(row for row in demo.get('/servers/detail').json()['servers']
                   if found['PublicIpAddress'] in str(row['addresses']))['id']
     of_it = [{'Name': 'public-ip', 'Values': [found['PublicIpAddress']]}]

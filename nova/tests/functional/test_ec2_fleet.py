@@ -55,9 +55,9 @@ class _Quiet(simple_server.WSGIRequestHandler):
 @contextlib.contextmanager
 def serving(application, path):
     """URL of an application below a path."""
-    mounts = wsgi.Mounts([wsgi.Mount(path, application, max_body=None)], lambda url: {})
+    mounts = wsgi.Mounts([wsgi.Mount(path, application, max_body=None)])
     server = simple_server.make_server('127.0.0.1', 0, mounts, _Server, _Quiet)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield f'http://127.0.0.1:{server.server_port}'

@@ -10,7 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from nova.db.tables import ec2 as tables
+from nova.ec2 import calls
+from nova.ec2 import errors
 from nova.ec2.networks import routing
+from nova.ec2.networks import security_groups
 from nova.tests.functional import cloud as whole
 
 PATH = '/services/Cloud'
@@ -250,7 +253,167 @@ def test_routes_that_keep_changing_are_an_error(ec2, vpc, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(routing.db, 'known', changing)
         assert refused(ec2.create_route, **route) == 'Unavailable'
-    ec2.replace_route(**route)
+    ec2.create_route(**route)
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """A function(operation, refusal, **given): call the EC2 API, while a service is not available.
+
+    :param refusal: (method, begin of the path, number of such calls that succeed before)
+    """
+    real = calls.Caller.call
+
+    def attempt(operation, refusal=('PUT', '/subnets/', 0), **given):
+        wanted, prefix, left = refusal
+        number = itertools.count()
+
+        def call(self, service, method, path, *given, **more):
+            if method == wanted and path.startswith(prefix) and next(number) == left:
+                raise errors.Ec2Error('Unavailable', 'A required service does not respond.', 503)
+            return real(self, service, method, path, *given, **more)
+        with monkeypatch.context() as patched:
+            patched.setattr(calls.Caller, 'call', call)
+            assert refused(operation, **given) == 'Unavailable'
+    return attempt
+
+
+def test_a_change_of_routes_that_failed_can_be_repeated(ec2, vpc, demo, failing):
+    subnet, gateway, main = add_subnet(ec2, vpc), gateway_of(ec2, vpc), main_table(ec2, vpc)['RouteTableId']
+    add_subnet(ec2, vpc, '10.90.2.0/24')
+    table = ec2.create_route_table(VpcId=vpc)['RouteTable']['RouteTableId']
+    route = {'RouteTableId': main, 'DestinationCidrBlock': EVERYTHING, 'GatewayId': gateway}
+
+    def way_out():
+        return network_of(demo, '10.90.1.0/24')['gateway_ip']
+
+    def written():
+        return [[network_of(demo, f'10.90.{number}.0/24')[name] for name in (
+            'gateway_ip', 'host_routes', 'dns_nameservers')] for number in (1, 2)]
+
+    def attempt(operation, expected, number=1, **given):
+        before, shown = written(), ec2.describe_route_tables()['RouteTables']
+        failing(operation, ('PUT', '/subnets/', number), **given)
+        assert written() == before and ec2.describe_route_tables()['RouteTables'] == shown
+        answer = operation(**given)
+        assert way_out() == expected
+        return answer
+    attempt(ec2.create_route, '10.90.1.1', **route)
+    attempt(ec2.detach_internet_gateway, None, InternetGatewayId=gateway, VpcId=vpc)
+    attempt(ec2.attach_internet_gateway, '10.90.1.1', InternetGatewayId=gateway, VpcId=vpc)
+    joined = attempt(ec2.associate_route_table, None, 0, RouteTableId=table, SubnetId=subnet)['AssociationId']
+    joined = attempt(ec2.replace_route_table_association, '10.90.1.1', 0, AssociationId=joined, RouteTableId=main)
+    attempt(ec2.replace_route_table_association, None, 0, AssociationId=joined['NewAssociationId'], RouteTableId=table)
+    found, = ec2.describe_route_tables(RouteTableIds=[table])['RouteTables'][0]['Associations']
+    attempt(ec2.disassociate_route_table, '10.90.1.1', 0, AssociationId=found['RouteTableAssociationId'])
+    of_main = main_table(ec2, vpc)['Associations'][0]['RouteTableAssociationId']
+    of_main = attempt(ec2.replace_route_table_association, None, AssociationId=of_main, RouteTableId=table)
+    attempt(ec2.replace_route_table_association, '10.90.1.1', AssociationId=of_main['NewAssociationId'],
+            RouteTableId=main)
+    attempt(ec2.delete_route, None, RouteTableId=main, DestinationCidrBlock=EVERYTHING)
+    options = ec2.create_dhcp_options(DhcpConfigurations=[{'Key': 'domain-name-servers', 'Values': ['192.0.2.1']}])
+    options = {'DhcpOptionsId': options['DhcpOptions']['DhcpOptionsId']}
+    attempt(ec2.associate_dhcp_options, None, **options, VpcId=vpc)
+    assert network_of(demo, '10.90.1.0/24')['dns_nameservers'] == ['192.0.2.1']
+    attempt(ec2.associate_dhcp_options, None, DhcpOptionsId='default', VpcId=vpc)
+    assert network_of(demo, '10.90.1.0/24')['dns_nameservers'] == []
+    ec2.delete_dhcp_options(**options)
+
+
+def test_rules_are_authorized_and_revoked_all_or_none(ec2, vpc, failing, monkeypatch):
+    group = {'GroupId': ec2.create_security_group(GroupName='rules', Description='-', VpcId=vpc)['GroupId']}
+    permissions = [{'IpProtocol': 'tcp', 'FromPort': port, 'ToPort': port, 'IpRanges': [
+        {'CidrIp': '192.0.2.0/24', 'Description': 'said'}]} for port in (1, 2, 3)]
+
+    def rules():
+        shown = ec2.describe_security_groups(GroupIds=[group['GroupId']])['SecurityGroups'][0]['IpPermissions']
+        return sorted((each['FromPort'], each['IpRanges'][0]['Description']) for each in shown)
+    failing(ec2.authorize_security_group_ingress, ('POST', '/security-group-rules', 2), **group,
+            IpPermissions=permissions)
+    assert rules() == []
+    real, number = security_groups.tags.db.put, itertools.count()
+
+    def put(*given):
+        if next(number):
+            raise RuntimeError('the database has ended')
+        real(*given)
+    with monkeypatch.context() as patched:
+        patched.setattr(security_groups.tags.db, 'put', put)
+        assert refused(ec2.authorize_security_group_ingress, **group, IpPermissions=permissions, TagSpecifications=[
+            {'ResourceType': 'security-group-rule', 'Tags': [{'Key': 'undone', 'Value': ''}]}]) == 'InternalError'
+    assert rules() == [] and not ec2.describe_tags(Filters=[{'Name': 'key', 'Values': ['undone']}])['Tags']
+    ec2.authorize_security_group_ingress(**group, IpPermissions=permissions)
+    assert rules() == [(1, 'said'), (2, 'said'), (3, 'said')]
+    failing(ec2.revoke_security_group_ingress, ('DELETE', '/security-group-rules', 2), **group,
+            IpPermissions=permissions)
+    assert rules() == [(1, 'said'), (2, 'said'), (3, 'said')]
+    ec2.revoke_security_group_ingress(**group, IpPermissions=permissions)
+    assert rules() == []
+
+
+def test_a_rule_for_an_address_group_is_not_revoked(ec2, vpc, demo):
+    addresses = demo.post('/network/v2.0/address-groups', {'address_group': {'addresses': ['192.0.2.1/32']}}).json()[
+        'address_group']['id']
+    group = ec2.create_security_group(GroupName='addresses', Description='-', VpcId=vpc)['GroupId']
+    uuid = demo.get('/network/v2.0/security-groups?name=addresses').json()['security_groups'][0]['id']
+    rule = demo.post('/network/v2.0/security-group-rules', {'security_group_rule': {
+        'security_group_id': uuid, 'direction': 'ingress', 'remote_address_group_id': addresses}}).json()[
+            'security_group_rule']
+    permission = {'IpProtocol': '-1', 'IpRanges': [{'CidrIp': EVERYTHING}]}
+    assert refused(ec2.revoke_security_group_ingress, GroupId=group, IpPermissions=[permission]) == (
+        'InvalidPermission.NotFound')
+    assert demo.get(f'/network/v2.0/security-group-rules/{rule["id"]}').status_code == 200
+
+
+def test_launch_permissions_that_failed_halfway_can_be_repeated(ec2, demo, failing):
+    image = {'ImageId': ec2.describe_images(Filters=[{'Name': 'name', 'Values': ['small']}])['Images'][0]['ImageId']}
+    users = [{'UserId': letter * 32} for letter in 'abc']
+
+    def shared():
+        return ec2.describe_image_attribute(**image, Attribute='launchPermission')['LaunchPermissions']
+    for change, method, expected in (('Add', 'POST', users), ('Remove', 'DELETE', [])):
+        failing(ec2.modify_image_attribute, (method, '/images/', 1), **image, LaunchPermission={change: users})
+        ec2.modify_image_attribute(**image, LaunchPermission={change: users})
+        assert sorted(shared(), key=str) == expected
+
+
+def test_a_resource_that_cannot_be_stored_is_not_left(ec2, vpc, demo, monkeypatch):
+    def ended(*_given):
+        raise RuntimeError('the database has ended')
+
+    def tagged(kind, count=1):
+        return {'TagSpecifications': [{'ResourceType': kind, 'Tags': [
+            {'Key': f'{half} {number}', 'Value': ''} for number in range(count)]} for half in 'ab']}
+    with monkeypatch.context() as patched:
+        patched.setattr(security_groups.db, 'add_group', ended)
+        patched.setattr(security_groups.tags.db, 'put', ended)
+        for call, given in ((ec2.create_security_group, {'GroupName': 'left', 'Description': '-', 'VpcId': vpc}),
+                            (ec2.create_subnet, {'CidrBlock': '10.90.5.0/24', 'VpcId': vpc, **tagged('subnet')}),
+                            (ec2.create_vpc, {'CidrBlock': '10.94.0.0/16', **tagged('vpc')})):
+            assert refused(call, **given) == 'InternalError'
+    assert not demo.get('/network/v2.0/security-groups?name=left').json()['security_groups']
+    assert len(demo.get('/network/v2.0/routers').json()['routers']) == 1
+    add_subnet(ec2, vpc, '10.90.5.0/24')
+    assert refused(ec2.create_security_group, GroupName='left', Description='-', **tagged('security-group', 26)) == (
+        'TagLimitExceeded')
+    assert not demo.get('/network/v2.0/security-groups?name=left').json()['security_groups']
+
+
+def test_a_refused_repetition_completes_a_change_of_routes(cloud, ec2, vpc, demo):
+    """The process ended after it had changed the table."""
+    add_subnet(ec2, vpc)
+    gateway, main = gateway_of(ec2, vpc), main_table(ec2, vpc)['RouteTableId']
+    route = {'RouteTableId': main, 'DestinationCidrBlock': EVERYTHING}
+    own = sa.select(tables.ec2_vpcs.c.id).where(tables.ec2_vpcs.c.cidr == '10.90.0.0/16')
+    with cloud.api_db.reader() as conn:
+        of_table, of_gateway = (conn.execute(sa.select(table.c.id).where(table.c.vpc_id.in_(own))).scalar_one()
+                                for table in (tables.ec2_route_tables, tables.ec2_internet_gateways))
+    cloud.api_db.run(routing.db.put_route, of_table, EVERYTHING, of_gateway, False)
+    assert refused(ec2.create_route, **route, GatewayId=gateway) == 'RouteAlreadyExists'
+    assert network_of(demo, '10.90.1.0/24')['gateway_ip'] == '10.90.1.1'
+    cloud.api_db.run(routing.db.remove_route, of_table, EVERYTHING)
+    assert refused(ec2.delete_route, **route) == 'InvalidRoute.NotFound'
+    assert network_of(demo, '10.90.1.0/24')['gateway_ip'] is None
 
 
 def test_invalid_routes_are_refused(ec2, vpc):
@@ -315,6 +478,38 @@ def test_instances_are_in_their_vpc(ec2, vpc, demo):
     ec2.delete_security_group(GroupId=same_name)
 
 
+@pytest.mark.parametrize('default_first', [True, False])
+def test_the_name_of_a_group_is_one_of_the_default_vpc(ec2, vpc, demo, default_first):
+    image = ec2.describe_images(Filters=[{'Name': 'name', 'Values': ['small']}])['Images'][0]['ImageId']
+    launch = {'ImageId': image, 'InstanceType': 'm1.tiny', 'MinCount': 1, 'MaxCount': 1, 'SecurityGroups': ['same']}
+    port = {'IpProtocol': 'tcp', 'FromPort': 80, 'ToPort': 80}
+    named, of_vpc = {'GroupName': 'same', 'CidrIp': '192.0.2.0/24', **port}, {'VpcId': vpc}
+    made = [ec2.create_security_group(GroupName='same', Description='-', **more)['GroupId']
+            for more in (({}, of_vpc) if default_first else (of_vpc, {}))]
+    own, other = made if default_first else made[::-1]
+
+    def rules(group):
+        return ec2.describe_security_groups(GroupIds=[group])['SecurityGroups'][0]['IpPermissions']
+    ec2.authorize_security_group_ingress(**named)
+    ec2.authorize_security_group_ingress(GroupId=own, IpPermissions=[
+        {**port, 'FromPort': 79, 'UserIdGroupPairs': [{'GroupName': 'same'}]}])
+    pairs = [pair['GroupId'] for rule in rules(own) for pair in rule.get('UserIdGroupPairs', ())]
+    assert len(rules(own)) == 2 and pairs == [own] and rules(other) == []
+    assert [row['GroupId'] for row in ec2.describe_security_groups(GroupNames=['same'])['SecurityGroups']] == [own]
+    assert refused(ec2.run_instances, **launch, DryRun=True) == 'DryRunOperation'
+    ec2.delete_security_group(GroupName='same')
+    assert [row['GroupId'] for row in ec2.describe_security_groups(GroupIds=[other])['SecurityGroups']] == [other]
+    for call, given in ((ec2.delete_security_group, {'GroupName': 'same'}), (ec2.run_instances, launch),
+                        (ec2.describe_security_groups, {'GroupNames': ['same']}),
+                        (ec2.authorize_security_group_ingress, named)):
+        assert refused(call, **given) == 'InvalidGroup.NotFound'
+    for _number in range(2):
+        assert demo.post('/network/v2.0/security-groups', {'security_group': {'name': 'twins'}}).status_code == 201
+    assert refused(ec2.delete_security_group, GroupName='twins') == 'InvalidParameterValue'
+    for row in demo.get('/network/v2.0/security-groups?name=twins').json()['security_groups']:
+        demo.delete(f'/network/v2.0/security-groups/{row["id"]}')
+
+
 def test_another_project_sees_and_changes_nothing(cloud, ec2, vpc):
     subnet, gateway, mark = add_subnet(ec2, vpc), gateway_of(ec2, vpc), [{'Key': 'a', 'Value': 'b'}]
     table = ec2.create_route_table(VpcId=vpc)['RouteTable']['RouteTableId']
@@ -350,7 +545,7 @@ def test_two_requests_at_the_same_moment_make_one_subnet(cloud, demo, vpc):
 
 
 def test_a_router_that_the_network_service_has_removed_is_no_vpc(ec2, demo, cloud):
-    """Its gateway can be detached and deleted all the same."""
+    """Its gateway can be detached and deleted all the same. DeleteVpc removes its route table."""
     vpc = ec2.create_vpc(CidrBlock='10.92.0.0/16')['Vpc']['VpcId']
     gateway = gateway_of(ec2, vpc)
     with cloud.api_db.reader() as conn:
@@ -358,8 +553,13 @@ def test_a_router_that_the_network_service_has_removed_is_no_vpc(ec2, demo, clou
         router, = conn.execute(query).scalars()
     assert demo.delete(f'/network/v2.0/routers/{router}').status_code == 204
     assert vpc not in {row['VpcId'] for row in ec2.describe_vpcs()['Vpcs']}
+    assert refused(ec2.delete_vpc, VpcId=vpc) == 'DependencyViolation'
     ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
     ec2.delete_internet_gateway(InternetGatewayId=gateway)
+    assert vpc in {row['VpcId'] for row in ec2.describe_route_tables()['RouteTables']}
+    ec2.delete_vpc(VpcId=vpc)
+    assert vpc not in {row['VpcId'] for row in ec2.describe_route_tables()['RouteTables']}
+    assert refused(ec2.delete_vpc, VpcId=vpc) == 'InvalidVpcID.NotFound'
 
 
 def test_dhcp_options_are_the_name_servers_of_subnets(cloud, ec2, vpc, demo):

@@ -162,6 +162,8 @@ def test_quotas_limit_domains_and_entries(tmp_path):
     client = fixture.client()
     assert [client.put(f'{DNS}/{name}', PRIVATE).status for name in ('a.x', 'a.x', 'b.x')] == [200, 200, 403]
     assert [client.put(f'{DNS}/a.x/entries/{name}', entry('10.0.0.1')).status for name in 'aab'] == [200, 200, 403]
+    refused = client.put(f'{DNS}/a.x/entries/b', entry('10.0.0.1')).fault[2]
+    assert refused == 'Quota exceeded for dns_entries: Requested 1, but already used 1 of 1 dns_entries'
     fixture.close()
 
 

@@ -122,6 +122,20 @@ def test_a_running_server_grows(running):
     check(running, server_id, LARGE)
 
 
+def test_limits_for_new_servers_do_not_keep_a_running_one_from_growing(tmp_path):
+    """It adds no server to its host, which is disabled and has as many as allowed."""
+    with cloud.running(tmp_path, ['host1'], fake__vcpus=4, fake__memory_mb=2048, reserved_host_memory_mb=0,
+                       cpu_allocation_ratio=1.0, ram_allocation_ratio=1.0,
+                       filter_scheduler__max_instances_per_host=1) as running:
+        user, admin, server_id = begin(running)
+        service, = admin.get('/os-services?binary=nova-compute').json()['services']
+        assert admin.put(f'/os-services/{service["id"]}', {'status': 'disabled'}).status_code == 200
+        flavor(admin, 'large', **LARGE)
+        act(user, server_id, {'resize': {'flavorRef': 'large'}})
+        user.wait_for(server_id)
+        check(running, server_id, LARGE)
+
+
 @pytest.mark.parametrize('sizes,specs', [({'vcpus': 2, 'ram': 4096}, {**MOST, 'hw:max_mem_mb': '8192'}),
                                          ({'vcpus': 4, 'ram': 256}, MOST)], ids=['memory', 'CPUs'])
 def test_a_host_without_room_refuses(running, sizes, specs):

@@ -85,8 +85,7 @@ def test_a_consumer_that_cannot_be_mended_is_down_in_time(running, monkeypatch):
         raise exception.ServiceUnavailable(service='message')
     monkeypatch.setattr(service._server, 'resubscribe', fail)
     service._server._rpc.listener.stop()
-    wait_for(lambda: state(admin) == 'down', 10)         # service_down_time is 3
-    assert state(admin, 'nova-scheduler') == 'up'
+    wait_for(lambda: state(admin) == 'down' and state(admin, 'nova-scheduler') == 'up', 10)  # service_down_time is 3
     monkeypatch.undo()
     wait_for(lambda: state(admin) == 'up')
 

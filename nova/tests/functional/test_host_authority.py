@@ -276,6 +276,43 @@ def test_it_writes_columns_of_hosts_alone(world, method, column, value):
     assert world.row(world.own) == before
 
 
+@pytest.mark.parametrize('fault', [
+    'x', [], {}, {**FAULT, 'more': 'x'}, {'message': 'm'}, {**FAULT, 'code': '500'}, {**FAULT, 'code': True},
+    {**FAULT, 'code': 7}, {**FAULT, 'message': None}, {**FAULT, 'message': 'm' * 256}, {**FAULT, 'details': ['d']},
+    {**FAULT, 'details': 5}, {**FAULT, 'created': 5}, {**FAULT, 'created': '2' * 33},
+    {**FAULT, 'final': 'yes'}], ids=range(15))
+@pytest.mark.parametrize('method', ['update_instance', 'end_task'])
+def test_a_fault_that_is_none_is_refused(world, method, fault):
+    arguments = {**OWN, 'instance_uuid': world.own, 'values': {}}
+    if method == 'end_task':
+        arguments.update(event='e', host='host2', fault=fault, traceback=None)
+    else:
+        arguments['values'] = {'fault': fault}
+    before = world.row(world.own)
+    with pytest.raises(exception.HostForbidden, match='fault'):
+        getattr(world.conductor, method)(world.ctx, **arguments)
+    assert world.row(world.own) == before
+
+
+def test_it_stores_the_faults_of_its_own_servers(world):
+    for fault in ({**FAULT, 'message': 'm' * 255, 'details': 'd' * 65536, 'final': True}, None):
+        world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={'fault': fault}, **OWN)
+        assert world.row(world.own)['fault'] == fault
+
+
+def test_long_texts_of_a_host_of_an_earlier_release_are_cut(world):
+    world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
+        'fault': {**FAULT, 'details': 'd' * 65537}}, **OWN)
+    assert world.row(world.own)['fault'] == {**FAULT, 'details': 'd' * 65536}
+
+
+@pytest.mark.parametrize('traceback', [5, ['t'], {'t': 1}])
+def test_a_traceback_that_is_not_a_text_is_refused(world, traceback):
+    with pytest.raises(exception.HostForbidden, match='traceback'):
+        world.conductor.end_task(world.ctx, **OWN, instance_uuid=world.own, values={}, event='e', host='host2',
+                                 fault=None, traceback=traceback)
+
+
 @pytest.mark.parametrize('expect', [None, {}, {'host': ['host1', 'host2']}, {'host': None}, {'task_state': [None]}])
 def test_a_write_names_its_host(world, expect):
     with pytest.raises(exception.HostForbidden):
@@ -296,6 +333,13 @@ def test_it_removes_the_password_of_a_former_guest_and_sets_none(world):
     with pytest.raises(exception.HostForbidden, match='password'):
         world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
             'system_metadata': {'password': 'forged'}}, **OWN)
+
+
+@pytest.mark.parametrize('value', ['x', '', 5, ['2026-01-01T00:00:00'], '2026-01-01T00:00:00+00:00'])
+def test_the_time_of_a_shelving_is_a_time_without_a_zone(world, value):
+    with pytest.raises(exception.HostForbidden, match='shelved_at'):
+        world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
+            'system_metadata': {'shelved_at': value}}, **OWN)
 
 
 CLIENTS = {'host': 'host1', 'images': {'vms/a_disk': ['10.0.0.1:0/7'], 'volumes/b': None}, 'fenced': None}

@@ -1,6 +1,7 @@
 """Clients take turns also when one of them does not wait for its answers."""
 import contextlib
 import socket
+import threading
 import time
 
 import pytest
@@ -12,13 +13,14 @@ WORK_S = 0.002                      # of a processor, in which no other thread i
 
 
 class Application:
-    """Says the path; ``seen`` are the paths in the order of the requests."""
+    """Says the path, once ``go`` is set; ``seen`` are the paths in the order of the requests."""
 
     def __init__(self):
-        self.seen = []
+        self.seen, self.go = [], threading.Event()
 
     def __call__(self, environ, start_response):
         self.seen.append(environ['PATH_INFO'])
+        assert self.go.wait(60)
         end = time.process_time() + WORK_S
         while time.process_time() < end:
             pass
@@ -52,6 +54,7 @@ def test_requests_without_a_pause_let_others_in(served, floods):
         for sock in hostile:
             sock.sendall(request(b'flood') * (MANY // floods))
         honest.sendall(request(b'honest'))
+        application.go.set()
         assert honest.recv(4096).startswith(b'HTTP/1.1 200 ')
         assert application.seen.index('/honest') < MANY // 2
         for sock in hostile:                                 # and nothing is lost

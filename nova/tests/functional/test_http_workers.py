@@ -16,6 +16,7 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.runtime.http import server
 from nova.runtime.http import workers
+from nova.tests.integration import servers
 from nova.tests.support import waiting
 
 # A daemon whose only part is a server; PATH_INFO says what to do.
@@ -24,8 +25,10 @@ import json, os, sys, time
 from nova.runtime import concurrency
 from nova.cmd import common
 def application(environ, start_response):
-    if environ['PATH_INFO'] == '/slow':
-        time.sleep(1)
+    if environ['PATH_INFO'] == '/held':
+        open(sys.argv[1] + '/begun', 'w').close()
+        while not os.path.exists(sys.argv[1] + '/end'):
+            time.sleep(0.01)
     start_response('200 OK', [('Content-Type', 'application/json')])
     return [json.dumps({'pid': os.getpid(), 'first': os.getppid(), 'reloads': Reloads.number}).encode()]
 class Reloads:
@@ -61,8 +64,7 @@ class Daemon:
 
     def __init__(self, directory):
         self.directory = directory
-        with server.listening_socket('127.0.0.1', 0) as one, server.listening_socket('127.0.0.1', 0) as two:
-            self.port, self.monitoring = one.getsockname()[1], two.getsockname()[1]
+        self.port, self.monitoring = servers.free_port(), servers.free_port()
         (directory / 'daemon.py').write_text(DAEMON)
         (directory / 'nova.conf').write_text(CONFIG.format(state=directory, port=self.port,
                                                            monitoring=self.monitoring))
@@ -136,6 +138,16 @@ def _gone(pid):
         return True
 
 
+def _ignores(pid, number):
+    """Whether a process ignores a signal; one that has ended does."""
+    try:
+        with open(f'/proc/{pid}/status') as status:
+            ignored = int(re.search(r'SigIgn:\s*(\w+)', status.read())[1], 16)
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return bool(ignored >> number - 1 & 1)
+
+
 def test_two_processes_serve_one_port(shared):
     daemon = shared
     pids = daemon.pids()
@@ -158,15 +170,37 @@ def test_a_worker_that_is_killed_is_started_again_and_no_connection_is_refused(s
     assert f'ended with signal {signal.SIGKILL.value}' in daemon.log()[said:]
 
 
-def test_a_stop_lets_requests_end(daemon):
+def held(daemon):
+    """A connection with a request that is under way until the file 'end' is there."""
     connection = http.client.HTTPConnection('127.0.0.1', daemon.port, timeout=20)
-    connection.request('GET', '/slow')
-    time.sleep(0.3)
+    connection.request('GET', '/held')
+    waiting.wait_for((daemon.directory / 'begun').exists, 20, 'the request')
+    return connection
+
+
+def test_a_stop_lets_requests_end(daemon):
+    pids = daemon.pids()
+    connection = held(daemon)
     daemon.process.terminate()
+    waiting.wait_for(lambda: all(_ignores(pid, signal.SIGTERM) for pid in pids), 20, 'the workers')
+    (daemon.directory / 'end').touch()
     assert connection.getresponse().status == 200
     assert daemon.process.wait(30) == 0, daemon.log()
     with pytest.raises(OSError):
         daemon.ask()
+
+
+def test_a_stop_signal_to_all_processes_lets_requests_end(daemon):
+    """systemd signals each process of the service, and the first process then signalled the workers again."""
+    pids = daemon.pids()
+    connection = held(daemon)
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+    waiting.wait_for(lambda: all(_ignores(pid, signal.SIGTERM) for pid in pids), 20, 'the workers')
+    daemon.process.terminate()
+    (daemon.directory / 'end').touch()
+    assert connection.getresponse().status == 200
+    assert daemon.process.wait(30) == 0, daemon.log()
 
 
 def test_workers_end_with_the_first_process_and_the_next_one_has_the_port(daemon):

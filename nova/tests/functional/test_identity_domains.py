@@ -162,6 +162,9 @@ def test_managers_of_a_domain_manage_only_their_domain(cloud, admin, east):
     assert {row['domain_id'] for row in ask('GET', 'projects').json['projects']} == {east.id}
     assert ask('GET', 'groups').json['groups'] == []
     assert [row['id'] for row in ask('GET', 'domains').json['domains']] == [east.id]
+    acting = ask('GET', 'projects?is_domain=true&name=east').json['projects']
+    assert [(row['id'], row['domain_id']) for row in acting] == [(east.id, None)]
+    assert ask('GET', 'projects?is_domain=true&name=Default').json['projects'] == []
     assert ask('PATCH', f'users/{made.json["user"]["id"]}', {'user': {'description': 'd'}}).status_int == 200
     assert {each['scope'].get('domain', {}).get('id') or each['scope']['project']['id']
             for each in ask('GET', 'role_assignments').json['role_assignments']} == {east.id, east.project}

@@ -22,6 +22,11 @@ def cloud(tmp_path):
     return identity_fixture.IdentityCloud(tmp_path)
 
 
+def with_standing_delays(path, **options):
+    """A cloud in which no delay after failed logins ends, however slow the machine is."""
+    return identity_fixture.IdentityCloud(path, elapsed=lambda: 1000.0, **options)
+
+
 def login(cloud, body, **more):
     return cloud.call('POST', '/v3/auth/tokens', body, **more)
 
@@ -191,7 +196,7 @@ def test_failed_logins_wait(tmp_path):
 
 def test_many_addresses_do_not_lock_a_user_out(tmp_path):
     """They fail for the user for as long as they like; who did not fail logs in, and is not even late."""
-    cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=3)
+    cloud = with_standing_delays(tmp_path, max_login_failures=3)
     right = password_auth('demo', cloud.passwords['demo'], 'demo')
     assert login(cloud, right, address='198.51.100.1').status_int == 201
     answers = {}
@@ -208,7 +213,7 @@ def test_many_addresses_do_not_lock_a_user_out(tmp_path):
 
 
 def test_a_burst_of_guesses_gets_no_more_answers(tmp_path):
-    cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=3)
+    cloud = with_standing_delays(tmp_path, max_login_failures=3)
     codes = []
     bodies = [password_auth('admin', f'wrong {number}', 'admin') for number in range(16)]
     threads = [threading.Thread(target=lambda body=body: codes.append(login(cloud, body).status_int))
@@ -222,7 +227,7 @@ def test_a_burst_of_guesses_gets_no_more_answers(tmp_path):
 
 
 def test_the_right_guess_of_a_burst_is_not_told(tmp_path, monkeypatch):
-    cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=3)
+    cloud = with_standing_delays(tmp_path, max_login_failures=3)
     real, right = passwords.matches, cloud.passwords['admin']
 
     def slow_for_the_right_one(password, stored, rounds):
@@ -365,7 +370,8 @@ def test_a_role_that_changes_shows_at_once(cloud):
     assert set(cloud.service.validate(token).roles) == {'member', 'reader'}
 
 
-def test_own_password_change_needs_the_old_password(cloud):
+def test_own_password_change_needs_the_old_password(tmp_path):
+    cloud = with_standing_delays(tmp_path)
     user, token = cloud.id_of('user', 'demo'), cloud.token('demo')
     path = f'/v3/users/{user}/password'
 
@@ -532,7 +538,7 @@ def test_credentials_are_their_owners(cloud):
 
 
 def test_guessing_the_secret_of_a_credential_is_limited(tmp_path):
-    cloud = identity_fixture.IdentityCloud(tmp_path, max_login_failures=2)
+    cloud = with_standing_delays(tmp_path, max_login_failures=2)
     made = credential(cloud, cloud.token('demo')).json['application_credential']
     wrong = by_credential(made | {'secret': 'wrong'})
     assert [login(cloud, wrong).status_int for _ in range(3)] == [401, 401, 429]

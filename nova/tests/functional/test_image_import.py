@@ -1,4 +1,5 @@
 """Imports of image data over HTTP: downloads of URLs with their limits, staged data, and the clients."""
+import contextlib
 import hashlib
 import http.server
 import ipaddress
@@ -8,10 +9,13 @@ import socket
 import threading
 import time
 
+from oslo_db import exception as db_exc
 import pytest
 
+from nova import exception
 from nova.image import fetch
 from nova.image.embedded import imports
+from nova.image.embedded import service as image_store
 from nova.tests import image_corpus as corpus
 from nova.tests import image_service as service
 from nova.tests import warm_client
@@ -49,7 +53,7 @@ class Site(http.server.BaseHTTPRequestHandler):
 def site():
     """URL of an http server at 127.0.0.1."""
     server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Site)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     Site.files.update({
         '/disk?signature=hidden': (200, {'Content-Length': str(len(DISK))}, DISK),
         '/moved': (302, {'Location': '/disk?signature=hidden'}, b''),
@@ -107,6 +111,21 @@ def test_a_url_becomes_the_data_of_an_image(user, site):
     assert download(user, image, site + '/moved').status_code == 409
 
 
+def test_download_continues_after_a_database_error(user, site, monkeypatch):
+    update, failed = imports.db_tasks.update, []
+
+    def fail_once(conn, task_id, values):
+        if not failed:
+            failed.append(values['status'])
+            raise exception.ServiceUnavailable(service='database')
+        return update(conn, task_id, values)
+    monkeypatch.setattr(imports.db_tasks, 'update', fail_once)
+    image = queued(user)
+    assert download(user, image, site + '/moved').status_code == 202
+    assert ended(user, image)['status'] == 'success' and failed == ['processing']
+    assert user.get(image).json()['status'] == 'active'
+
+
 @pytest.mark.parametrize('path, reason', [
     ('/inside', 'not public'), ('/metadata', 'not public'), ('/file', 'not an https or http URL'),
     ('/missing', 'returned 404'), ('/short', 'ended after 1 of 99|Cannot download'), ('/dangerous', 'unacceptable')])
@@ -128,6 +147,27 @@ def test_urls_that_cannot_be_allowed_are_refused_at_once(user, url):
     answer = download(user, image, url)
     assert answer.status_code == 400, answer.text
     assert user.get(image).json()['status'] == 'queued' and user.get(image + '/tasks').json()['tasks'] == []
+
+
+SECRETS = ['https://u:s3cret@example.org/x', 'https://u:s3cret?more@example.org/x', 'https:u:s3cret@example.org/x',
+           'u:s3cret@example.org/x', 'https://u:s3cret@[::1/x', 'ftp://example.org/x?signature=s3cret']
+
+
+@pytest.mark.parametrize('url', SECRETS)
+def test_refused_url_is_shown_without_password_and_signature(user, caplog, url):
+    image = queued(user)
+    answer = download(user, image, url)
+    assert answer.status_code == 400 and 'is not an https or http URL without user name' in answer.text
+    assert 's3cret' not in answer.text + caplog.text
+
+
+def test_refused_redirect_is_logged_without_its_password(user, site, caplog):
+    image = queued(user)
+    Site.files['/secret'] = (302, {'Location': 'http://u:s3cret@127.0.0.1/x'}, b'')
+    assert download(user, image, site + '/secret').status_code == 202
+    task = ended(user, image)
+    assert 'is not an https or http URL without user name' in task['message'] and task['message'] in caplog.text
+    assert 's3cret' not in task['message'] + caplog.text
 
 
 @pytest.mark.parametrize('body', [
@@ -176,7 +216,7 @@ def test_image_deleted_during_its_download_returns_404(user, site):
     assert user.get(image).status_code == 404
 
 
-def test_a_restart_queues_interrupted_imports_again_and_keeps_staged_data(tmp_path, monkeypatch):
+def test_a_restart_ends_interrupted_imports_and_keeps_staged_data(tmp_path, monkeypatch, site):
     monkeypatch.setattr(imports, 'MAX_RUNNING', 0)               # downloads wait
     alice = service.Client(service.application(tmp_path))
     ids = [alice.create()['id'] for _number in range(2)]
@@ -185,7 +225,9 @@ def test_a_restart_queues_interrupted_imports_again_and_keeps_staged_data(tmp_pa
     assert alice('POST', f'/v2/images/{ids[0]}/import', {'method': {'name': 'glance-direct'}}).status == 202
     ids.append(alice.create()['id'])
     assert alice('POST', f'/v2/images/{ids[2]}/import', DOWNLOAD).status == 202
-    before, after = alice, service.Client(service.application(tmp_path))
+    monkeypatch.setattr(imports, 'MAX_RUNNING', 1)
+    before, after = alice, service.Client(service.application(tmp_path, importing=imports.Settings(
+        networks=(ipaddress.ip_network('127.0.0.1/32'),))))
     assert [after('GET', f'/v2/images/{image}').json['status'] for image in ids] == ['active', 'uploading', 'queued']
     shown = [after('GET', f'/v2/images/{image}/tasks').json['tasks'] for image in ids]
     assert [[(task['status'], task['message']) for task in tasks] for tasks in shown] == [
@@ -193,6 +235,10 @@ def test_a_restart_queues_interrupted_imports_again_and_keeps_staged_data(tmp_pa
     listed = after('GET', '/v2/tasks').json['tasks']
     assert listed == [*shown[2], *shown[0]]
     assert listed[1] == before('GET', f'/v2/tasks/{listed[1]["id"]}').json
+    again = {'method': {'name': 'web-download', 'uri': site + '/moved'}}
+    assert after('POST', f'/v2/images/{ids[2]}/import', again).status == 202
+    wait_for(lambda: after('GET', f'/v2/images/{ids[2]}/tasks').json['tasks'][-1]['status'] == 'success', 30)
+    assert after('GET', f'/v2/images/{ids[2]}').json['status'] == 'active'
 
 
 def test_an_import_that_stored_its_data_before_the_restart_has_succeeded(tmp_path, monkeypatch):
@@ -234,6 +280,63 @@ def test_methods_and_the_number_of_waiting_downloads_are_bounded(tmp_path, monke
     assert none('POST', path + '/import', DOWNLOAD).status == 400
     assert none('PUT', path + '/stage', b'x', kind='application/octet-stream').status == 404
     assert none('GET', '/v2/info/import').json['import-methods']['value'] == []
+
+
+def test_one_project_leaves_downloads_and_waiting_places_to_others(tmp_path, monkeypatch):
+    """One project with servers that drip stopped all imports for hours."""
+    begun, go = [], threading.Event()
+
+    def chunks(self, url):
+        begun.append(url)
+        assert go.wait(30)
+        yield b'data'
+    monkeypatch.setattr(imports, 'MAX_WAITING', 4)
+    monkeypatch.setattr(fetch.Fetcher, 'chunks', chunks)
+    alice = service.Client(service.application(tmp_path))
+    other = service.Client(alice.application, service.BOB)
+
+    def ask(client, name):
+        image = client.create()['id']
+        method = {'name': 'web-download', 'uri': f'https://example.org/{name}'}
+        return image, client('POST', f'/v2/images/{image}/import', {'method': method}).status
+    try:
+        made = [ask(alice, 'alice') for _number in range(6)]
+        assert [status for _image, status in made] == [202] * 5 + [503]      # three run, two wait
+        theirs, status = ask(other, 'other')
+        assert status == 202
+        wait_for(lambda: len(begun) == 4, 30)
+        assert begun.count('https://example.org/other') == 1
+    finally:
+        go.set()
+    for client, image in ((alice, made[4][0]), (other, theirs)):
+        wait_for(lambda client=client, image=image: client('GET', f'/v2/images/{image}').json['status'] == 'active', 30)
+
+
+def test_an_import_without_a_thread_frees_its_slot_although_the_database_is_away(tmp_path, monkeypatch):
+    def spawn(*args):
+        raise RuntimeError("can't start new thread")
+
+    def release(*args):
+        raise db_exc.DBConnectionError()
+    monkeypatch.setattr(imports.concurrency, 'spawn', spawn)
+    monkeypatch.setattr(image_store.Store, 'release', release)
+    alice = service.Client(service.application(tmp_path))
+    for _number in range(imports.MAX_RUNNING + 1):
+        image = f'/v2/images/{alice.create()["id"]}'
+        assert alice('POST', f'{image}/import', DOWNLOAD).status == 202
+        assert alice('GET', f'{image}/tasks').json['tasks'][-1]['message'] == imports.NO_THREAD
+
+
+def test_an_import_without_a_thread_fails_and_can_be_repeated(tmp_path, monkeypatch):
+    def spawn(*args):
+        raise RuntimeError("can't start new thread")
+    monkeypatch.setattr(imports.concurrency, 'spawn', spawn)
+    alice = service.Client(service.application(tmp_path))
+    image = f'/v2/images/{alice.create()["id"]}'
+    for _number in range(2):
+        assert alice('POST', f'{image}/import', DOWNLOAD).status == 202
+        assert alice('GET', image).json['status'] == 'queued'
+        assert alice('GET', f'{image}/tasks').json['tasks'][-1]['message'] == imports.NO_THREAD
 
 
 @pytest.mark.parametrize('path, body', [('/v2/images/{}/import', DOWNLOAD), ('/v2/tasks', NEW_TASK)])
@@ -290,7 +393,23 @@ def test_headers_that_never_end_are_cut_off(monkeypatch):
         with pytest.raises(Exception, match='Cannot download'):
             list(fetch.Fetcher(1000, [ipaddress.ip_network('127.0.0.1/32')], schemes=('http',)).chunks(
                 f'http://127.0.0.1:{server.getsockname()[1]}/x'))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30                          # of headers without an end
+
+
+def test_a_dripping_server_is_refused(monkeypatch):
+    monkeypatch.setattr(fetch, 'RATE_WINDOW_S', 0.5)
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        def drip():
+            peer, _address = server.accept()
+            with peer, contextlib.suppress(OSError):
+                peer.sendall(b'HTTP/1.1 200 OK\r\n\r\n')
+                while True:
+                    peer.sendall(b'x')
+                    time.sleep(0.05)
+        threading.Thread(target=drip, daemon=True).start()
+        with pytest.raises(exception.InvalidInput, match='less than 16384 bytes per second'):
+            list(fetch.Fetcher(1000, [ipaddress.ip_network('127.0.0.1/32')], schemes=('http',)).chunks(
+                f'http://127.0.0.1:{server.getsockname()[1]}/x'))
 
 
 # ---- clients ---------------------------------------------------------------------

@@ -107,7 +107,7 @@ def site(tmp_path_factory):
     context.load_cert_chain(pair.certificate, pair.key)
     server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     yield f'https://localhost:{server.server_port}', str(authority.trusted), Handler.files, Handler.asked
     server.shutdown()
@@ -169,8 +169,9 @@ def test_download_is_refused_if_too_large_truncated_or_of_another_checksum(site)
     with pytest.raises(exception.InvalidInput, match='Cannot download|ended after 4 of 9'):
         fetched(site, '/short')
     files['/other'] = (200, {}, b'other')
-    with pytest.raises(exception.InvalidInput, match='expected'):
-        fetched(site, '/other')
+    files['/other?signature=s3cret'] = files['/other']
+    with pytest.raises(exception.InvalidInput, match='/other has the sha256 checksum .*, expected'):
+        fetched(site, '/other?signature=s3cret')
     with pytest.raises(exception.InvalidInput, match='returned 404'):
         fetched(site, '/missing')
 

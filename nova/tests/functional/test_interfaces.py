@@ -302,6 +302,25 @@ def test_port_quota_limits_attachments(tmp_path):
         assert 'ports' in message(refused) and 'forbidden' in refused.json()
 
 
+def test_port_quota_limits_servers(tmp_path):
+    with cloud.running(tmp_path, network__quota='port:2') as made:
+        user = made.client()
+        image = user.upload_image()
+        server = {'name': 's', 'imageRef': image, 'flavorRef': '1', 'networks': 'auto'}
+
+        def create(**more):
+            return user.post('/servers', {'server': {**server, **more}}, version='2.37')
+        refused = create(min_count=3)
+        assert refused.status_code == 403 and 'ports: Requested 3, but already used 0 of 2 ports' in message(refused)
+        user.wait_for(user.boot(image)['id'])
+        network = made.client().get('/servers/detail').json()['servers'][0]['addresses']
+        assert list(network) == ['private']
+        assert create(min_count=2).status_code == 403
+        user.wait_for(user.boot(image)['id'])
+        assert create().status_code == 403
+        assert create(networks='none').status_code == 202
+
+
 # ---- addresses, until 2.43 -------------------------------------------------------------
 
 def action(client, server, name, value, version='2.43'):

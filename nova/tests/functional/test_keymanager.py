@@ -546,8 +546,12 @@ def test_keys_of_encrypted_volumes_can_be_secrets_of_this_service(world, tmp_pat
 
 
 def test_disabled_key_manager_returns_404(tmp_path):
-    with fixture.running(tmp_path, ['host1'], key_manager__enabled=False) as cloud:
+    with fixture.running(tmp_path, ['host1'], key_manager__enabled=False, ec2__enabled=False,
+                         objectstore__enabled=True) as cloud:
         client = cloud.client()
+        index = client.session.get(cloud.url).json()['services']
+        assert set(index) == {'identity', 'image', 'network', 'volume', 'compute', 's3'}
+        assert index['s3'] == cloud.url + '/objectstore'
         assert client.get('/key-manager/v1/secrets').status_code == 404
         catalog = client.get('/identity/v3/auth/catalog').json()['catalog']
         assert 'key-manager' not in {entry['type'] for entry in catalog}

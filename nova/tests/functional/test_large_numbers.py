@@ -65,6 +65,8 @@ REQUESTS = [
         '/servers?limit=N', '/servers/detail?progress=N', '/servers/detail?launch_index=N', '/flavors?limit=N',
         '/flavors/detail?minRam=N', '/flavors/detail?minDisk=N', '/os-aggregates/N', '/os-services?limit=N',
         '/os-hypervisors?limit=N', '/os-migrations?limit=N', '/servers/x/migrations/N', '/os-keypairs?limit=N',
+        '/os-volumes?offset=N', '/os-volumes/detail?offset=N', '/os-snapshots?offset=N',
+        '/os-snapshots/detail?offset=N',
         '/os-simple-tenant-usage?limit=N', '/os-instance_usage_audit_log/N', '/os-server-groups?limit=N&offset=N',
         '/network/v2.0/networks?mtu=N', '/network/v2.0/networks?limit=N',
         '/network/v2.0/networks?provider:segmentation_id=N',
@@ -103,9 +105,10 @@ REQUESTS = [
 @pytest.mark.parametrize('method, path, body', REQUESTS, ids=[
     f'{row[0]} {row[1]} {n}' for n, row in enumerate(REQUESTS)])
 def test_large_number_in_a_request_is_no_failure_of_the_service(cloud, method, path, body):
+    version = '2.35' if path.startswith(('/os-volumes', '/os-snapshots')) else None         # removed in 2.36
     for number in NUMBERS:
         text = json.dumps(body).replace('"IMAGE"', f'"{cloud.image}"') if body else ''
         for given in (str(number), f'"{number}"') if body else ('',):
             answer = cloud.boss.request(method, path.replace('N', str(number)).format(project=cloud.boss.project_id),
-                                        json.loads(text.replace('"N"', given)) if body else None)
+                                        json.loads(text.replace('"N"', given)) if body else None, version=version)
             assert answer.status_code < 500, (number, answer.text[:300])

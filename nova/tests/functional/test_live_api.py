@@ -7,8 +7,11 @@ import pytest
 import sqlalchemy as sa
 
 from nova import context as nova_context
+from nova import exception
 from nova import states
 from nova import utils
+from nova.db import engine
+from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
@@ -168,6 +171,23 @@ def test_live_migration_abort_depends_on_status_and_microversion(cloud, uuid, st
         assert messages == {'live-migration': 'Error', 'live_migration_cancel': None}
     else:
         assert moves(cloud, uuid)[0]['arguments'].get('abort', False) is (code == 202)
+
+
+def test_source_cannot_begin_a_queued_migration_while_it_is_aborted(cloud, uuid, monkeypatch):
+    number, run, source = begin(cloud, uuid, 'queued'), engine.Database.run, []
+
+    def begin_then(database, *arguments):
+        result = run(database, *arguments)
+        if database is not cloud.api_db and not source:
+            source.append('begins')
+            try:
+                run(database, live_migrations.note, number, ('queued',), {}, status='preparing')
+            except exception.InvalidMigrationState as error:
+                source.append(error.kwargs['state'])
+        return result
+    monkeypatch.setattr(engine.Database, 'run', begin_then)
+    assert manager(cloud).delete(f'/servers/{uuid}/migrations/{number}').status == 202
+    assert source == ['begins', 'cancelled'] and cloud.row(uuid)['task_state'] is None
 
 
 @pytest.mark.parametrize(('status', 'code'), [('running', 202), ('queued', 400), ('preparing', 400)])
@@ -485,14 +505,14 @@ def test_host_maintenance_is_started_and_stopped(cloud, uuid):
     def service():
         return next(row for row in admin(cloud).get('/os-services').json['services'] if row['host'] == 'host1')
     refused = client.put(path, {'maintenance_mode': 'enable'})
-    assert refused.status == 400 and 'but is in 0.' in message(refused) and service()['status'] == 'enabled'
+    assert refused.status == 400 and 'it is in 0 aggregates' in message(refused) and service()['status'] == 'enabled'
     number = _aggregate(cloud)
     assert client.put(path, {'maintenance_mode': 'enable', 'status': 'enable'}).status == 400
     for _twice in range(2):
         assert client.put(path, {'maintenance_mode': 'enable'}).json == {
             'host': 'host1', 'maintenance_mode': 'on_maintenance'}
     assert client.put(path, {'maintenance_mode': 'enable', 'status': 'disable'}).json['status'] == 'disabled'
-    assert service()['status'] == 'disabled' and 'Maintenance' in service()['disabled_reason']
+    assert service()['status'] == 'disabled' and 'In maintenance' in service()['disabled_reason']
     shown = admin(cloud).get(f'/os-aggregates/{number}/os-host-maintenance/host1').json['os-host-maintenance']
     assert shown['status'] == 'draining' and [each['id'] for each in shown['servers']] == [uuid]
     for _twice in range(2):
@@ -501,7 +521,7 @@ def test_host_maintenance_is_started_and_stopped(cloud, uuid):
     assert service()['status'] == 'enabled'
     _aggregate(cloud)
     refused = client.put(path, {'maintenance_mode': 'enable'})
-    assert refused.status == 400 and 'but is in 2.' in message(refused)
+    assert refused.status == 400 and 'it is in 2 aggregates' in message(refused)
     with cloud.cell_db.writer() as conn:
         can(conn, host_control=True)
     refused = client.put(path, {'maintenance_mode': 'enable', 'status': 'disable'})

@@ -1,6 +1,5 @@
 """Maintenance of hosts: their servers go to other hosts of the aggregate, and come back."""
 import threading
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -13,12 +12,14 @@ from nova import utils
 from nova.db.moves import maintenance
 from nova.db.moves import migrations as server_migrations
 from nova.db.placement import aggregates
+from nova.db.servers import shares
 from nova.db.servers import tasks
 from nova.db.services import services
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import cloud_rows
+from nova.tests.support import waiting
 
 HOSTS = ('host1', 'host2', 'host3', 'outside')
 
@@ -188,6 +189,23 @@ def test_server_that_cannot_be_moved_has_a_reason(cloud):
     assert cloud.row(resized)['vm_state'] == states.RESIZED
     start(cloud, 'host1')
     assert until(cloud, 'incomplete')['servers'][0]['reason'] == 'A server that is suspended cannot be moved.'
+
+
+def test_server_with_shares_stays_and_says_why(cloud):
+    """It was asked again every two seconds, and the maintenance never ended."""
+    running, stopped, other = on(cloud, 'host1', 3)
+    cloud.act(stopped, 'os-stop', clean_shutdown=True)
+    cloud.settle()
+    with cloud.db.writer() as conn:
+        for uuid in (running, stopped):
+            shares.insert(conn, {'instance_uuid': uuid, 'share_id': 's', 'tag': 's', 'status': 'active'})
+    start(cloud)
+    done = until(cloud, 'incomplete')
+    assert counts(done) == {'failed': 2, 'moved': 1} and cloud.row(other)['host'] != 'host1'
+    assert {each['instance_uuid']: each['reason'] for each in done['servers'] if each['state'] == 'failed'} == {
+        running: 'It has shares: the state of virtiofsd stays with its host.',
+        stopped: 'It has shares: the share is open to the host that the server is on.'}
+    assert {cloud.row(uuid)['task_state'] for uuid in (running, stopped)} == {None}
 
 
 def test_a_resized_server_waits_for_its_owner(cloud):
@@ -437,7 +455,7 @@ def test_maintenance_answers_show_the_progress(hosts):
     assert listed == {name: value for name, value in shown.items() if name != 'servers'}
     service, = admin.get('/os-services?host=host1', version='2.53').json['services']
     assert (service['status'], service['disabled_reason']) == (
-        'disabled', 'Maintenance, its servers go to aggregate 1.')
+        'disabled', 'In maintenance: its servers move to other hosts of aggregate 1.')
     stopped = ask(hosts, STOP, 'host1')
     assert stopped.status == 202 and stopped.json[KEY]['status'] == 'rebalancing' and stopped.json[KEY]['stopped_at']
     assert stopped.json[KEY]['servers'][0]['state'] == 'skipped'
@@ -497,13 +515,8 @@ def test_maintenance_moves_servers_in_a_running_cloud(tmp_path):
         path = f'/os-aggregates/{number}/{KEY}/host1'
 
         def until(status):
-            deadline = time.monotonic() + 40
-            while True:
-                found = admin.get(path).json()[KEY]
-                if found['status'] == status:
-                    return found
-                assert time.monotonic() < deadline, found
-                time.sleep(0.1)
+            return waiting.wait_for(lambda: (found := admin.get(path).json()[KEY])['status'] == status and found, 40,
+                                    status, 0.1)
         where = 'OS-EXT-SRV-ATTR:host'
         assert admin.post(f'/os-aggregates/{number}/action', {START: {'host': 'host1'}}).status_code == 202
         done = until('maintenance')
@@ -518,7 +531,7 @@ def test_maintenance_moves_servers_in_a_running_cloud(tmp_path):
         until('maintenance')
         assert {admin.wait_for(server_id)[where] for server_id in made} == {'host2'}
         service, = admin.get('/os-services?host=host1&binary=nova-compute').json()['services']
-        assert service['status'] == 'disabled' and 'Maintenance' in service['disabled_reason']
+        assert service['status'] == 'disabled' and 'In maintenance' in service['disabled_reason']
         assert admin.put('/os-hosts/host1', {'maintenance_mode': 'disable'}, version='2.42').json() == {
             'host': 'host1', 'maintenance_mode': 'off_maintenance'}
         until('ended')

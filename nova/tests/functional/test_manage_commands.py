@@ -6,16 +6,19 @@ import types
 
 import pytest
 from oslo_messaging.notify import _impl_test
+import sqlalchemy as sa
 
 from nova import context
 from nova import exception
 from nova import utils
 from nova.cmd.manage import logs as manage_logs
 from nova.cmd.manage import main as manage
+from nova.cmd.manage import projects as manage_projects
 from nova.cmd.manage import shell as manage_shell
 from nova.db.ec2 import ids
 from nova.db.key_manager import records
 from nova.db.projects import quotas
+from nova.db.tables import volume as tables_volume
 from nova.keymanager import store
 from nova.tests.support import waiting
 from nova.tests.support import manage_commands
@@ -349,6 +352,43 @@ def test_project_commands_create_and_delete_a_project(cloud, way, request):
         assert not quotas.own_limits(conn, project, ('instances',))
     assert run('project', 'delete', project) == (0, '', '')
     assert cloud.identity.find('project', id=project) is None
+
+
+def test_project_with_a_volume_backup_stays(cloud, nova_manage):
+    """Only an administrator who knows its id would find the backup of a project that is gone."""
+    project = nova_manage('project', 'create', 'with-backup')[1].strip()
+    now = utils.utcnow()
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.insert(tables_volume.volume_backups).values(
+            id='backup', volume_id='volume', project_id=project, size=1, status='available', metadata={},
+            image_metadata={}, created_at=now, updated_at=now))
+    code, _out, err = nova_manage('project', 'delete', 'with-backup')
+    assert code == 1 and 'still has 1 volume backups.' in err
+    assert nova_manage('project', 'scrub', 'with-backup')[1].endswith('The project still has 1 volume backups.\n')
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.delete(tables_volume.volume_backups).where(tables_volume.volume_backups.c.id == 'backup'))
+    assert nova_manage('project', 'delete', 'with-backup')[0] == 0
+
+
+def test_project_with_a_network_stays(cloud, nova_manage):
+    assert nova_manage('project', 'create', 'with-network')[0] == 0
+    owner = add_user(cloud.boss, 'with-network', 'member')
+    made = owner.post('/network/v2.0/networks', {'network': {'name': 'n'}})
+    assert made.status_code == 201, made.text
+    code, _out, err = nova_manage('project', 'delete', 'with-network')
+    assert code == 1 and 'still has 1 networks.' in err
+    assert nova_manage('project', 'scrub', 'with-network')[1].endswith('The project still has 1 networks.\n')
+    assert owner.delete(f'/network/v2.0/networks/{made.json()["network"]["id"]}').status_code == 204
+    assert nova_manage('project', 'delete', 'with-network')[0] == 0
+
+
+def test_scrub_that_leaves_servers_has_its_own_exit_code(cloud, nova_manage, monkeypatch):
+    assert nova_manage('project', 'create', 'slow')[0] == 0
+    monkeypatch.setattr(manage_projects, 'DELETION_TIMEOUT_S', 0)
+    monkeypatch.setattr(manage_projects, '_servers', lambda ask, project: ['slow-server'])
+    code, out, _err = nova_manage('project', 'scrub', 'slow')
+    assert code == 3 and 'Not deleted yet: slow-server' in out
+    assert nova_manage('project', 'delete', 'slow')[0] == 0
 
 
 def test_invalid_projects_are_refused(cloud, nova_manage, tmp_path, capsys):

@@ -77,7 +77,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def service():
     made = Service()
-    threading.Thread(target=made.serve_forever, daemon=True).start()
+    threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True).start()
     yield made
     made.shutdown()
     made.server_close()

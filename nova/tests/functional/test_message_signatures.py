@@ -92,6 +92,43 @@ def test_an_operator_approves(fleet):
     assert ask(bus) == []
 
 
+def test_keys_that_wait_for_approval_are_limited(fleet, monkeypatch):
+    """Anybody who sends messages could fill the table, the list of the operator, and the record of numbers."""
+    monkeypatch.setattr(message_keys, 'MAX_PENDING', 3)
+    parts = [fleet.host(f'new{number}')[1] for number in range(4)]
+    for part in parts:
+        part._keys.key = part._own()
+    assert [part._ask(part._keys.key) for part in parts] == ['pending'] * 3 + [None]
+    assert parts[0]._ask(parts[0]._keys.key) == 'pending'        # it asks every 2 s
+    assert not fleet.control.signatures._replays
+    fleet.joined('host1')                                        # a token needs no approval
+    column = tables_api.message_keys.c
+    with fleet.core.api_db.writer() as conn:
+        conn.execute(tables_api.message_keys.update().where(column.host.in_(['new0', 'new1'])).values(
+            created_at=utils.utcnow() - datetime.timedelta(days=2)))
+    assert parts[3]._ask(parts[3]._keys.key) == 'pending'
+    assert fleet.rows() == [('host1', 'approved'), ('new2', 'pending'), ('new3', 'pending')]
+    assert [part._ask(part._keys.key) for part in parts[:2]] == ['pending', None]
+
+
+def test_a_host_does_not_renew_its_key_without_end(fleet, monkeypatch):
+    monkeypatch.setattr(message_keys, 'MAX_RENEWALS', 3)
+    bus, part = fleet.joined('host1')
+
+    def renew():
+        fleet.core.api_db.run(message_keys.renew, 'host1')
+        return part.renew_if_asked()
+    assert renew() and renew() and renew()
+    with pytest.raises(exception.TooManyHostKeys):
+        renew()
+    assert ask(bus) == []
+    with fleet.core.api_db.writer() as conn:
+        conn.execute(tables_api.message_keys.update().where(tables_api.message_keys.c.state == 'retired').values(
+            expires_at=utils.utcnow() - datetime.timedelta(days=2)))
+    assert renew() and ask(bus) == []
+    assert sorted(fleet.rows()) == [('host1', 'approved'), ('host1', 'retired')]
+
+
 def test_a_file_of_another_deployment_is_not_replaced(fleet):
     """Who answers in its place later is not believed."""
     _bus, part = fleet.joined('host1')
@@ -107,6 +144,18 @@ def test_unsigned_message_is_refused(fleet):
     bus, _part = fleet.joined('host1')
     bus.signatures.key = None
     refused(lambda: ask(bus), 'it is not signed')
+
+
+def test_forged_messages_with_many_method_names_leave_each_a_single_warning(caplog, monkeypatch):
+    """With a full memory of warnings each further message was a warning."""
+    monkeypatch.setattr(signatures, 'MAX_NOTED', 5)
+    receiver = signatures.Signatures('require')
+    for method in [f'forged{number}' for number in range(7)] + ['build'] * 20:
+        with pytest.raises(exception.MessageRefused):
+            receiver.check('conductor', 'one', conductor_interface.INTERFACE, {'sender_host': 'host1'},
+                           {'method': method})
+    told = [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
+    assert len(told) == 8 and told[-1].startswith('The message build that names host host1: ')
 
 
 def test_a_host_is_who_its_key_says(fleet):
@@ -334,6 +383,62 @@ def test_renewed_key_replaces_the_old_one(fleet):
     assert again._own().id == new.id
 
 
+@pytest.mark.parametrize('registered', [True, False])
+def test_a_host_that_stopped_while_it_renewed_its_key_starts_with_the_next_key(fleet, monkeypatch, registered):
+    """An hour later its only key was retired, and no start succeeded."""
+    bus, part = fleet.joined('host1')
+    old = bus.signatures.key
+    fleet.core.api_db.run(message_keys.renew, 'host1')
+    with monkeypatch.context() as patch:
+        patch.setattr(part, '_use_next' if registered else '_next', _power_fails)
+        with pytest.raises(KeyboardInterrupt):
+            part.renew_if_asked()
+    with fleet.core.api_db.writer() as conn:
+        conn.execute(tables_api.message_keys.update().where(tables_api.message_keys.c.state == 'retired').values(
+            expires_at=utils.utcnow() - datetime.timedelta(minutes=1)))
+    again, part = fleet.host('host1')
+    part.start()
+    part.stop(0)
+    assert (again.signatures.key.id != old.id) == registered and ask(again) == []
+    assert part.renew_if_asked() == (not registered) and ask(again) == []
+    assert sorted(state for _host, state in fleet.rows()) == ['approved', 'retired']
+    assert not os.path.exists(part._next_path)
+
+
+def _power_fails():
+    raise KeyboardInterrupt
+
+
+def test_a_next_key_of_an_interrupted_renewal_is_registered_by_the_next_one(fleet, monkeypatch):
+    bus, part = fleet.joined('host1')
+    fleet.core.api_db.run(message_keys.renew, 'host1')
+    following = part._next()
+    assert part.renew_if_asked() and bus.signatures.key.id == following.id and ask(bus) == []
+
+
+def test_a_next_key_that_an_operator_has_revoked_is_not_tried_again(fleet):
+    bus, part = fleet.joined('host1')
+    following = part._next()
+    fleet.core.api_db.run(message_keys.add, 'host1', following.id, following.public, message_keys.REVOKED)
+    fleet.core.api_db.run(message_keys.renew, 'host1')
+    with pytest.raises(exception.HostKeyRefused, match='it is revoked'):
+        part.renew_if_asked()
+    assert part.renew_if_asked() and bus.signatures.key.id != following.id and ask(bus) == []
+
+
+def test_a_retired_key_without_a_successor_is_refused_with_the_way_out(fleet):
+    _bus, part = fleet.joined('host1')
+    with fleet.core.api_db.writer() as conn:
+        conn.execute(tables_api.message_keys.update().where(tables_api.message_keys.c.host == 'host1').values(
+            state='retired', expires_at=utils.utcnow() - datetime.timedelta(minutes=1)))
+    _bus, again = fleet.host('host1')
+    with pytest.raises(exception.HostKeyRefused, match='Remove the file message-key.host1 on the host'):
+        again.start()
+    os.unlink(part._path)
+    again._keys.key = again._own()
+    assert again._ask(again._keys.key) == 'pending'
+
+
 def test_a_host_cannot_renew_the_key_of_another_host(fleet):
     fleet.joined('host1')
     bus, part = fleet.joined('host2')
@@ -360,7 +465,9 @@ def test_unsigned_messages_are_accepted_during_an_upgrade(upgrading, caplog):
     part.start()                                                 # nobody has approved it: it works all the same
     part.stop(0)
     assert upgrading.rows() == [('host1', 'pending')] and ask(bus) == []
-    assert 'messages without a signature are accepted' in caplog.text
+    told = [record.getMessage() for record in caplog.records if record.msg == '%s %s: %s']
+    why = 'messages without a signature are accepted: [messages] signatures is accept'
+    assert told == [f'A message that names {sender}: {why}' for sender in ('host host1', 'no host')]
     upgrading.core.api_db.run(message_keys.set_state, bus.signatures.key.id, message_keys.APPROVED)
     time.sleep(trusted_keys.UNKNOWN_CACHE_LIFETIME_S)
     assert ask(bus) == []

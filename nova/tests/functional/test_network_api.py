@@ -3,8 +3,11 @@ import uuid
 
 import pytest
 import requests
+import sqlalchemy as sa
 from openstack import exceptions as sdk_exceptions
 
+from nova.db.networks import ports
+from nova.db.tables import network as t
 from nova.tests.support import network_manager as unit
 from nova.tests.support.network_api import Face
 
@@ -24,7 +27,7 @@ def test_openstackclient_manages_networks_and_ports(face):
     made = face.cli('network', 'create', 'blue', '--mtu', '1400')
     assert made['name'] == 'blue' and made['mtu'] == 1400
     subnet = face.cli('subnet', 'create', 'bluenet', '--network', 'blue', '--subnet-range', '10.50.0.0/24',
-                      '--dns-nameserver', '10.0.0.53')
+                      '--dns-nameserver', '10.0.0.53', '--no-dhcp')      # its server would have a random address
     assert subnet['gateway_ip'] == '10.50.0.1' and subnet['allocation_pools'] == [
         {'start': '10.50.0.2', 'end': '10.50.0.254'}]
     assert face.cli('network', 'show', 'blue')['subnets'] == [subnet['id']]
@@ -430,6 +433,29 @@ def test_default_group_exists_and_cannot_be_deleted(face):
     )
     assert face('demo', 'POST', 'security-groups', {'security_group': {'name': 'default'}}).status_code == 409
     assert face('other', 'GET', 'security-groups').json()['security_groups'][0]['id'] != group['id']
+
+
+@pytest.mark.parametrize('left', [False, True])
+def test_default_group_is_created_again_after_its_deletion_by_an_administrator(face, left):
+    """``left``: as an earlier release did, which left the row that names the default group."""
+    def default():
+        group, = face('demo', 'GET', 'security-groups?name=default').json()['security_groups']
+        return group
+    first = default()
+    project = first['project_id']
+    if left:
+        with face.db.writer() as conn:
+            conn.execute(sa.delete(t.security_groups).where(t.security_groups.c.id == first['id']))
+        with face.db.reader() as conn:
+            assert ports.for_allocation(conn, ['no server'], project, -1) == ([], None, None)
+    else:
+        assert face('admin', 'DELETE', f'security-groups/{first["id"]}').status_code == 204
+    vif, = face.allocate(unit.make_instance(project))
+    second = default()
+    assert second['id'] != first['id'] and len(second['security_group_rules']) == 4
+    assert face('demo', 'GET', f'ports/{vif["id"]}').json()['port']['security_groups'] == [second['id']]
+    assert face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id}}).json()['port'][
+        'security_groups'] == [second['id']]
 
 
 def test_changes_reach_the_network_service(face):

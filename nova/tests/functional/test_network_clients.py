@@ -16,7 +16,8 @@ ABSENT = {'local ip': 'IPs are not supported', 'network meter': 'not supported',
           'network segment': 'has exactly one segment'}
 ROWS = (
     ('network create outside --external --provider-network-type flat',),
-    ('subnet create outer --network outside --subnet-range 203.0.113.0/24 --no-dhcp',),
+    ('subnet create outer --network outside --subnet-range 203.0.113.0/24 --no-dhcp '
+     '--allocation-pool start=203.0.113.100,end=203.0.113.199',),       # the addresses below are outside of it
     ('network create blue --mtu 1400 --description d --tag one',),
     ('network create red --provider-network-type vlan', 'physical_network|vlan_ranges'),
     ('network create red --provider-network-type vlan --provider-physical-network lost --provider-segment 7',
@@ -27,9 +28,11 @@ ROWS = (
     ('network set azure --enable',),
     ('network list --tags two',),
     ('network show azure',),
-    ('subnet create inner --network azure --subnet-range 10.1.0.0/24 --dns-nameserver 9.9.9.9',),
+    ('subnet create inner --network azure --subnet-range 10.1.0.0/24 --dns-nameserver 9.9.9.9 '
+     '--allocation-pool start=10.1.0.100,end=10.1.0.199',),
     ('subnet create other --network azure --subnet-range 10.2.0.0/24 --service-type printer', 'not a device_owner'),
-    ('subnet create other --network azure --subnet-range 10.2.0.0/24 --service-type compute:nova',),
+    ('subnet create other --network azure --subnet-range 10.2.0.0/24 --service-type compute:nova '
+     '--allocation-pool start=10.2.0.100,end=10.2.0.199',),
     ('subnet unset other --service-type compute:nova',),
     ('subnet set inner --host-route destination=10.9.0.0/16,gateway=10.1.0.9 --tag x',),
     ('subnet unset inner --dns-nameserver 9.9.9.9 --tag x',),

@@ -1,4 +1,6 @@
 """Guaranteed bandwidth and packet rates: rules, hosts that state what they can give, claims, and placement."""
+import contextlib
+
 import pytest
 
 from nova import exception
@@ -152,6 +154,26 @@ def test_policies_of_networks_guarantee_new_ports(face):
     face.allocate()
     with pytest.raises(exception.PortBindingFailed, match='50 of 60 kpackets/s'):
         face.allocate()
+
+
+@pytest.mark.parametrize('rate, fits', [(20, True), (40, False)])
+def test_packet_rates_count_for_all_physical_networks(tmp_path, rate, fits):
+    """A host guaranteed its packet rate once for each physical network."""
+    with contextlib.closing(test_network_api.Face(
+            tmp_path, network__guaranteed_packet_rate='50', network__physical_networks='wire:br-wire',
+            network__vlan_ranges='wire:100:199')) as face:
+        face.manager.report()
+        tagged = ok(face('admin', 'POST', 'networks', {'network': {
+            'shared': True, 'provider:network_type': 'vlan', 'provider:physical_network': 'wire'}}))['id']
+        ok(face('admin', 'POST', 'subnets', {'subnet': {
+            'network_id': tagged, 'ip_version': 4, 'cidr': '10.55.0.0/24'}}))
+        ident = policy(face, minimum_packet_rate={'min_kpps': rate, 'direction': 'any'})
+        face.allocate(unit.make_instance(), with_port(port(face, ident, tagged)))
+        with contextlib.nullcontext() if fits else pytest.raises(
+                exception.PortBindingFailed, match='50 of 80 kpackets/s'):
+            face.allocate(unit.make_instance(), with_port(port(face, ident)))
+        with face.db.reader() as conn:
+            assert guarantees.used(conn) == {'host1': {(PACKETS, ''): 40}}
 
 
 def test_moves_claim_on_both_hosts(face):

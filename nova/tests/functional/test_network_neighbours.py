@@ -6,6 +6,7 @@ import pytest
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
+from nova.network.linux import frames
 from nova.network.rest import floating_ips
 from nova.tests.support import network_neighbours
 from nova.tests.support import network_routers as test_network_routers
@@ -91,7 +92,8 @@ def test_a_network_that_is_not_there_is_refused_as_one_that_may_not_be_used(face
 def test_guests_of_others_get_addresses_of_the_pools(face, of_other):
     """What lies outside of them is the owner's to give: other machines may have it."""
     user = 'other' if of_other else 'demo'
-    network, _subnet = shared(face, allocation_pools=[{'start': '10.0.0.100', 'end': '10.0.0.200'}])
+    # no port of a DHCP server, which takes a random address of the pool
+    network, _subnet = shared(face, enable_dhcp=False, allocation_pools=[{'start': '10.0.0.100', 'end': '10.0.0.200'}])
 
     def port(address):
         return face(user, 'POST', 'ports', {'port': {'network_id': network, 'fixed_ips': [{'ip_address': address}]}})
@@ -265,3 +267,16 @@ def test_names_in_a_shared_network_are_of_one_project_each(face):
     names = {lease['address']: lease['name'] for lease in plumbed(face, network, first['id']).leases}
     assert [names[each['fixed_ips'][0]['ip_address']] for each in (taken, other, first, owner, again, late)] == [
         '', 'own', 'web', 'db', 'db', '']
+
+
+def test_port_without_port_security_is_stopped_by_its_admin_state(face):
+    network, _subnet = inside(face)
+    ident = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'port_security_enabled': False}}))['id']
+    plumbed(face, network, ident)
+
+    def verdicts():
+        port, = face.manager.load().ports
+        return frames.from_guest(port)[-1], frames.to_guest(port, ['10.0.0.2'])
+    assert verdicts() == ('accept', ['accept'])
+    put(face, f'ports/{ident}', {'port': {'admin_state_up': False}})
+    assert verdicts() == ('drop', ['drop'])

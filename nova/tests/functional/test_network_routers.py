@@ -175,6 +175,20 @@ def test_router_in_use_cannot_be_deleted_or_detached(face):
             'id']) == 0
 
 
+def test_floating_address_is_taken_from_a_port_that_the_caller_does_not_see(face):
+    external, (network, subnet) = outside(face), inside(face, 'admin')
+    joined = router(face, external, 'admin')
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet}, user='admin')
+    port = ok(face('admin', 'POST', 'ports', {'port': {'network_id': network}}))
+    floating = ok(face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
+    path = f"floatingips/{floating['id']}"
+    assert put(face, path, {'floatingip': {'port_id': port['id']}}, user='admin')['port_id'] == port['id']
+    shown = put(face, path, {'floatingip': {'port_id': None}})
+    assert (shown['port_id'], shown['fixed_ip_address'], shown['router_id'], shown['status']) == (
+        None, None, None, 'DOWN')
+    assert face('admin', 'GET', path).json()['floatingip']['port_id'] is None
+
+
 def test_floating_addresses_of_others_are_hidden(face):
     external, (network, _subnet) = outside(face), inside(face)
     mine = ok(face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
@@ -191,6 +205,12 @@ def test_floating_addresses_of_others_are_hidden(face):
     assert face('demo', 'POST', 'ports', {'port': {'network_id': external}}).status_code == 403
 
 
+def test_null_for_a_router_without_gateway_is_no_change(face):
+    made = ok(face('demo', 'POST', 'routers', {'router': {'name': 'inner'}}))
+    shown = put(face, f"routers/{made['id']}", {'router': {'external_gateway_info': None}})
+    assert shown['revision_number'] == made['revision_number']
+
+
 def test_port_forwardings_are_managed(face):
     external, (network, subnet) = outside(face), inside(face)
     joined = router(face, external)
@@ -204,11 +224,58 @@ def test_port_forwardings_are_managed(face):
     assert face('other', 'POST', path, {'port_forwarding': body}).status_code == 404
     changed = put(face, f"{path}/{made['id']}", {'port_forwarding': {'external_port': 81}})
     assert (changed['external_port'], changed['internal_port']) == (81, 8080)
+    shown = put(face, f"floatingips/{floating['id']}", {'floatingip': {'port_id': None}})
+    assert (shown['router_id'], shown['status'], len(shown['port_forwardings'])) == (joined, 'ACTIVE', 1)
     whole = face('demo', 'PUT', f"floatingips/{floating['id']}", {'floatingip': {'port_id': port['id']}})
     assert whole.status_code == 409
     assert face('demo', 'DELETE', f"{path}/{made['id']}").status_code == 204
     assert face('demo', 'GET', f"{path}/{made['id']}").status_code == 404
     assert face('demo', 'GET', path).json() == {'port_forwardings': []}
+
+
+def test_floating_address_leaves_its_router_with_its_last_forwarding(face):
+    external, (network, subnet) = outside(face), inside(face)
+    joined = router(face, external)
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
+    idents = [ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))['id'] for _ in range(2)]
+    path = 'floatingips/' + ok(face('demo', 'POST', 'floatingips', {'floatingip': {
+        'floating_network_id': external}}))['id']
+    for number, ident in enumerate(idents):
+        ok(face('demo', 'POST', f'{path}/port_forwardings', {'port_forwarding': {
+            'protocol': 'tcp', 'external_port': 80 + number, 'internal_port': 80, 'internal_port_id': ident}}))
+    for ident, expected in zip(idents, [(joined, 'ACTIVE'), (None, 'DOWN')], strict=True):
+        assert face('demo', 'DELETE', f'ports/{ident}').status_code == 204
+        shown = face('demo', 'GET', path).json()['floatingip']
+        assert (shown['router_id'], shown['status']) == expected
+    put(face, f'routers/{joined}/remove_router_interface', {'subnet_id': subnet})
+    assert face('demo', 'DELETE', f'routers/{joined}').status_code == 204
+
+
+def test_address_removed_from_a_server_loses_its_floating_address_and_forwardings(face):
+    external, (network, subnet) = outside(face), inside(face)
+    joined = router(face, external)
+    put(face, f'routers/{joined}/add_router_interface', {'subnet_id': subnet})
+    instance = unit.make_instance('p1')
+    vif, = face.allocate(instance, requested=[{'network_id': network}])
+    address = unit.address(vif)
+    idents = [ok(face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external, **more}}))['id']
+              for more in ({'port_id': vif['id']}, {})]
+    ok(face('demo', 'POST', f'floatingips/{idents[1]}/port_forwardings', {'port_forwarding': {
+        'protocol': 'tcp', 'external_port': 80, 'internal_port': 80, 'internal_port_id': vif['id']}}))
+    with face.db.writer() as conn:
+        db_routers.place(conn, joined, 'h1', db_networks.get(conn, t.routers, joined)['host'])
+
+    def translations():
+        with face.db.reader() as conn:
+            placed, = host_routers.load(conn, 'h1').routers
+        return [each[-1] for each in placed.floating_ips] + [each[3] for each in placed.port_forwardings]
+    assert translations() == [address, address]
+    face.manager.attachments.remove_address(face.context, instance.uuid, address, 'host1')
+    assert translations() == []
+    for ident in idents:
+        shown = face('demo', 'GET', f'floatingips/{ident}').json()['floatingip']
+        assert (shown['port_id'], shown['router_id'], shown['status'], shown['port_forwardings']) == (
+            None, None, 'DOWN', [])
 
 
 def test_several_at_once_are_made_all_or_not_at_all(face):

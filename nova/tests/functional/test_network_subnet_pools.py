@@ -118,6 +118,20 @@ def test_prefixes_are_merged_added_and_removed(face):
     assert face('demo', 'DELETE', path).status_code == 204
 
 
+def test_prefix_lengths_are_updated_to_0_and_to_their_defaults(face):
+    path = f"subnetpools/{pool(face, min_prefixlen=20, default_prefixlen=24, max_prefixlen=28)['id']}"
+
+    def lengths(**values):
+        shown = ok(face('demo', 'PUT', path, {'subnetpool': values}), 200)
+        return [shown[f'{name}_prefixlen'] for name in ('min', 'default', 'max')]
+    assert lengths(min_prefixlen=0) == [0, 24, 28]
+    assert lengths(default_prefixlen=0) == [0, 0, 28]
+    assert lengths(min_prefixlen=None, default_prefixlen=None, max_prefixlen=None) == [8, 8, 32]
+    assert lengths(name='other') == [8, 8, 32]
+    refused = face('demo', 'PUT', path, {'subnetpool': {'max_prefixlen': 0}})
+    assert refused.status_code == 400 and 'not 8, 8, 0' in refused.text
+
+
 @pytest.mark.parametrize('body', [
     {'prefixes': []}, {'prefixes': ['10.0.0.1/8']}, {'prefixes': ['10.0.0.0/8', 'fd00::/48']},
     {'prefixes': ['224.0.0.0/8']}, {'prefixes': ['0.0.0.0/0']}, {'prefixes': ['127.0.0.0/24']},
@@ -216,7 +230,7 @@ def loaded(request, tmp_path, used_urls):
         used_urls.add(url)
     rig = test_network_api.Face(tmp_path, url=None if request.param == 'sqlite' else url)
     server = simple_server.make_server('127.0.0.1', 0, rig._authenticated, Threaded, test_network_api.Quiet)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     rig.url = f'http://127.0.0.1:{server.server_port}/network'
     yield rig
     server.shutdown()

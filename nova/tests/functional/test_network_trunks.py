@@ -251,7 +251,8 @@ def cloud(tmp_path_factory):
         made.networks = []
         for number in (8, 9):
             made.networks.append(make(made.user, 'networks', name=f'n{number}')['id'])
-            make(made.user, 'subnets', network_id=made.networks[-1], cidr=f'10.{number}.0.0/24', ip_version=4)
+            make(made.user, 'subnets', network_id=made.networks[-1], cidr=f'10.{number}.0.0/24', ip_version=4,
+                 allocation_pools=[{'start': f'10.{number}.0.2', 'end': f'10.{number}.0.99'}])
         yield made
 
 
@@ -303,9 +304,9 @@ def test_server_with_a_trunk_shows_its_subports(cloud):
     with cloud.api_db.reader() as conn:                  # whose metadata a request from a subport's address gets
         address = second['fixed_ips'][0]['ip_address']
         assert db_ports.device_by_network(conn, cloud.networks[1], address, 'host1') == ident
-    moved = user.put(f"{root}/ports/{second['id']}", {'port': {'fixed_ips': [{'ip_address': '10.9.0.77'}]}})
+    moved = user.put(f"{root}/ports/{second['id']}", {'port': {'fixed_ips': [{'ip_address': '10.9.0.177'}]}})
     assert moved.status_code == 200, moved.text
-    waiting.wait_for(lambda: '10.9.0.77' in str(stored(cloud, ident)), 20, 'the new address of the subport')
+    waiting.wait_for(lambda: '10.9.0.177' in str(stored(cloud, ident)), 20, 'the new address of the subport')
     lowered = user.put(f'{root}/networks/{cloud.networks[0]}', {'network': {'mtu': 1300}})
     assert lowered.status_code == 200, lowered.text
     placed, = state_of(cloud).trunks

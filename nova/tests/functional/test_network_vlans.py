@@ -1,5 +1,6 @@
 """Networks that are VLANs: who gets which, what hosts are told, and what they run."""
 import dataclasses
+import json
 import types
 
 import pytest
@@ -52,7 +53,8 @@ def test_administrators_name_them(face):
     for values, code, said in (
             ({PHYSICAL: 'third', NUMBER: 4094}, 409, 'is in use'),
             ({PHYSICAL: 'third', NUMBER: 4095}, 400, '1 to 4094'),
-            ({PHYSICAL: 'third'}, 400, 'has no VLANs for it'), ({PHYSICAL: 'lost', NUMBER: 1}, 400, 'is not in'),
+            ({PHYSICAL: 'third'}, 400, 'has no VLANs for this network'),
+            ({PHYSICAL: 'lost', NUMBER: 1}, 400, 'is not in'),
             ({PHYSICAL: 'wire', 'router:external': True}, 400, 'of type flat')):
         answer = make(face, 'admin', **{TYPE: 'vlan', **values})
         assert answer.status_code == code and said in answer.text, (values, answer.text)
@@ -102,7 +104,9 @@ def test_vlan_device_is_created_once_for_its_trunk():
     overlay.ensure(run, OVERLAY, '192.0.2.1')
     assert 'ip link add link br-wire name vl0123456789ab mtu 1500 type vlan id 100' in ran
     assert 'ip link set dev vl0123456789ab master br0123456789ab' in ran and not any('vxlan' in each for each in ran)
-    known.text = '[{"link": "br-wire", "mtu": 1500, "linkinfo": {"info_kind": "vlan", "info_data": {"id": 100}}}]'
+    device = {'link': 'br-wire', 'mtu': 1500, 'linkinfo': {'info_kind': 'vlan', 'info_data': {'id': 100}},
+              'master': 'br0123456789ab', 'flags': ['UP']}
+    known.text = json.dumps([device])
     del ran[:]
     overlay.ensure(run, OVERLAY, '192.0.2.1')
     assert not any('vl0123456789ab' in each and 'show' not in each for each in ran)
@@ -112,6 +116,28 @@ def test_vlan_device_is_created_once_for_its_trunk():
         assert 'ip link del dev vl0123456789ab' in ran and any(' type vlan id ' in each for each in ran)
     with pytest.raises(exception.NetworkPlumbingError, match='has no bridge'):
         overlay.ensure(run, dataclasses.replace(OVERLAY, physical_bridge=None), '192.0.2.1')
+
+
+@pytest.mark.parametrize('name, change, info', [
+    ('vl0123456789ab', {}, {'id': 100}),
+    ('vx0123456789ab', {'vlan': None, 'physical_bridge': None}, {'id': 300, 'local': '192.0.2.1'})])
+def test_device_whose_creation_was_interrupted_is_completed(name, change, info):
+    ran, device = [], {'link': 'br-wire', 'mtu': 1500, 'linkinfo': {'info_data': info}}
+
+    class Run(runner.Runner):
+        def __call__(self, *words, **options):
+            if 'show' in words:
+                return json.dumps([device]) if words[-1] == name and 'fdb' not in words else ''
+            ran.append(' '.join(words))
+            return ''
+    steps = [f'ip link set dev {name} addrgenmode none', f'ip link set dev {name} master br0123456789ab',
+             *([f'bridge link set dev {name} learning off'] if name[:2] == 'vx' else []), f'ip link set dev {name} up']
+    for known, expected in (({}, steps), ({'master': 'br0123456789ab'}, steps), ({'flags': ['UP']}, steps),
+                            ({'master': 'br0123456789ab', 'flags': ['UP']}, [])):
+        device = {**device, 'master': None, 'flags': [], **known}
+        del ran[:]
+        overlay.ensure(Run(), dataclasses.replace(OVERLAY, **change), '192.0.2.1')
+        assert [each for each in ran if name in each] == expected
 
 
 @pytest.mark.parametrize('text', ['wire', 'wire:1', 'wire:0:5', 'wire:5:4', 'wire:1:4095', ':1:2', 'wire:a:b'])

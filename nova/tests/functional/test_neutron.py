@@ -335,6 +335,13 @@ def test_long_filters_are_divided_into_pages(rig, monkeypatch):
     assert len(rig.api.neutron.list(user(), 'ports')) == 120
 
 
+def test_pages_of_a_service_with_a_lower_limit_are_read_to_the_end(rig, monkeypatch):
+    network = rig.neutron.network(ALICE, '10.0.0.0/16')
+    idents = {rig.neutron.port(ALICE, network) for _ in range(12)}
+    monkeypatch.setattr(rig.neutron, 'page', 5)
+    assert {row['id'] for row in rig.api.neutron.list(user(), 'ports')} == idents
+
+
 # ---- a whole cloud
 
 

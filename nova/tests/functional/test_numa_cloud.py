@@ -127,7 +127,7 @@ def test_a_server_without_a_host_shows_what_it_asks_for(running, image):
 
 @pytest.mark.parametrize('specs, properties, words', [
     ({'cpu_policy': 'shared'}, {'hw_cpu_policy': 'dedicated'}, 'of the flavor is'),
-    ({'cpu_policy': 'dedicated'}, {'hw_cpu_policy': 'shared'}, 'of the flavor is'),
+    ({'cpu_policy': 'mixed', 'cpu_dedicated_mask': '0'}, {'hw_cpu_policy': 'shared'}, 'of the flavor is'),
     ({'cpu_policy': 'dedicated', 'cpu_thread_policy': 'isolate'}, {'hw_cpu_thread_policy': 'require'},
      'of the flavor is'),
     ({'numa_nodes': '1'}, {'hw_numa_nodes': '2'}, 'must not override'),
@@ -149,7 +149,7 @@ def test_a_resize_is_refused_for_the_same_reasons(running, image):
     client = running.client()
     plain = client.upload_image(hw_cpu_policy='shared')
     server_id = client.wait_for(client.boot(plain, flavor=make_flavor(running, 'small', 1, 256))['id'])['id']
-    flavor = make_flavor(running, 'small-pinned', 1, 256, cpu_policy='dedicated')
+    flavor = make_flavor(running, 'small-mixed', 2, 256, cpu_policy='mixed', cpu_dedicated_mask='0')
     answer = client.post(f'/servers/{server_id}/action', {'resize': {'flavorRef': flavor}})
     assert answer.status_code == 400 and 'of the flavor is' in answer.json()['badRequest']['message'], answer.text
     client.delete(f'/servers/{server_id}')
@@ -165,12 +165,12 @@ def test_a_rebuild_may_not_change_the_topology(running, image):
         return client.post(f'/servers/{server_id}/action', {'rebuild': {
             'imageRef': client.upload_image(**properties)}})
     for properties, words in (({'hw_numa_nodes': '2'}, 'a rebuild cannot change'),
-                              ({'hw_cpu_thread_policy': 'isolate'}, 'a rebuild cannot change'),
-                              ({'hw_cpu_policy': 'shared'}, 'of the flavor is')):
+                              ({'hw_cpu_thread_policy': 'isolate'}, 'a rebuild cannot change')):
         answer = rebuild(**properties)
         assert answer.status_code == 400 and words in answer.json()['badRequest']['message'], answer.text
-    assert rebuild(hw_cpu_policy='dedicated', os_type='linux').status_code == 202
-    client.wait_for(server_id)
+    for policy in ('dedicated', 'shared'):               # the policy dedicated of the flavor takes precedence
+        assert rebuild(hw_cpu_policy=policy, os_type='linux').status_code == 202
+        client.wait_for(server_id)
     assert row(running, server_id)['numa_topology'] == before
     client.delete(f'/servers/{server_id}')
     client.wait_for(server_id, 'DELETED')

@@ -1,6 +1,7 @@
 """The object store with boto3, in a whole cloud, and with requests that no client sends."""
 import base64
 import concurrent.futures
+import datetime
 import hashlib
 import io
 import os
@@ -134,6 +135,20 @@ def test_multipart_upload_is_joined(s3, bucket):
     assert 'Uploads' not in s3.list_multipart_uploads(Bucket=bucket)
 
 
+def test_range_of_a_copied_part_must_be_valid(s3, bucket):
+    """A malformed range was ignored: the part became a copy of the whole source."""
+    s3.put_object(Bucket=bucket, Key='source', Body=b'0123456789')
+    place = {'Bucket': bucket, 'Key': 'ranges'}
+    upload = {**place, 'UploadId': s3.create_multipart_upload(**place)['UploadId']}
+    part = {**upload, 'PartNumber': 1, 'CopySource': {'Bucket': bucket, 'Key': 'source'}}
+    for wrong in ('0-2', 'bytes=0', 'bytes=0-', 'bytes=-3', 'bytes=hello-world', 'bytes=0-2,3-5', 'bytes=3-2', '',
+                  'bytes=0-10', 'bytes=10-11'):
+        assert code(s3.upload_part_copy, **part, CopySourceRange=wrong) == ('InvalidArgument', 400), wrong
+    etag = s3.upload_part_copy(**part, CopySourceRange='bytes=2-9')['CopyPartResult']['ETag']
+    s3.complete_multipart_upload(**upload, MultipartUpload={'Parts': [{'PartNumber': 1, 'ETag': etag}]})
+    assert s3.get_object(**place)['Body'].read() == b'23456789'
+
+
 def test_parts_beyond_the_largest_object_are_refused(s3, bucket, monkeypatch):
     """The limit was documented, and nothing looked at it."""
     monkeypatch.setattr(stores, 'MAX_OBJECT', 1)
@@ -232,6 +247,44 @@ def test_a_content_is_the_one_that_was_signed(cloud, pair, bucket, s3):
         answer = raw(cloud, pair, 'PUT', f'/{bucket}/k', b'other' if digest else b'xyz', headers, digest)
         assert f'<Code>{refused}</Code>' in answer.text, (headers, answer.text)
     assert s3.get_object(Bucket=bucket, Key='k')['Body'].read() == b'abc', 'the one before stays whole'
+
+
+def test_conditions_of_writes_are_refused(s3, bucket):
+    place, source = {'Bucket': bucket, 'Key': 'k'}, {'Bucket': bucket, 'Key': 'source'}
+    s3.put_object(**place, Body=b'abc')
+    s3.put_object(**source, Body=b'other')
+    upload = {**place, 'UploadId': s3.create_multipart_upload(**place)['UploadId']}
+    parts = {'Parts': [{'PartNumber': 1, 'ETag': s3.upload_part(**upload, PartNumber=1, Body=b'x')['ETag']}]}
+    for call, given in ((s3.copy_object, {**place, 'CopySource': source, 'IfNoneMatch': '*'}),
+                        (s3.complete_multipart_upload, {**upload, 'MultipartUpload': parts, 'IfNoneMatch': '*'}),
+                        (s3.delete_object, {**place, 'IfMatch': '"old"'}),
+                        (s3.delete_object, {**place, 'IfMatchSize': 7}),
+                        (s3.create_bucket, {'Bucket': f'{bucket}-locked', 'ObjectLockEnabledForBucket': True})):
+        assert code(call, **given) == ('NotImplemented', 501), given
+    for call, given in ((s3.delete_object, place), (s3.copy_object, {**place, 'CopySource': source})):
+        assert code(call, **given, ExpectedBucketOwner='123456789012') == ('AccessDenied', 403)
+    assert s3.get_object(**place)['Body'].read() == b'abc'
+    assert bucket in {row['Name'] for row in s3.list_buckets()['Buckets']}
+    assert f'{bucket}-locked' not in {row['Name'] for row in s3.list_buckets()['Buckets']}
+
+
+def test_a_copy_checks_the_conditions_of_its_source(s3, bucket):
+    place, source = {'Bucket': bucket, 'Key': 'k'}, {'Bucket': bucket, 'Key': 'source'}
+    etag = s3.put_object(**source, Body=b'other')['ETag']
+    then = s3.head_object(**source)['LastModified']
+    before, hour = then - datetime.timedelta(hours=1), datetime.timedelta(hours=1)
+    upload = {**place, 'UploadId': s3.create_multipart_upload(**place)['UploadId']}
+    for name, false, true in (('IfMatch', '"old"', etag), ('IfNoneMatch', etag, '"old"'),
+                              ('IfModifiedSince', then, before), ('IfUnmodifiedSince', before, then + hour)):
+        for call, given in ((s3.copy_object, place), (s3.upload_part_copy, {**upload, 'PartNumber': 1})):
+            given = {**given, 'CopySource': source}
+            s3.put_object(**place, Body=b'abc')
+            assert code(call, **given, **{f'CopySource{name}': false}) == ('PreconditionFailed', 412), name
+            assert s3.get_object(**place)['Body'].read() == b'abc'
+            call(**given, **{f'CopySource{name}': true})
+    s3.copy_object(**place, CopySource=source, CopySourceIfMatch=etag, CopySourceIfUnmodifiedSince=before)
+    assert s3.get_object(**place)['Body'].read() == b'other'
+    s3.abort_multipart_upload(**upload)
 
 
 @pytest.mark.parametrize('body', [
@@ -415,14 +468,45 @@ def test_interrupted_upload_keeps_the_previous_object(store, tmp_path):
     assert store.find('p', 'bucket', 'a') == row and files(tmp_path) == {row.file}
 
 
-def test_a_start_removes_what_a_crash_left(store, tmp_path):
+def test_a_start_moves_aside_what_a_crash_left(store, tmp_path):
     row = put(store, 'a', b'kept')
     stray = tmp_path / 'contents' / 'ab'
     stray.mkdir(exist_ok=True)
     (stray / ('ab' + '0' * 30)).write_bytes(b'no row names it')
     (stray / ('ab' + '1' * 30 + '.part')).write_bytes(b'half')
     again = stores.Store(tmp_path, stores.Limits(100, 3, 10), disk_space.Reserve())
-    assert files(tmp_path) == {row.file} and again.read('p', 'bucket', 'a')[1].read() == b'kept'
+    assert again.read('p', 'bucket', 'a')[1].read() == b'kept'
+    assert files(tmp_path) == {row.file, 'ab' + '0' * 30} and not list(stray.iterdir())
+    again.close()
+
+
+def test_a_start_without_its_index_keeps_every_object(tmp_path, caplog):
+    """It made an empty index, and deleted all that was not in it."""
+    def start():
+        return stores.Store(tmp_path, stores.Limits(100, 3, 10), disk_space.Reserve())
+    first = start()
+    first.make_bucket('p', 'bucket')
+    row = put(first, 'a', b'kept')
+    first.close()
+    (tmp_path / 'index.sqlite').rename(tmp_path / 'saved')
+    for _number in range(2):
+        empty = start()
+        assert empty.buckets('p') == [] and files(tmp_path) == {row.file}
+        empty.close()
+    assert '1 files of the object store are not in its index' in caplog.text
+    (tmp_path / 'saved').rename(tmp_path / 'index.sqlite')
+    again = start()
+    with again.read('p', 'bucket', 'a')[1] as file:
+        assert file.read() == b'kept'
+    again.close()
+
+
+def test_a_start_deletes_expired_uploads(store, tmp_path, monkeypatch):
+    upload = store.begin_upload('p', 'bucket', 'a', {})
+    store.put_part('p', 'bucket', 'a', upload, 1, [b'x'], 1, lambda: '0' * 32)
+    monkeypatch.setattr(stores, 'UPLOADS_DAYS', -1)
+    again = stores.Store(tmp_path, stores.Limits(100, 3, 10), disk_space.Reserve())
+    assert files(tmp_path) == set() and not again.uploads('p', 'bucket')
     again.close()
 
 

@@ -83,7 +83,9 @@ def test_the_wait_follows_from_the_rate():
 
 
 class Cells:
-    """As db.cells.Cells; ``numbers`` are the servers that wait in each of them, of the project a or {project: servers}.
+    """As db.cells.cells.Cells.
+
+    :param numbers: for each cell, the servers that wait in it: of the project a, or {project: servers}
     """
 
     def __init__(self, *numbers):

@@ -82,7 +82,7 @@ def test_numa_affinity_policy_decides_on_distant_devices(make, policy, found, bu
         assert cells(cloud, uuid) == [1] and len(nodes(cloud, uuid)) == 1
         return
     assert row['vm_state'] == states.ERROR and devices.owners(cloud) == {}
-    assert '1 has no free PCI devices near its NUMA nodes (gpu:1)' in row['fault']['message']
+    assert "1 has no free PCI devices near the guest's NUMA nodes (gpu:1)" in row['fault']['message']
 
 
 @pytest.mark.parametrize('sockets, policy, taken', [

@@ -118,7 +118,7 @@ class Keystone(http.server.BaseHTTPRequestHandler):
 def test_keystone_is_asked_as_the_caller(suffix):
     """What it does not say is no refusal."""
     with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Keystone) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         conf = _keystone_conf(f'http://127.0.0.1:{server.server_port}/identity{suffix}')
         asked = known_projects.Keystone(conf)
         caller = context.RequestContext(auth_token='of-the-caller', overwrite=False)

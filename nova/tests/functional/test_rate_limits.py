@@ -134,6 +134,17 @@ def test_refilled_rate_limit_rows_are_pruned(api):
         assert set(conn.execute(sa.select(tables_api.rate_limits.c.owner)).scalars()) == {OTHER}
 
 
+def test_pruning_allows_other_threads_to_note_exhausted_limits(api):
+    used_up = api.services.rates._used_up
+
+    class Time(int):
+        def __gt__(self, now):               # another thread notes a limit between two steps of the pruning
+            used_up[now, len(used_up)] = now
+            return int(self) > now
+    used_up.update({number: Time() for number in range(2)})
+    assert _post(api.client()).status == 400 and len(used_up) > 2 and api.services.rates._used_up == {}
+
+
 @pytest.mark.threads
 def test_processes_count_together(api):
     """Two applications over one database, many threads: as many get through as the row lets."""

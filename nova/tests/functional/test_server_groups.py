@@ -1,6 +1,5 @@
 """Server groups: the API, who is a member, and where members are placed."""
 import collections
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -15,6 +14,7 @@ from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import servers
 from nova.tests.support import server_groups as shared_server_groups
+from nova.tests.support import waiting
 from nova.tests.support.server_groups import MISSING
 from nova.tests.support.server_groups import UNLIMITED
 from nova.tests.support.server_groups import boot
@@ -341,8 +341,7 @@ def test_server_group_policies_work_over_http(tmp_path):
         assert 'policy anti-affinity' in third['fault']['message']
         for server in (*made, third):
             assert client.delete('/servers/' + server['id']).status_code == 204
-        deadline = time.monotonic() + 10                 # a server's mapping goes a moment after its row
-        while client.get(f'/os-server-groups/{group}').json()['server_group']['members']:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        # a server's mapping goes a moment after its row
+        waiting.wait_for(lambda: not client.get(f'/os-server-groups/{group}').json()['server_group']['members'], 10,
+                         'the members to go')
         one('d')

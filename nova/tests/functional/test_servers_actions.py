@@ -211,10 +211,15 @@ def test_locked_server_refuses_its_users(cloud, server_id):
     assert act(cloud, server_id, {'lock': {'locked_reason': 'mine'}}, user).status == 202
     assert user.get(f'/servers/{server_id}').json['server']['locked_reason'] == 'mine'
     assert act(cloud, server_id, {'unlock': None}, user).status == 202
-    assert act(cloud, server_id, {'lock': None}, admin).status == 202
+    assert act(cloud, server_id, {'lock': {'locked_reason': 'forensics'}}, admin).status == 202
     assert act(cloud, server_id, {'unlock': None}, user).status == 403
     assert cloud.row(server_id)['locked_by'] == 'admin'
-    assert act(cloud, server_id, {'lock': None}, user).status == 202      # it stays the administrator's
+    for lock in (None, {'locked_reason': 'mine'}):
+        assert act(cloud, server_id, {'lock': lock}, user).status == 202      # it stays the administrator's
+        assert cloud.row(server_id)['locked_reason'] == 'forensics'
+    assert act(cloud, server_id, {'lock': {'locked_reason': 'hands off'}}, cloud.admin(version='2.73')).status == 202
+    row = cloud.row(server_id)
+    assert (row['locked_by'], row['locked_reason']) == ('admin', 'hands off')
     assert act(cloud, server_id, {'unlock': None}, user).status == 403
     assert act(cloud, server_id, {'unlock': None}, admin).status == 202
     assert user.get(f'/servers/{server_id}').json['server']['locked'] is False

@@ -2,6 +2,7 @@
 import pytest
 
 from nova.tests.functional import cloud
+from nova.tests.support import waiting
 
 
 @pytest.fixture(scope='module')
@@ -41,6 +42,30 @@ def test_server_passes_through_its_actions_and_states(user, image_id):
     user.wait_for(server_id, 'DELETED')
     deleted = user.get('/servers/detail?changes-since=2026-01-01T00:00:00Z').json()['servers']
     assert [server['status'] for server in deleted if server['id'] == server_id] == ['DELETED']
+
+
+def test_a_refused_rebuild_keeps_what_the_guest_was_made_with(user, image_id):
+    wrong = user.upload_image(img_hv_type='kvm')                       # the fake driver's hosts have another one
+    for name in ('first', 'second'):
+        assert user.post('/os-keypairs', {'keypair': {'name': name}}).status_code == 200
+    server_id = user.boot(image_id, flavor=flavor(user), key_name='first', user_data='QQ==', version='2.63',
+                          networks='none', trusted_image_certificates=['old'])['id']
+    user.wait_for(server_id)
+
+    def rebuild(image, status):
+        answer = user.post(f'/servers/{server_id}/action', {'rebuild': {
+            'imageRef': image, 'key_name': 'second', 'user_data': 'Qg==', 'trusted_image_certificates': ['new'],
+            'metadata': {'a': 'b'}}}, version='2.63')
+        assert answer.status_code == 202, answer.text
+
+        def ended():
+            action = user.get(f'/servers/{server_id}/os-instance-actions', version='2.63').json()['instanceActions'][0]
+            shown = user.get(f'/servers/{server_id}', version='2.63').json()['server']
+            return shown['OS-EXT-STS:task_state'] is None and action['message'] == status and shown
+        shown = waiting.wait_for(ended)
+        return shown['image']['id'], shown['key_name'], shown['trusted_image_certificates']
+    assert rebuild(wrong, 'Error') == (image_id, 'first', ['old'])
+    assert rebuild(image_id, None) == (image_id, 'second', ['new'])
 
 
 def test_several_servers_of_one_request_are_built(user, image_id):

@@ -174,7 +174,8 @@ def kept(tmp_path_factory):
 
 @pytest.mark.parametrize('query, user, admin', [
     ('', [1], [1]), ('soft_deleted=true', [1], [2, 1]), ('deleted=true', [1], [3]),
-    ('deleted=true&soft_deleted=true', [1], [3, 2]), ('deleted=false', [1], [1]),
+    ('deleted=true&soft_deleted=true', [1], [3, 2]), ('deleted=&soft_deleted=', [1], [3, 2]),
+    ('deleted=true&soft_deleted=false', [1], [3]), ('deleted=false', [1], [1]),
     ('status=SOFT_DELETED', [2], [2]), ('vm_state=soft-delete', [2], [2]),
     ('changes-since=2026-01-01T12:00:00Z', [3, 2, 1], [3, 2, 1]),
     ('changes-since=2026-01-01T12:00:00Z&deleted=false', [3, 2, 1], [2, 1])])

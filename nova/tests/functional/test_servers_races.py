@@ -2,6 +2,7 @@
 import pytest
 import sqlalchemy as sa
 
+from nova.db import engine
 from nova.db.servers import instance_actions
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
@@ -62,3 +63,20 @@ def test_concurrent_deletes_are_both_accepted(cloud):
     answers = races.at_once(*[lambda: cloud.client().delete(f'/servers/{uuid}')] * 2)
     assert [answer.status for answer in answers] == [204, 204]
     assert cloud.row(uuid)['task_state'] == 'deleting'
+
+
+@pytest.mark.parametrize('request_of_user, code', [({'unlock': None}, 403), ({'lock': {'locked_reason': 'mine'}}, 202)])
+def test_lock_of_an_administrator_survives_a_request_of_the_owner_that_began_before(
+        cloud, monkeypatch, request_of_user, code):
+    uuid, run, waiting = cloud.add_server(), engine.Database.run, [True]
+
+    def lock_first(database, *arguments):
+        if waiting and database is not cloud.api_db:
+            waiting.clear()
+            assert cloud.admin(version='2.73', project='c' * 32).post(
+                f'/servers/{uuid}/action', {'lock': {'locked_reason': 'forensics'}}).status == 202
+        return run(database, *arguments)
+    monkeypatch.setattr(engine.Database, 'run', lock_first)
+    answer = cloud.client(version='2.73').post(f'/servers/{uuid}/action', request_of_user)
+    row = cloud.row(uuid)
+    assert (waiting, answer.status, row['locked_by'], row['locked_reason']) == ([], code, 'admin', 'forensics')

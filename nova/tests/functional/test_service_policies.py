@@ -104,14 +104,19 @@ def test_quotas_of_volumes_are_those_of_the_project_in_the_path(world):
 
 
 def test_a_type_does_not_circumvent_the_rule_of_shared_volumes(world):
+    shared = world.member.post('/volume/v3/volumes', {'volume': {'size': 1, 'volume_type': 'multiattach'}})
+    shared = shared.json()['volume']['id']
+    waiting.wait_for(lambda: world.member.get(f'/volume/v3/volumes/{shared}').json()['volume']['status'] == 'available',
+                     30)
     world.set('block storage', **{'volume:multiattach': '!'})
     wanted = {'volume': {'size': 1, 'volume_type': 'multiattach'}}
     made = world.member.post('/volume/v3/volumes', wanted)
     volume = f'/volume/v3/volumes/{world.things["volume"]}'
     changed = world.member.post(f'{volume}/action', {'os-retype': {'new_type': 'multiattach'}})
+    copied = world.member.post('/volume/v3/volumes', {'volume': {'source_volid': shared}})
     plain = world.member.post('/volume/v3/volumes', {'volume': {'size': 1, 'volume_type': MISSING}})
     world.set('block storage')
-    for answer in (made, changed):
+    for answer in (made, changed, copied):
         assert answer.status_code == 403 and 'volume:multiattach' in answer.text, answer.text
     assert plain.status_code == 404, plain.text
 
@@ -188,7 +193,7 @@ def server_of(world):
     if 'own_network' not in things:
         things['own_network'] = world._one(member, f'{root}/networks', 'network', name='own')
         subnet = world._one(member, f'{root}/subnets', 'subnet', network_id=things['own_network'], ip_version=4,
-                            cidr='10.79.0.0/24')
+                            cidr='10.79.0.0/24', allocation_pools=[{'start': '10.79.0.100', 'end': '10.79.0.254'}])
         router = world._one(member, f'{root}/routers', 'router', external_gateway_info={
             'network_id': things['outside']})
         answer = member.put(f'{root}/routers/{router}/add_router_interface', {'subnet_id': subnet})
@@ -227,7 +232,8 @@ def test_rules_of_attachments_apply_to_users_of_the_compute_api(world, rule, det
         assert attach().status_code == 200
         wait_for('in-use')
     assert detach().status_code == 202
-    wait_for('available')
+    wait_for('available')                    # the server's device goes a moment later
+    waiting.wait_for(lambda: not member.get(path).json()['volumeAttachments'], 30, 'the device to go')
 
 
 @pytest.mark.parametrize('rule', ['volume:reimage', 'volume:reimage_reserved'])
@@ -267,7 +273,8 @@ def test_a_server_needs_the_right_to_download_its_image(world):
 _NEW_SERVER = {'name': 's', 'flavorRef': '42', 'imageRef': '{boot_image}'}
 _NEW_RULE = {'parent_group_id': '{own_group}', 'ip_protocol': 'tcp', 'from_port': 7, 'to_port': 7,
              'cidr': '0.0.0.0/0'}
-# rules, request of the compute API; the last ones use what others made
+# rules, request of the compute API; the last ones use what others made. The fixed addresses lie outside the pool, from
+# which other ports take random ones.
 NETWORK_RULES = (
     ('create_port', 'POST', '/servers', {'server': {**_NEW_SERVER, 'networks': [{'uuid': '{own_network}'}]}}),
     *((rule, 'POST', '/servers', {'server': {**_NEW_SERVER, 'networks': [

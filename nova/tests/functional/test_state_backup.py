@@ -24,7 +24,9 @@ from nova.db import state_backup as rows
 from nova.db.tables import image as tables_image
 from nova.db.tables.audit import records
 from nova.runtime import backup_file
+from nova.runtime import disk_space
 from nova.runtime import durable_files
+from nova.runtime import encrypted_passwords
 from nova.runtime import metrics
 from nova.runtime import passphrases
 from nova.tests import schemas
@@ -88,11 +90,16 @@ def rows_of(state, branch, name):
         return {table: sorted(batch, key=repr) for table, _columns, batch in rows.batches(conn, branch)}
 
 
-def test_every_row_key_and_image_comes_back(origin, made, tmp_path):
+def test_every_row_key_and_image_comes_back(origin, tmp_path):
     cloud, _client, image, server = origin
     state = tmp_path / 'blank' / 'state'
-    done = restore(state, made)
+    passwords = encrypted_passwords.Passwords(cloud.conf)
+    row, = passwords.encrypted({'admin_password': 'of a build'}, server)
+    path = tmp_path / 'backup'
+    backup(cloud, path, with_images=True)
+    done = restore(state, path)
     assert done.replaced == [] and done.images_without_data == []
+    assert encrypted_passwords.Passwords(configured(state)).password(row, server) == 'of a build'
     for branch, name in (('api', 'api'), ('cell', 'cell1')):
         database = cloud.api_db if branch == 'api' else cloud.cell_db
         with database.reader() as conn:
@@ -102,7 +109,7 @@ def test_every_row_key_and_image_comes_back(origin, made, tmp_path):
         unchanged = set(now) - {'services', 'compute_nodes', 'network_hosts', 'audit_chain', 'audit_records'}
         assert {table: restored.get(table) for table in unchanged} == {table: now[table] for table in unchanged}
         assert server in json.dumps(restored['instance_mappings' if branch == 'api' else 'instances'])
-    for place in ('keys/token.keys', 'driver', 'clouds.yaml', 'services/nova-compute.host1'):
+    for place in ('keys/token.keys', 'driver', 'clouds.yaml', 'services/nova-compute.host1', 'password-keys'):
         assert (state / place).read_bytes() == (cloud.state_path / place).read_bytes()
     for path in state.rglob('*'):
         private = stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
@@ -338,6 +345,18 @@ def test_a_state_that_is_there_is_replaced_only_if_that_is_said(made, tmp_path):
         assert cloud.client().get('/os-keypairs').json()['keypairs'] == []
 
 
+def test_restore_needs_room_for_missing_images_only(made, tmp_path, monkeypatch):
+    state = tmp_path / 'state'
+    state.mkdir()
+    monkeypatch.setattr(disk_space, 'free_bytes', lambda path: state_backup.ROOM + 1000)
+    with pytest.raises(exception.InsufficientStorage):
+        restore(state, made)
+    monkeypatch.undo()
+    restore(state, made)
+    monkeypatch.setattr(disk_space, 'free_bytes', lambda path: state_backup.ROOM + 1000)
+    restore(state, made, replace=True)
+
+
 def test_nova_all_refuses_a_state_whose_restore_was_cut_off(made, tmp_path, monkeypatch):
     state = tmp_path / 'state'
 
@@ -400,8 +419,65 @@ def test_backup_and_restore_commands_work_with_and_without_a_passphrase(origin, 
     assert code == 0 and 'The previous data was moved to' in out
 
 
-def test_a_nightly_backup_is_made_and_the_oldest_goes(origin, tmp_path):
+def test_files_with_odd_names_do_not_end_a_backup(origin, tmp_path, caplog):
     cloud, *_ = origin
+    config, policies = tmp_path / 'nova (copy).conf', tmp_path / 'policy.d'
+    policies.mkdir()
+    config.write_text(f'[DEFAULT]\nstate_path = {cloud.state_path}\nhost = host1\ncompute_driver = fake\n'
+                      f'[oslo_policy]\npolicy_dirs = {policies}\n')
+    for name in ('.gitkeep', '.10.yaml.swp', '10.yaml~', 'a b.yaml', '-'):
+        (policies / name).write_text('{}')
+    stray = cloud.state_path / 'keys' / '.token.keys.swp'
+    stray.write_text('x')
+    path = tmp_path / 'backup'
+    state_backup.create(nova_conf.new(files=[str(config)]), cloud.api_db, cloud.cells, str(path))
+    stray.unlink()
+    assert f'does not include {stray}' in caplog.text
+    done = restore(tmp_path / 'state', path)
+    origins = done.content.manifest['configuration']
+    assert {member.split('/')[2]: origin for member, origin in origins.items()} == {
+        'nova__copy_.conf': str(config), '_': str(policies / '-'), '10.yaml_': str(policies / '10.yaml~'),
+        'a_b.yaml': str(policies / 'a b.yaml')}
+    for member, origin in origins.items():
+        name = member.removeprefix('configuration/')
+        assert (done.configuration / name).read_bytes() == pathlib.Path(origin).read_bytes()
+
+
+@pytest.mark.parametrize(('before', 'after'), [
+    ('keys', 'keys'), ('CA/private', 'CA/private'), ('outside', 'outside'), ('', 'outside'), ('outside', ''),
+    ('keys', ''), ('', '')])
+def test_keys_of_authorities_are_restored_wherever_they_are(origin, tmp_path, before, after):
+    cloud, *_ = origin
+
+    def at(state, keys):
+        path = str(tmp_path / 'outside' if keys == 'outside' else state / keys)
+        return {'crypto__keys_path': path if keys else None, 'crypto__ca_path': str(state / 'CA')}
+    source, state = tmp_path / 'source', tmp_path / 'state'
+    for name in ('keys', 'CA', 'driver'):
+        if (cloud.state_path / name).exists():
+            clone = shutil.copytree if (cloud.state_path / name).is_dir() else shutil.copy
+            (source / name).parent.mkdir(exist_ok=True)
+            clone(cloud.state_path / name, source / name)
+    conf = configured(source, **at(source, before))
+    place = state_backup.parts(conf)['CA-keys']
+    place.mkdir(parents=True, exist_ok=True)
+    (place / 'project.key').write_text('secret')
+    (source / 'CA').mkdir(exist_ok=True)
+    (source / 'CA' / 'cacert.pem').write_text('certificate')
+    path = tmp_path / 'backup'
+    state_backup.create(conf, cloud.api_db, cloud.cells, str(path))
+    restored = configured(state, **at(state, after))
+    for replace in (after == before == 'outside', True):
+        state_backup.restore(restored, str(path), lambda: SECRET, replace=replace)
+        assert (state_backup.parts(restored)['CA-keys'] / 'project.key').read_text() == 'secret'
+        assert (state / 'CA' / 'cacert.pem').read_text() == 'certificate'
+        assert (state / 'keys' / 'token.keys').read_bytes() == (cloud.state_path / 'keys/token.keys').read_bytes()
+        assert list(state.rglob('*.restoring')) == [] and not (state / 'restore-incomplete').exists()
+
+
+def test_a_nightly_backup_is_made_and_the_oldest_goes(origin, tmp_path, monkeypatch):
+    cloud, *_ = origin
+    monkeypatch.setattr(nightly_backup, 'HOUR', (time.localtime().tm_hour + 12) % 24)    # none becomes due meanwhile
     conf = configured(cloud.state_path, state_backup__directory=str(tmp_path / 'nightly'), state_backup__keep=3)
     nightly = nightly_backup.Nightly(conf, cloud.api_db, cloud.cells)
     assert nightly.age() == {(): float('inf')}
@@ -436,18 +512,35 @@ def test_a_nightly_backup_is_made_and_the_oldest_goes(origin, tmp_path):
     assert off.age() == {} and not (pathlib.Path(cloud.state_path) / 'backups').exists()
 
 
+def test_backup_made_while_the_clock_was_ahead_stops_no_later_one(origin, tmp_path):
+    cloud, *_ = origin
+    ahead = tmp_path / 'state-20990101T000000.backup'
+    ahead.write_text('old')
+    os.utime(ahead, (4070908800, 4070908800))
+    conf = configured(cloud.state_path, state_backup__directory=str(tmp_path), state_backup__keep=1)
+    nightly = nightly_backup.Nightly(conf, cloud.api_db, cloud.cells)
+    assert nightly.age() == {(): float('inf')}
+    nightly.run()
+    assert nightly.age()[()] < 60
+    kept, = tmp_path.iterdir()
+    assert kept != ahead
+    nightly._newest = time.time() + 86400                # the clock was set back while the process works
+    assert nightly.age() == {(): float('inf')}
+    time.sleep(1.1)                                      # the name has seconds
+    nightly.run()
+    assert nightly.age()[()] < 60 and [path == kept for path in tmp_path.iterdir()] == [False]
+
+
 def test_one_is_due_after_three_in_the_morning():
     now = time.mktime((2026, 5, 6, 12, 0, 0, 0, 0, -1))
     three = time.mktime((2026, 5, 6, 3, 0, 0, 0, 0, -1))
     assert nightly_backup.is_due(None, now)
     assert nightly_backup.is_due(three - 1, now) and not nightly_backup.is_due(three + 1, now)
+    assert nightly_backup.is_due(now + 86400, now) and not nightly_backup.is_due(now + 1, now)
     assert not nightly_backup.is_due(three - 3600, three - 1800) and nightly_backup.is_due(three - 90000, three - 1800)
 
 
 def test_nova_all_makes_the_first_one_soon_after_its_start(tmp_path, monkeypatch):
     monkeypatch.setattr(nightly_backup, 'CHECK_INTERVAL_S', 0.3)
     with clouds.running(tmp_path / 'state', http__port=servers.free_port()):
-        deadline = time.monotonic() + 30
-        while not list((tmp_path / 'state').glob('backups/state-*.backup')):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        waiting.wait_for(lambda: [*(tmp_path / 'state').glob('backups/state-*.backup')], 30, 'the first backup', 0.1)

@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova import context
+from nova import exception
 from nova import utils
 from nova.conductor import manager as conductor_manager
 from nova.conductor.cell_services import CellServices
@@ -257,6 +258,30 @@ def test_an_audit_that_died_while_it_published_is_done_again(cloud):
     assert audit.audit_instance_usage(context.admin_context(), 'host1') is True
     assert published == [('instance.exists', uuid)] * 2
     assert cloud.admin().get(LOG).json['instance_usage_audit_logs']['num_hosts_done'] == 1
+
+
+def test_a_failed_usage_audit_is_repeated(cloud, monkeypatch):
+    uuid, published, failures = cloud.add_server(1, launched_at=utils.utcnow().replace(day=1) - DAY), [], []
+    read = usage_audit.usage.on_host
+
+    def fail_once(*words):
+        if not failures:
+            failures.append(words)
+            raise exception.ServiceUnavailable(service='database')
+        return read(*words)
+    monkeypatch.setattr(usage_audit.usage, 'on_host', fail_once)
+    audit = usage_audit.UsageAudit(types.SimpleNamespace(
+        conf=cloud.conf, cell_db=cloud.cell_db, notifier=types.SimpleNamespace(
+            on=True, devices=False, shares=False,
+            publish=lambda _ctx, name, _phase, row, *_words, **_about: published.append((name, row['uuid'])))))
+    assert audit.audit_instance_usage(context.admin_context(), 'host1') is True and published == []
+    found = cloud.admin().get(LOG).json['instance_usage_audit_logs']
+    assert (found['num_hosts_done'], found['num_hosts_running'], found['total_errors']) == (0, 1, 1)
+    assert found['overall_status'] == '0 of 1 hosts done. 1 errors.' and 'failed' in found['log']['host1']['message']
+    assert audit.audit_instance_usage(context.admin_context(), 'host1') is True
+    assert audit.audit_instance_usage(context.admin_context(), 'host1') is False
+    found = cloud.admin().get(LOG).json['instance_usage_audit_logs']
+    assert found['overall_status'] == 'ALL hosts done. 0 errors.' and published == [('instance.exists', uuid)]
 
 
 def test_the_history_keeps_what_reports_need(cloud):

@@ -59,6 +59,13 @@ def test_a_backup_outlives_its_volume(cloud, user):
     ready(user, f'/volumes/{ident}', 'volume')
     assert content(cloud, ident) == b'before'
     ready(user, f'/backups/{backup["id"]}', 'backup')
+    # without a target
+    content(cloud, ident, b'after!')
+    new = ask(user, 'POST', f'/backups/{backup["id"]}/restore', {'restore': {'volume_id': None}})['restore']
+    ready(user, f'/volumes/{new["volume_id"]}', 'volume')
+    assert new['volume_id'] != ident and new['volume_name'] == 'b1'
+    assert (content(cloud, ident), content(cloud, new['volume_id'])) == (b'after!', b'before')
+    ready(user, f'/backups/{backup["id"]}', 'backup')
     ask(user, 'DELETE', f'/volumes/{ident}')
     # onto a new one
     made = ask(user, 'POST', f'/backups/{backup["id"]}/restore', {'restore': {'name': 'again'}})['restore']
@@ -160,9 +167,40 @@ def test_a_transfer_needs_its_key(cloud, user):
     again = ask(other, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident}})['transfer']
     ask(other, 'DELETE', f'/volume-transfers/{again["id"]}')
     ready(other, f'/volumes/{ident}', 'volume')
-    snapshot = ask(other, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
-    ready(other, f'/snapshots/{snapshot}', 'snapshot')
-    assert 'snapshots' in str(ask(other, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident}}, 400))
+    ask(other, 'DELETE', f'/volumes/{ident}')
+
+
+def test_snapshots_are_transferred_with_their_volume(cloud, user):
+    ident, other = volume(user), cloud.admin()
+    snapshots = [ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id'] for _ in 'ab']
+    for each in snapshots:
+        ready(user, f'/snapshots/{each}', 'snapshot')
+    for value in (True, 'true'):
+        refused = ask(user, 'POST', '/volume-transfers', {'transfer': {
+            'volume_id': ident, 'no_snapshots': value}}, 400)
+        assert 'no_snapshots' in refused['badRequest']['message']
+    assert ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']['status'] == 'available'
+    offer = ask(user, 'POST', '/volume-transfers', {'transfer': {
+        'volume_id': ident, 'no_snapshots': False}})['transfer']
+    accept = f'/volume-transfers/{offer["id"]}/accept', {'accept': {'auth_key': offer['auth_key']}}
+    limits = f'/os-quota-sets/{other.project_id}'
+
+    def used():
+        found = ask(other, 'GET', f'{limits}?usage=True', code=200)['quota_set']
+        return [found[name]['in_use'] for name in ('volumes', 'snapshots', 'gigabytes')]
+    before = used()
+    for name, value in (('snapshots', before[1] + 1), ('gigabytes', before[2] + 2)):
+        ask(other, 'PUT', limits, {'quota_set': {name: value}}, 200)
+        ask(other, 'POST', *accept, 413)
+        ask(other, 'PUT', limits, {'quota_set': {name: -1}}, 200)
+    assert ask(user, 'GET', f'/snapshots/{snapshots[0]}', code=200)['snapshot']['volume_id'] == ident
+    ask(other, 'POST', *accept)
+    assert used() == [before[0] + 1, before[1] + 2, before[2] + 3]
+    for each in snapshots:
+        ask(user, 'GET', f'/snapshots/{each}', code=404)
+        assert ask(other, 'GET', f'/snapshots/{each}', code=200)['snapshot'][
+            'os-extended-snapshot-attributes:project_id'] == other.project_id
+    ask(other, 'DELETE', limits, code=200)
     ask(other, 'DELETE', f'/volumes/{ident}?cascade=True')
 
 
@@ -385,6 +423,22 @@ def test_documented_list_filters_work(cloud, user):
     assert ask(admin, 'GET', of_project + '&all_tenants=1', code=200)['volumes']
 
 
+def test_transfers_are_filtered_by_their_volumes(user):
+    """Horizon sends the filters of its list of volumes."""
+    plain, hidden = volume(user, name='one', metadata={'k': 'v'}), volume(user, name='two', size=2)
+    made = [ask(user, 'POST', '/volume-transfers', {'transfer': {'volume_id': ident, 'name': 'mine'}})['transfer']['id']
+            for ident in (plain, hidden)]
+    for query, found in (('', made), ('status=awaiting-transfer', made), ('status=available&bootable=1', []),
+                         ('size=2', made[1:]), ("status=['awaiting-transfer', 'available']&size=1", made[:1]),
+                         ("metadata={'k': 'v'}", made[:1]), ('display_name=two', made[1:]), ('name=two', []),
+                         (f'volume_id={plain}&size=2', []), ('name=mine&bootable=0&all_tenants=1', made)):
+        for path in ('/os-volume-transfer/detail', '/volume-transfers'):
+            rows = ask(user, 'GET', f'{path}?{query}&with_count=1&sort=created_at:asc', code=200)
+            assert ([row['id'] for row in rows['transfers']], rows['count']) == (found, len(found)), query
+    for ident in made:
+        ask(user, 'DELETE', f'/volume-transfers/{ident}')
+
+
 def test_pages_with_an_offset_lose_no_row(user):
     """The address of the next page had it, too, so that each page left rows out."""
     for _ in range(4):
@@ -504,6 +558,25 @@ def test_a_backup_that_is_restored_is_not_forced_away(cloud, user):
     ask(admin, 'POST', f'/backups/{backup}/action', {'os-force_delete': None})
 
 
+@pytest.mark.parametrize('status, missing, after', [
+    ('error', True, 'error'), ('available', True, 'error'), ('restoring', True, 'error'),
+    ('restoring', False, 'available')])
+def test_start_reports_a_complete_backup_without_its_file(cloud, user, caplog, status, missing, after):
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': volume(user)}})['backup']['id']
+    ready(user, f'/backups/{backup}', 'backup')
+    with cloud.api_db.writer() as conn:
+        db.update(conn, tables_volume.volume_backups, backup, {'status': status})
+    if missing:
+        (cloud.backups / backup).unlink()
+    cloud.volumes.jobs.recover()
+    assert ask(user, 'GET', f'/backups/{backup}', code=200)['backup']['status'] == after
+    reported = f'The file of backup {backup} is missing.' in caplog.text
+    assert reported == (missing and status != 'error')
+    caplog.clear()
+    cloud.volumes.jobs.recover()
+    assert backup not in caplog.text                         # once is enough
+
+
 def test_a_backup_that_waits_for_its_snapshot_is_not_forced_away(cloud, user):
     """That of a volume in use has a snapshot of its own, which nobody would have removed."""
     ident, admin = volume(user), cloud.admin()
@@ -560,6 +633,7 @@ def test_a_server_has_a_volume_as_it_is_set(cloud, user):
 
 def test_metadata_of_a_snapshot_with_its_name(user):
     made = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': volume(user)}})['snapshot']['id']
+    ready(user, f'/snapshots/{made}', 'snapshot')
     shown = ask(user, 'PUT', f'/snapshots/{made}', {'snapshot': {'name': 'n', 'metadata': {'a': 'b'}}}, 200)['snapshot']
     assert (shown['name'], shown['metadata']) == ('n', {'a': 'b'})
     ask(user, 'DELETE', f'/snapshots/{made}')

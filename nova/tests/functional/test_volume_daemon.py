@@ -1,6 +1,10 @@
 """nova-volume: the embedded block storage as a service of its own beside a whole cloud, with real HTTP and tokens."""
+import contextlib
 import datetime
+import http.client
+import json
 import time
+import urllib.parse
 
 import pytest
 import sqlalchemy as sa
@@ -20,7 +24,9 @@ from nova.tests.support.waiting import wait_for
 
 @pytest.fixture(scope='module')
 def cloud(tmp_path_factory):
-    with cloud_fixture.running(tmp_path_factory.mktemp('cloud'), volume__backend='none', volume__port=0) as made:
+    with cloud_fixture.running(tmp_path_factory.mktemp('cloud'), volume__backend='none', volume__port=0,
+                               http__trusted_proxies=['127.0.0.8'],
+                               oslo_middleware__enable_proxy_headers_parsing=True) as made:
         yield made
 
 
@@ -65,6 +71,25 @@ def test_it_serves_volumes_to_who_has_a_token(cloud, daemon):
     assert ask(user, f'{url}/v3/snapshots/{snapshot_id}/action', 'POST', body)[0] == 403
     assert ask(admin, f'{url}/v3/snapshots/{snapshot_id}/action', 'POST', body)[0] == 202
     assert ask(user, f'{url}/v3/snapshots/{snapshot_id}')[1]['snapshot']['status'] == 'available'   # it was complete
+
+
+@pytest.mark.parametrize('source, link, address', [
+    ('127.0.0.8', 'https://api.example.org/volume/v3/', '198.51.100.7'), ('127.0.0.9', None, '127.0.0.9')])
+def test_it_knows_clients_behind_a_proxy(cloud, daemon, source, link, address):
+    """Links led from TLS to plain HTTP, and the audit log had the address of the proxy."""
+    url, user = urllib.parse.urlsplit(daemon[0]), cloud.client()
+
+    def call(method, path, body=None):
+        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=20, source_address=(source, 0))
+        with contextlib.closing(connection):
+            connection.request(method, path, json.dumps(body), {
+                'Content-Type': 'application/json', 'X-Auth-Token': user.token, 'X-Forwarded-For': '198.51.100.7',
+                'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'api.example.org'})
+            return json.load(connection.getresponse())
+    assert call('GET', '/volume/')['versions'][0]['links'][0]['href'] == (link or daemon[0] + '/volume/v3/')
+    made = call('POST', '/volume/v3/volumes', {'volume': {'size': 1, 'name': 'proxied'}})['volume']['id']
+    found = wait_for(lambda: user.get(f'/os-audit?target_id={made}').json()['audit_records'], 20, 'its record')
+    assert {row['remote_address'] for row in found} == {address}
 
 
 def test_it_is_among_the_services(cloud, daemon):

@@ -1,10 +1,14 @@
 """What is in volumes: files, their copies, what a crash leaves of them, and a file system that is full."""
+import collections
+import contextlib
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import threading
 import time
+import types
 
 from oslo_db import exception as db_exc
 import pytest
@@ -12,19 +16,28 @@ import pytest
 from nova import exception
 from nova.db import engine
 from nova.db.tables import volume as tables_volume
+from nova.db.volumes import volumes as db_volumes
 from nova.disk_files import sandbox
 from nova.image.embedded import digests
 from nova.runtime import certificates
 from nova.tests import db_faults
+from nova.tests.support import passable
+from nova.tests.support import volume_files as volume_support
 from nova.tests.support import waiting
 from nova.tests.support.volume_files import ALICE
 from nova.tests.support.volume_files import GIB
 from nova.tests.support.volume_files import HOST
 from nova.tests.support.volume_files import Home
 from nova.tests.support.volume_files import SERVER
+from nova.volume import checked
 from nova.volume.exports import exporter
 from nova.volume.store import attach_backend
 from nova.volume.store import files as volume_files
+from nova.volume.store import jobs as store_jobs
+from nova.volume.store import snapshots as store_snapshots
+from nova.volume.store import types as volume_types
+
+OTHER = '11111111-2222-3333-4444-666666666666'
 
 
 @pytest.fixture
@@ -41,6 +54,21 @@ def test_blank_volume_is_extended_and_deleted(home):
     assert path.stat().st_size == 3 * GIB and home.read(volume_id, at=2 * GIB - 5) == b'hello'
     home.volumes.delete(ALICE, volume_id)
     assert not path.exists()
+
+
+def test_volume_that_its_guest_did_not_extend_is_extended_when_it_is_detached(home):
+    """As by a host that missed the event: its file had the size of before until the service started again."""
+    volume_id = home.made(1)
+    held = [home.volumes.attach(ALICE, volume_id, SERVER) for _number in range(2)]
+    for ident in held:
+        home.volumes.connect(ALICE, ident, HOST, '/dev/vdb')
+        home.volumes.complete(ALICE, ident)
+    home.volumes.extend(ALICE, volume_id, 2, online=True)
+    sizes = []
+    for ident in held:
+        sizes.append(home.path(volume_id).stat().st_size // GIB)
+        home.volumes.detach(ALICE, ident)
+    assert [*sizes, home.path(volume_id).stat().st_size // GIB] == [1, 1, 2]
 
 
 def test_copies_are_independent_of_their_source(home):
@@ -127,28 +155,25 @@ def test_image_that_changes_while_it_is_read_is_refused(home, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='gives files to the user of the sandbox')
 @pytest.mark.parametrize('mode', [0o711, 0o700])
-def test_the_sandbox_reads_an_image_where_it_lies(home, tmp_path, mode):
+def test_the_sandbox_reads_an_image_where_it_lies(mode):
     """The store stays closed to everybody else; where its user cannot get there it reads a copy, as before."""
     if not (shutil.which('bwrap') and sandbox.Sandbox().user):
         pytest.skip('bubblewrap is not installed')
-    for parent in tmp_path.parents:                              # those that pytest made for itself
-        if not parent.stat().st_mode & 0o001:
-            parent.chmod(parent.stat().st_mode | 0o011)
-    raw, source = tmp_path / 'disk', tmp_path / 'disk.qcow2'
-    raw.write_bytes(b'boot!' + b'\0' * (2 ** 20 - 5))
-    subprocess.run(['qemu-img', 'convert', '-f', 'raw', '-O', 'qcow2', raw, source], check=True)
-    image, path = home.image(source, 'qcow2')
-    tmp_path.chmod(0o711)
-    home.start(sandbox=True)
-    if mode == 0o700:
-        home.images.store.files.directory = str(tmp_path / 'closed' / 'images')
-        (tmp_path / 'closed').mkdir(mode=mode)
-        os.rename(tmp_path / 'images', tmp_path / 'closed' / 'images')
-        path = home.image_path(image)
-    assert home.read(home.made(1, image_id=image)) == b'boot!'
-    assert home.volumes.files._convert.reaches(path) is (mode == 0o711)
-    found = [os.stat(each).st_mode & 0o777 for each in (path, os.path.dirname(path))]
-    assert found == [0o640, 0o710] and not list(home.path(image).parent.glob('*.part'))
+    with passable.directory() as place:
+        home, raw, source = Home(place), place / 'disk', place / 'disk.qcow2'
+        raw.write_bytes(b'boot!' + b'\0' * (2 ** 20 - 5))
+        subprocess.run(['qemu-img', 'convert', '-f', 'raw', '-O', 'qcow2', raw, source], check=True)
+        image, path = home.image(source, 'qcow2')
+        home.start(sandbox=True)
+        if mode == 0o700:
+            home.images.store.files.directory = str(place / 'closed' / 'images')
+            (place / 'closed').mkdir(mode=mode)
+            os.rename(place / 'images', place / 'closed' / 'images')
+            path = home.image_path(image)
+        assert home.read(home.made(1, image_id=image)) == b'boot!'
+        assert home.volumes.files._convert.reaches(path) is (mode == 0o711)
+        found = [os.stat(each).st_mode & 0o777 for each in (path, os.path.dirname(path))]
+        assert found == [0o640, 0o710] and not list(home.path(image).parent.glob('*.part'))
 
 
 def test_an_image_is_put_onto_no_volume_that_is_written_to_or_copied(home, tmp_path):
@@ -230,6 +255,255 @@ def test_a_managed_file_whose_commit_is_unknown_stays_with_its_possible_row(home
     with pytest.raises(engine.CommitUnanswered):
         manage(home)
     assert os.listdir(unmanaged) == []
+
+
+@pytest.mark.parametrize('committed', [True, False])
+def test_an_uploaded_image_keeps_its_file_after_an_unanswered_commit(home, tmp_path, committed):
+    image = home.images.create(ALICE, {'name': 'i', 'disk_format': 'raw', 'container_format': 'bare'})['id']
+    db_faults.lose_commit(home.db, committed, after=1)               # the first commit claims the image
+    home.images.store.upload(ALICE, image, [b'data!'], 5)
+    row, file = home.images.store.open(ALICE, image)
+    with file:
+        assert (row['status'], row['size'], file.read()) == ('active', 5, b'data!')
+    (tmp_path / 'snapshot').write_bytes(b'moved')
+    given = home.images.create(ALICE, {'name': 'j', 'disk_format': 'raw', 'container_format': 'bare'})['id']
+    db_faults.lose_commit(home.db, committed, after=1)
+    assert home.images.store.adopt(ALICE, given, str(tmp_path / 'snapshot'))
+    with home.images.store.open(ALICE, given)[1] as file:
+        assert file.read() == b'moved'
+
+
+def test_an_image_keeps_its_file_if_the_database_stays_away(home, monkeypatch):
+    """The commit was made; the repeated write finds no database."""
+    image = home.images.create(ALICE, {'name': 'i', 'disk_format': 'raw', 'container_format': 'bare'})['id']
+    run, settled = home.db.run, []
+
+    def lost(function, *args, **kwargs):
+        if kwargs and settled:
+            raise db_exc.DBConnectionError()
+        found = run(function, *args, **kwargs)
+        if kwargs:
+            settled.append(found)
+            raise engine.CommitUnanswered()
+        return found
+    monkeypatch.setattr(home.db, 'run', lost)
+    with pytest.raises(engine.CommitUnanswered):
+        home.images.store.upload(ALICE, image, [b'data!'], 5)
+    with home.images.store.open(ALICE, image)[1] as file:
+        assert file.read() == b'data!'
+
+
+@pytest.mark.parametrize('committed', [True, False])
+def test_work_whose_commit_is_unanswered_is_done_or_taken_back(home, tmp_path, committed):
+    """Its row had a status such as creating, without a job, until a restart."""
+    (tmp_path / 'source').write_bytes(b'boot!')
+    image, _path = home.image(tmp_path / 'source')
+    volume, volumes = home.made(1), home.volumes
+    home.write(volume, b'saved')
+
+    def unanswered(function, *args, **kwargs):
+        waiting.wait_for(lambda: not volumes.jobs._busy, 30, 'the end of all jobs')
+        db_faults.lose_commit(home.db, committed)
+        with pytest.raises(engine.CommitUnanswered):
+            function(*args, **kwargs)
+        waiting.wait_for(lambda: not volumes.jobs._busy, 30, 'the end of the job')
+        assert {each['status'] for each in volumes.list(ALICE, 10)} == {'available'}
+
+    def rows(table):
+        with home.db.reader() as conn:
+            return db_volumes.every(conn, table)
+    unanswered(volumes.create, ALICE, 1)
+    assert len(volumes.list(ALICE, 10)) == 1 + committed
+    unanswered(volumes.backups.create, ALICE, volume)
+    assert [each['status'] for each in rows(tables_volume.volume_backups)] == ['available'] * committed
+    backup = volumes.backups.create(ALICE, volume)['id']
+    home.ended(lambda: volumes.backups.get(ALICE, backup))
+    home.write(volume, b'other')
+    unanswered(volumes.backups.restore, ALICE, backup, volume)
+    assert home.read(volume) == (b'saved' if committed else b'other')
+    assert volumes.backups.get(ALICE, backup)['status'] == 'available'
+    unanswered(volumes.reimage, ALICE, volume, image)
+    assert home.read(volume) == (b'boot!' if committed else b'other')
+    unanswered(volumes.uploads.begin, ALICE, volume, 'raw', {'name': 'made'})
+    unanswered(volumes.create_snapshot, ALICE, volume, 's')
+    assert rows(tables_volume.volume_snapshots) == []
+    given = home.images.create(ALICE, {'name': 'i', 'disk_format': 'raw', 'container_format': 'bare'})['id']
+    unanswered(home.images.store.upload, ALICE, given, [b'data!'], 5)
+    assert home.images.store.show(ALICE, given)['status'] == 'queued'
+
+
+@pytest.mark.parametrize('specs', [{}, {'multiattach': '<is> True'}])
+def test_the_rule_of_shared_volumes_is_checked_without_access_to_the_type_of_a_snapshot(home, specs):
+    volume = home.made(1)
+    home.volumes.types.create('quiet', None, specs, is_public=False)
+    home.set(tables_volume.volumes, volume, volume_type='quiet')
+    rules = types.SimpleNamespace(allows=lambda ctx, rule, target: rule != volume_types.MULTIATTACH,
+                                  compares=lambda rule: {'project_id'})
+    asked, snapshot = checked.CheckedVolumes(home.volumes, rules), home.snapshot(volume)
+    with pytest.raises(exception.PolicyDenied) if specs else contextlib.nullcontext():
+        asked.check_create(ALICE, snapshot_id=snapshot)
+    with pytest.raises(exception.VolumeTypeNotFound):
+        asked.check_create(ALICE, snapshot_id=snapshot, volume_type='quiet')
+
+
+@pytest.mark.parametrize('ask', [
+    lambda home, volume, image: home.volumes.create_snapshot(ALICE, volume, 's'),
+    lambda home, volume, image: home.volumes.uploads.begin(ALICE, volume, 'raw', {'name': 'made'}),
+    lambda home, volume, image: home.images.store.upload(ALICE, image, [b'data!'], 5)])
+def test_an_unanswered_commit_is_reported_although_the_database_stays_away(home, monkeypatch, ask):
+    volume, run, asked = home.made(1), home.db.run, []
+    image = home.images.create(ALICE, {'name': 'i', 'disk_format': 'raw', 'container_format': 'bare'})['id']
+
+    def lost(function, *args, **kwargs):
+        asked.append(function)
+        if len(asked) > 1:
+            raise db_exc.DBConnectionError()
+        run(function, *args, **kwargs)
+        raise engine.CommitUnanswered()
+    monkeypatch.setattr(home.db, 'run', lost)
+    with pytest.raises(engine.CommitUnanswered):
+        ask(home, volume, image)
+    assert len(asked) > 1
+
+
+def test_a_volume_grows_although_the_host_of_a_guest_is_not_told(home, monkeypatch, caplog):
+    """The answer was 503 after the size was stored, and the file kept its size."""
+    told, volume = [], home.made(1)
+
+    def extended(ctx, instance_uuid, volume_id):
+        told.append(instance_uuid)
+        raise exception.HostUnavailable(host='h1')
+    for server in (SERVER, OTHER):
+        home.set(tables_volume.volumes, volume, status='available')
+        home.volumes.attachments.attach(ALICE, volume, server, reserved=False)
+    monkeypatch.setattr(home.volumes, '_guests', types.SimpleNamespace(extended=extended))
+    home.volumes.extend(ALICE, volume, 2, online=True)
+    assert sorted(told) == sorted([SERVER, OTHER])
+    assert home.volumes.get(ALICE, volume)['size'] == 2 and home.path(volume).stat().st_size == 2 * GIB
+    assert 'next start' in caplog.text
+
+
+@pytest.mark.parametrize('error', [exception.InvalidVolume(reason='no'), OSError(116, 'Stale file handle')])
+def test_an_attached_volume_whose_file_cannot_be_extended(home, monkeypatch, caplog, error):
+    """Extension and detachment were answered with 500; the volume stayed in use, and the service did not start."""
+    told, volume = [], home.made(1)
+
+    def extended(ctx, instance_uuid, volume_id):
+        told.append(instance_uuid)
+        raise exception.HostUnavailable(host='h1')
+
+    def extend(path, size):
+        raise error
+    for server in (SERVER, OTHER):
+        home.set(tables_volume.volumes, volume, status='available')
+        home.volumes.attachments.attach(ALICE, volume, server, reserved=False)
+    monkeypatch.setattr(home.volumes, '_guests', types.SimpleNamespace(extended=extended))
+    with monkeypatch.context() as patched:
+        patched.setattr(home.volumes.files, 'extend', extend)
+        home.volumes.extend(ALICE, volume, 2, online=True)
+        assert sorted(told) == sorted([SERVER, OTHER]) and home.volumes.get(ALICE, volume)['size'] == 2
+        assert 'Cannot extend the file' in caplog.text and 'next start' not in caplog.text
+        for server in (SERVER, OTHER):
+            attachment, = home.volumes.attachments_of(ALICE, server)
+            home.volumes.detach(ALICE, attachment)
+        assert home.volumes.get(ALICE, volume)['status'] == 'available'
+        home.volumes.jobs.recover()
+    assert home.path(volume).stat().st_size == GIB
+    home.volumes.jobs.recover()
+    assert home.path(volume).stat().st_size == 2 * GIB
+
+
+def held(home):
+    """A volume that a guest of the volume host uses."""
+    volume = home.made(1)
+    attachment = home.volumes.attach(ALICE, volume, SERVER)
+    home.volumes.connect(ALICE, attachment, HOST, '/dev/vdb')
+    home.volumes.complete(ALICE, attachment)
+    return volume
+
+
+def test_a_copy_that_no_host_reports_ends(home, monkeypatch):
+    """Its host had crashed: snapshot and backup were creating until a restart."""
+    volumes, volume = home.volumes, held(home)
+    monkeypatch.setattr(volumes.files, 'clone', lambda *_: False)
+    monkeypatch.setattr(volumes.snapshots, '_guests', types.SimpleNamespace(copy=lambda *args: None))
+    snapshot = volumes.create_snapshot(ALICE, volume, 's')['id']
+    backup = volumes.backups.create(ALICE, volume)['id']
+    volumes.snapshots.end_lost()
+    assert volumes.get_snapshot(ALICE, snapshot)['status'] == 'creating' and len(volumes.files._copies) == 2
+    monkeypatch.setattr(store_snapshots, 'REPORT_S', -1)
+    volumes.snapshots.end_lost()
+    assert volumes.get_snapshot(ALICE, snapshot)['status'] == 'error' and volumes.files._copies == {}
+    assert home.ended(lambda: volumes.backups.get(ALICE, backup))['status'] == 'error'
+    assert os.listdir(home.directory / 'volumes' / 'snapshots') == []
+
+
+def test_a_snapshot_stays_while_another_backup_is_made_of_it(home, monkeypatch):
+    """The end of the first backup deleted it, and the second ended in error."""
+    volumes, volume = home.volumes, held(home)
+    go, copy = collections.defaultdict(threading.Event), volumes.jobs._backup
+    monkeypatch.setattr(volumes.jobs, '_backup', lambda ident: go[ident].wait(30) and copy(ident))
+    monkeypatch.setattr(volumes.files, 'clone', lambda source, path, size: pathlib.Path(path).write_bytes(
+        volume_support.begin(source, 4)))
+    first = volumes.backups.create(ALICE, volume)
+    second = volumes.backups.create(ALICE, volume, first['snapshot_id'])
+    for backup in (first, second):
+        go[backup['id']].set()
+        waiting.wait_for(lambda backup=backup: not volumes.jobs.is_busy(backup['id']), 30, 'the end of the backup')
+        assert volumes.backups.get(ALICE, backup['id'])['status'] == 'available'
+        with home.db.reader() as conn:
+            kept = [row['id'] for row in db_volumes.every(conn, tables_volume.volume_snapshots)]
+        assert kept == ([first['snapshot_id']] if backup is first else [])       # the last one removes it
+
+
+@pytest.mark.parametrize('error', [db_exc.DBConnectionError(), exception.QuotaExceeded('full')])
+def test_the_snapshot_of_a_refused_backup_is_removed(home, monkeypatch, error):
+    volumes, volume = home.volumes, held(home)
+    monkeypatch.setattr(volumes.files, 'clone', lambda source, path, size: pathlib.Path(path).write_bytes(
+        volume_support.begin(source, 4)))
+
+    def check(*args, **kwargs):
+        if args[2] == 'backups':
+            raise error
+    monkeypatch.setattr(volumes.limits, 'check', check)
+    with pytest.raises(type(error)):
+        volumes.backups.create(ALICE, volume)
+    with home.db.reader() as conn:
+        assert db_volumes.every(conn, tables_volume.volume_snapshots) == []
+    assert os.listdir(home.directory / 'volumes' / 'snapshots') == []
+
+
+def test_work_whose_job_found_no_database_is_done_later(home, monkeypatch):
+    """Its row kept its status until a restart."""
+    volumes, source = home.volumes, home.made(1)
+    home.write(source, b'saved')
+    backup = volumes.backups.create(ALICE, source)['id']
+    home.ended(lambda: volumes.backups.get(ALICE, backup))
+    with monkeypatch.context() as patched:
+        patched.setattr(volumes.jobs, 'work', lambda row, job: None)
+        lost = [volumes.create(ALICE, 1)['id'], volumes.create(ALICE, None, backup_id=backup)['id']]
+        second = volumes.backups.create(ALICE, source)['id']
+    volumes.jobs.resume()                    # their requests may still start the jobs
+    assert [volumes.get(ALICE, each)['status'] for each in lost] == ['creating', 'restoring-backup']
+    monkeypatch.setattr(store_jobs, 'RESUME_S', -1)
+    volumes.jobs.resume()
+    for each in lost:
+        waiting.wait_for(lambda each=each: volumes.get(ALICE, each)['status'] == 'available', 30, 'the volume')
+    assert home.read(lost[1]) == b'saved'
+    for each in (backup, second):
+        waiting.wait_for(lambda each=each: volumes.backups.get(ALICE, each)['status'] == 'available', 30)
+
+
+def test_a_failed_copy_of_a_guest_releases_its_disk_space(home, monkeypatch):
+    """The claim of each failed snapshot stayed until a restart."""
+    def copy(*args):
+        raise exception.HostUnavailable(host='h1')
+    volumes, volume = home.volumes, held(home)
+    monkeypatch.setattr(volumes.files, 'clone', lambda *_: False)
+    monkeypatch.setattr(volumes.snapshots, '_guests', types.SimpleNamespace(copy=copy))
+    with pytest.raises(exception.HostUnavailable):
+        volumes.create_snapshot(ALICE, volume, 's')
+    assert volumes.files._copies == {} and os.listdir(home.directory / 'volumes' / 'snapshots') == []
 
 
 def test_a_volume_without_its_file_is_not_unmanaged(home):

@@ -12,6 +12,8 @@ from nova.db.tables import volume as tables_volume
 from nova.image.embedded.images import EmbeddedImages
 from nova.image.embedded import service as image_store
 from nova.tests import image_service as service
+from nova.tests.support.volumes import UNFINISHED
+from nova.tests.support.waiting import wait_for
 from nova.volume import cinder
 from nova.volume import embedded
 from nova.volume.rest.app import Application
@@ -32,6 +34,22 @@ def user(project, **values):
 
 def system():
     return user(service.ADMIN, is_admin=True)
+
+
+def ended(show):
+    """Wait for the data of the volume or snapshot that ``show()`` returns; return its id."""
+    return wait_for(lambda: (found := show())['status'] not in UNFINISHED and found['id'], 60, 'the data')
+
+
+def volume_of(home, ctx, *args, **values):
+    """The id of a new volume that has its data."""
+    made = home.create(ctx, *args, **values)
+    return ended(lambda: home.get(ctx, made['id']))
+
+
+def snapshot_of(home, ctx, volume_id, name):
+    made = home.create_snapshot(ctx, volume_id, name)
+    return ended(lambda: home.get_snapshot(ctx, made['id']))
 
 
 @pytest.fixture(params=['embedded', 'cinder'])
@@ -58,17 +76,17 @@ def home(request, tmp_path):
 
 def test_volumes_are_created_and_shown(home):
     alice = user(service.ALICE)
-    made = home.create(alice, 2, name='data', description='d')
-    volume = home.get(alice, made['id'])
+    made = volume_of(home, alice, 2, name='data', description='d')
+    volume = home.get(alice, made)
     assert (volume['name'], volume['size'], volume['status'], volume['bootable'], volume['multiattach']) == (
         'data', 2, 'available', False, False)
     assert volume['project_id'] == service.ALICE and volume['attachments'] == []
     home.check_type(alice, '__DEFAULT__')
     with pytest.raises(exception.VolumeTypeNotFound):
         home.check_type(alice, 'fast')
-    home.delete(alice, made['id'])
+    home.delete(alice, made)
     with pytest.raises(exception.VolumeNotFound):
-        home.get(alice, made['id'])
+        home.get(alice, made)
 
 
 def test_volume_is_created_from_an_image(home, tmp_path):
@@ -77,13 +95,13 @@ def test_volume_is_created_from_an_image(home, tmp_path):
     path = tmp_path / 'disk'
     path.write_bytes(b'\0' * 4096)
     home.made_images.upload(alice, image['id'], str(path), 'raw')
-    volume = home.create(alice, 2, image_id=image['id'])
-    assert home.get(alice, volume['id'])['bootable'] is True
-    assert home.get(alice, volume['id'])['image_metadata']['os_distro'] == 'x'
-    blank = home.create(alice, 2)
-    home.attach(system(), blank['id'], SERVER)
-    home.reimage(system(), blank['id'], image['id'])         # a rebuild's way: the server keeps its hold
-    assert home.get(alice, blank['id'])['bootable'] is True
+    volume = volume_of(home, alice, 2, image_id=image['id'])
+    assert home.get(alice, volume)['bootable'] is True
+    assert home.get(alice, volume)['image_metadata']['os_distro'] == 'x'
+    blank = volume_of(home, alice, 2)
+    home.attach(system(), blank, SERVER)
+    home.reimage(system(), blank, image['id'])               # a rebuild's way: the server keeps its hold
+    assert home.get(alice, blank)['bootable'] is True
     with pytest.raises(exception.BadRequest):
         home.create(alice, 1, image_id=image['id'])
     with pytest.raises(exception.NotFound):
@@ -92,7 +110,7 @@ def test_volume_is_created_from_an_image(home, tmp_path):
 
 def test_attachment_is_reserved_completed_and_deleted(home):
     alice, service_user = user(service.ALICE), system()
-    volume_id = home.create(alice, 1)['id']
+    volume_id = volume_of(home, alice, 1)
     attachment = home.attach(service_user, volume_id, SERVER)
     assert home.get(alice, volume_id)['status'] == 'reserved'
     with pytest.raises(exception.InvalidVolume, match='^Invalid volume: (?!Invalid volume).*reserved'):
@@ -127,26 +145,26 @@ def test_attachment_is_reserved_completed_and_deleted(home):
 
 def test_snapshots_are_created_and_deleted(home):
     alice = user(service.ALICE)
-    volume_id = home.create(alice, 2)['id']
-    snapshot = home.create_snapshot(alice, volume_id, 'one')
-    assert home.get_snapshot(alice, snapshot['id'])['size'] == 2
+    volume_id = volume_of(home, alice, 2)
+    snapshot = snapshot_of(home, alice, volume_id, 'one')
+    assert home.get_snapshot(alice, snapshot)['size'] == 2
     with pytest.raises(exception.InvalidVolume, match='snapshots'):
         home.delete(alice, volume_id)
-    assert home.create(alice, None, snapshot_id=snapshot['id'])['size'] == 2
+    assert home.get(alice, volume_of(home, alice, None, snapshot_id=snapshot))['size'] == 2
     with pytest.raises(exception.BadRequest):
-        home.create(alice, 1, snapshot_id=snapshot['id'])
-    home.delete_snapshot(alice, snapshot['id'])
-    home.delete_snapshot(alice, snapshot['id'])
+        home.create(alice, 1, snapshot_id=snapshot)
+    home.delete_snapshot(alice, snapshot)
+    home.delete_snapshot(alice, snapshot)
     with pytest.raises(exception.VolumeSnapshotNotFound):
-        home.get_snapshot(alice, snapshot['id'])
+        home.get_snapshot(alice, snapshot)
     with pytest.raises(exception.Forbidden):
         home.create(alice, 19)
 
 
 def test_volume_and_snapshot_lists_are_paged_by_project(home):
     alice, bob = user(service.ALICE), user(service.BOB)
-    volumes = [home.create(alice, 1, name=name)['id'] for name in 'abc']
-    snapshots = [home.create_snapshot(alice, volumes[0], name)['id'] for name in 'xyz']
+    volumes = [volume_of(home, alice, 1, name=name) for name in 'abc']
+    snapshots = [snapshot_of(home, alice, volumes[0], name) for name in 'xyz']
     home.create(bob, 1)
     for listed, made, names in ((home.list, volumes, 'abc'), (home.list_snapshots, snapshots, 'xyz')):
         assert [(row['id'], row['name'], row['project_id']) for row in listed(alice, 10)] == [
@@ -156,7 +174,7 @@ def test_volume_and_snapshot_lists_are_paged_by_project(home):
 
 
 def test_volumes_of_other_users_and_invalid_ids_are_not_found(home):
-    volume_id = home.create(user(service.ALICE), 1)['id']
+    volume_id = volume_of(home, user(service.ALICE), 1)
     bob = user(service.BOB)
     for ident in (volume_id, ABSENT, '../../v3/volumes', '', None, 'a/b?c', 'x' * 300):
         for call in (home.get, home.delete, home.begin_detaching, lambda ctx, ident: home.attach(ctx, ident, SERVER)):
@@ -174,17 +192,17 @@ def test_users_do_not_touch_attachments(tmp_path):
     tables_volume.volumes.metadata.create_all(db.engine)
     store = home_of(tmp_path, db)
     alice = service.Client(Application(store))
-    volume = alice('POST', '/v3/volumes', {'volume': {'size': 1}}).json['volume']
-    attachment = store.attach(system(), volume['id'], SERVER)
+    volume = volume_of(store, user(service.ALICE), 1)
+    attachment = store.attach(system(), volume, SERVER)
     for method, path, body in (
             ('DELETE', f'/v3/attachments/{attachment}', None),
             ('PUT', f'/v3/attachments/{attachment}', {'attachment': {'connector': CONNECTOR}}),
-            ('POST', '/v3/attachments', {'attachment': {'volume_uuid': volume['id'], 'instance_uuid': OTHER}}),
+            ('POST', '/v3/attachments', {'attachment': {'volume_uuid': volume, 'instance_uuid': OTHER}}),
             ('POST', f'/v3/attachments/{attachment}/action', {'os-complete': None}),
-            ('POST', f'/v3/volumes/{volume["id"]}/action', {'os-reimage': {
+            ('POST', f'/v3/volumes/{volume}/action', {'os-reimage': {
                 'image_id': ABSENT, 'reimage_reserved': True}}),
-            ('POST', f'/v3/volumes/{volume["id"]}/action', {'os-begin_detaching': {}}),
-            ('POST', f'/v3/volumes/{volume["id"]}/action', {'os-reset_status': {'status': 'available'}})):
+            ('POST', f'/v3/volumes/{volume}/action', {'os-begin_detaching': {}}),
+            ('POST', f'/v3/volumes/{volume}/action', {'os-reset_status': {'status': 'available'}})):
         assert alice(method, path, body).status == 403
     assert alice('GET', f'/v3/attachments/{attachment}').json['attachment']['instance'] == SERVER
     assert service.Client(Application(store), service.BOB)('GET', f'/v3/attachments/{attachment}').status == 404
@@ -200,7 +218,8 @@ def test_fields_follow_the_microversion(tmp_path, version, fields):
     """A client that validates an answer met fields of versions that it had not asked for."""
     db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
     tables_volume.volumes.metadata.create_all(db.engine)
-    alice = service.Client(Application(home_of(tmp_path, db)))
+    store = home_of(tmp_path, db)
+    alice = service.Client(Application(store))
     headers = {'OpenStack-API-Version': f'compute 2.90, volume {version}'} if version else {}
     made = alice('POST', '/v3/volumes', {'volume': {'size': 1}}, headers=headers)
     assert made.headers['openstack-api-version'] == f'volume {version or "3.0"}'.replace('latest', '3.68')
@@ -209,6 +228,7 @@ def test_fields_follow_the_microversion(tmp_path, version, fields):
            'cluster_name', 'encryption_key_id'}
     assert new & shown.keys() == set(fields)
     assert shown.keys() - made.json['volume'].keys() == {'os-vol-tenant-attr:tenant_id'}
+    ended(lambda: store.get(system(), shown['id']))
     snapshot = alice('POST', '/v3/snapshots', {'snapshot': {'volume_id': shown['id']}},
                      headers=headers).json['snapshot']
     assert ('user_id' in snapshot) == (len(fields) > 1) and ('group_snapshot_id' in snapshot) == (len(fields) > 1)
@@ -235,7 +255,9 @@ def test_multiattach_type_and_cascading_delete_work(tmp_path):
     made = alice('POST', '/v3/volumes', {'volume': {'size': 1, 'volume_type': ident}}).json['volume']
     assert (made['volume_type'], made['multiattach']) == ('multiattach', True)
     assert not alice('POST', '/v3/volumes', {'volume': {'size': 1}}).json['volume']['multiattach']
+    ended(lambda: store.get(system(), made['id']))
     snapshot = alice('POST', '/v3/snapshots', {'snapshot': {'volume_id': made['id']}}).json['snapshot']
+    ended(lambda: store.get_snapshot(system(), snapshot['id']))
     assert alice('DELETE', f'/v3/volumes/{made["id"]}').status == 400
     assert alice('DELETE', f'/v3/volumes/{made["id"]}?cascade=True').status == 202
     assert alice('GET', f'/v3/snapshots/{snapshot["id"]}').status == 404

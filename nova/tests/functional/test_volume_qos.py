@@ -7,6 +7,7 @@ import pytest
 
 from nova.tests import races
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.support import waiting
 from nova.tests.support.volume_types import ask
 from nova.tests.support.volume_types import make
 from nova.tests.support.volume_types import until
@@ -215,4 +216,6 @@ def test_volume_with_a_snapshot_is_not_unmanaged(admin):
     made = volume(admin)
     snapshot = ask(admin, 'POST', '/snapshots', {'snapshot': {'volume_id': made}}, 202)['snapshot']['id']
     ask(admin, 'POST', f'/volumes/{made}/action', {'os-unmanage': {}}, 400)
+    waiting.wait_for(lambda: ask(admin, 'GET', f'/snapshots/{snapshot}')['snapshot']['status'] == 'available', 60,
+                     'the snapshot')
     ask(admin, 'DELETE', f'/snapshots/{snapshot}', code=202)

@@ -8,6 +8,8 @@ from nova.db.identity import directory
 from nova.db.projects import quotas
 from nova.db.projects import storage_quotas
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.support.volumes import volume
+from nova.tests.support.waiting import wait_for
 
 DEFAULTS = {'volumes': 10, 'snapshots': 10, 'gigabytes': 20, 'per_volume_gigabytes': 15, 'backups': 10,
             'backup_gigabytes': 20}
@@ -35,8 +37,8 @@ def user(cloud, admin):
     yield found
     admin.delete(quota_set(found))
     for noun in ('snapshots', 'volumes'):
-        for row in found.get(f'/volume/v3/{noun}').json()[noun]:
-            assert found.delete(f'/volume/v3/{noun}/{row["id"]}').status_code == 202
+        for row in found.get(f'/volume/v3/{noun}').json()[noun]:     # refused while the data is being made
+            wait_for(lambda path=f'/volume/v3/{noun}/{row["id"]}': found.delete(path).status_code == 202, 60, noun)
 
 
 def quota_set(user, more=''):
@@ -53,7 +55,7 @@ def fault(answer):
 
 
 def test_volume_beyond_the_quota_returns_413_with_the_reason(user):
-    made = create(user, 12).json()['volume']['id']
+    made = volume(user, size=12)
     assert fault(create(user, 9)) == (413, 413, 'Requested volume or snapshot exceeds allowed gigabytes quota. '
                                       'Requested 9G, quota is 20G and 12G has been consumed.')
     assert fault(create(user, 16)) == (413, 413, 'Requested volume size 16G is larger than maximum allowed limit 15G.')
@@ -70,7 +72,7 @@ def test_volume_beyond_the_quota_returns_413_with_the_reason(user):
 
 def test_volume_beyond_the_maximum_size_returns_400_without_a_quota(user, admin):
     admin.put(quota_set(user), {'quota_set': {'gigabytes': -1, 'per_volume_gigabytes': -1}})
-    made = create(user, 1).json()['volume']['id']
+    made = volume(user)
     for size in (65537, 0):
         assert create(user, size).status_code == 400
     answer = user.post(f'/volume/v3/volumes/{made}/action', {'os-extend': {'new_size': 65537}})
@@ -86,9 +88,9 @@ def test_a_project_has_limits_of_its_own(user, admin, cloud):
     assert user.get(quota_set(user)).json()['quota_set'] == {'id': user.project_id, **mine, **OTHERS, **OF_TYPES}
     assert user.get(quota_set(user, '/defaults')).json()['quota_set'] == {'id': user.project_id, **DEFAULTS, **OTHERS}
     assert admin.get(quota_set(admin)).json()['quota_set'] == {'id': admin.project_id, **DEFAULTS, **OTHERS, **OF_TYPES}
-    volume = create(user, 1).json()['volume']['id']
-    assert user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': volume}}).status_code == 202
-    assert fault(user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': volume}}))[2] == (
+    made = volume(user)
+    assert user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': made}}).status_code == 202
+    assert fault(user.post('/volume/v3/snapshots', {'snapshot': {'volume_id': made}}))[2] == (
         'Maximum number of snapshots allowed (1) exceeded')
     assert create(user, 1).status_code == 202
     assert fault(create(user, 1))[2] == "Maximum number of volumes allowed (2) exceeded for quota 'volumes'."

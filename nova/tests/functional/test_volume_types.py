@@ -2,6 +2,7 @@
 import pytest
 
 from nova.tests.functional import cloud as cloud_fixture
+from nova.tests.support import waiting
 from nova.tests.support.volume_types import ask
 from nova.tests.support.volume_types import make
 from nova.tests.support.volume_types import until
@@ -47,6 +48,7 @@ def test_volume_type_is_created_changed_and_deleted(cloud, admin):
     assert (shown['volume_type'], shown['volume_type_id']) == ('faster', made['id'])
     listed = ask(user, 'GET', '/volumes/detail?volume_type=faster')['volumes']
     assert [row['id'] for row in listed] == [volume['id']]
+    until(user, volume['id'])
     assert 'in use by volumes' in str(ask(admin, 'DELETE', path, code=400))
     ask(user, 'DELETE', f'/volumes/{volume["id"]}', code=202)
     ask(admin, 'DELETE', path, code=202)
@@ -139,7 +141,7 @@ def test_an_encryption_says_what_can_be_done(admin):
     assert made == {**LUKS, 'volume_type_id': kind, 'encryption_id': made['encryption_id']}
     ask(admin, 'POST', path, {'encryption': LUKS}, 400)
     ask(admin, 'PUT', f'{path}/{made["encryption_id"]}', {'encryption': {'control_location': 'back-end'}})
-    assert 'does not encrypt by itself' in str(ask(admin, 'POST', '/volumes', {'volume': {
+    assert 'does not encrypt volumes on the volume host' in str(ask(admin, 'POST', '/volumes', {'volume': {
         'size': 1, 'volume_type': 'secret'}}, 400))
     ask(admin, 'PUT', f'{path}/{made["encryption_id"]}', {'encryption': {'control_location': 'front-end'}})
     ask(admin, 'POST', f'/types/{kind}/extra_specs', {'extra_specs': {'multiattach': '<is> True'}})
@@ -283,6 +285,7 @@ def test_a_type_becomes_public_and_private(cloud, admin):
 def test_a_volume_of_a_private_type_is_transferred_to_a_project_that_may_use_it(cloud, admin):
     ident, user = private(admin), cloud.client()
     volume = ask(admin, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': ident}}, 202)['volume']['id']
+    until(admin, volume)
     offer = ask(admin, 'POST', '/volume-transfers', {'transfer': {'volume_id': volume}}, 202)['transfer']
     taken = f'/volume-transfers/{offer["id"]}/accept', {'accept': {'auth_key': offer['auth_key']}}
     assert 'its type is private' in str(ask(user, 'POST', *taken, 400))
@@ -309,6 +312,7 @@ def test_a_plain_volume_gets_another_plain_type(cloud, admin):
     sealed = make(admin, 'sealed')['id']
     ask(admin, 'POST', f'/types/{sealed}/encryption', {'encryption': LUKS})
     volume = ask(user, 'POST', '/volumes', {'volume': {'size': 1}}, 202)['volume']['id']
+    until(user, volume)
 
     def retype(name, code=202, policy='never'):
         said = ask(user, 'POST', f'/volumes/{volume}/action', {
@@ -365,6 +369,36 @@ def test_the_default_type_of_a_project_applies_to_its_new_volumes(cloud, admin):
     defaults(admin, 'DELETE', project, code=204)
     assert defaults(admin, 'GET') == {'default_types': []}
     assert ask(user, 'POST', '/volumes', {'volume': {'size': 1}}, 202)['volume']['volume_type'] == '__DEFAULT__'
+
+
+def test_a_copy_has_the_type_of_its_source(cloud, admin):
+    """It had the default type: it was not shared, and had no limits and no quota of its type."""
+    user, ident = cloud.client(), private(admin, 'usual')
+    make(admin, 'other')
+    access(admin, ident, 'addProjectAccess', user.project_id)
+    sources = []
+
+    def copy(source, kind, **values):
+        made = ask(user, 'POST', '/volumes', {'volume': {**source, **values}}, 202)['volume']
+        assert (made['volume_type'], made['multiattach']) == (kind, kind == 'multiattach')
+        until(user, made['id'])
+    for kind in ('usual', 'multiattach'):
+        volume = ask(user, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': kind}}, 202)['volume']['id']
+        until(user, volume)
+        snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': volume}}, 202)['snapshot']['id']
+        waiting.wait_for(lambda snapshot=snapshot: ask(user, 'GET', f'/snapshots/{snapshot}')['snapshot'][
+            'status'] == 'available', 30)
+        for source in ({'source_volid': volume}, {'snapshot_id': snapshot}):
+            copy(source, kind)
+            sources.append(source)
+    copy(sources[-1], 'other', volume_type='other')
+    access(admin, ident, 'removeProjectAccess', user.project_id)
+    for source in sources[:2]:               # the project has the volume, so it may copy it
+        copy(source, 'usual')
+        ask(user, 'POST', '/volumes', {'volume': {**source, 'volume_type': 'usual'}}, 404)
+    copy(sources[0], '__DEFAULT__', volume_type='__DEFAULT__')
+    for source in sources[1::2]:
+        ask(user, 'DELETE', f'/snapshots/{source["snapshot_id"]}', code=202)
 
 
 def test_default_types_that_a_project_cannot_have_are_refused(cloud, admin):

@@ -6,7 +6,9 @@ import threading
 import pytest
 import sqlalchemy as sa
 
+from nova import exception
 from nova.db.tables import cell as tables_cell
+from nova.db.tables import volume as tables_volumes
 from nova.rpc import inprocess
 from nova.tests.support import volumes
 from nova.tests.support.volumes import HOSTS
@@ -20,6 +22,7 @@ from nova.tests.support.volumes import show
 from nova.tests.support.volumes import status
 from nova.tests.support.volumes import volume
 from nova.tests.support.waiting import wait_for
+from nova.volume.embedded import EmbeddedVolumes
 
 cloud = volumes.cloud
 image_id = volumes.image_id
@@ -55,6 +58,19 @@ def test_volume_is_attached_and_detached(cloud, user, image_id):
     wait_for(lambda: actions(user, server_id).keys() >= {'attach_volume', 'detach_volume'})
     assert user.wait_for(server_id)['os-extended-volumes:volumes_attached'] == []
     assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 404
+
+
+def test_a_volume_that_nobody_has_marked_as_in_use_is_detached(cloud, user, image_id):
+    """A move ended while the block storage was away, and the conductor was restarted before it came back."""
+    server_id, volume_id = boot(user, image_id), volume(user)
+    assert attach(user, server_id, volume_id).status_code == 200
+    status(user, volume_id, 'in-use')
+    with cloud.api_db.writer() as conn:
+        for table, column in ((tables_volumes.volume_attachments, 'volume_id'), (tables_volumes.volumes, 'id')):
+            conn.execute(sa.update(table).where(table.c[column] == volume_id).values(status='attaching'))
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
+    status(user, volume_id, 'available')
+    wait_for(lambda: not attachments(user, server_id))
 
 
 def test_invalid_attachments_are_refused(user, image_id):
@@ -536,6 +552,46 @@ def test_volumes_follow_a_shelved_server(cloud, user, image_id):
     status(user, more, 'available')
     gone(user, server_id)
     status(user, data, 'available')
+
+
+def test_failed_volume_change_of_an_offloaded_server_leaves_no_action(cloud, user, image_id, monkeypatch):
+    server_id, data, more = boot(user, image_id), volume(user), volume(user)
+    status(user, data, 'available'), status(user, more, 'available')
+    user.post(f'/servers/{server_id}/action', {'shelve': None})
+    user.wait_for(server_id, 'SHELVED_OFFLOADED')
+
+    def recorded():
+        found = user.get(f'/servers/{server_id}/os-instance-actions').json()
+        return [row['action'] for row in found['instanceActions']]
+
+    def failing(error, *names):
+        def fail(*_arguments):
+            raise error
+        for name in names:
+            monkeypatch.setattr(EmbeddedVolumes, name, fail)
+    before, away = recorded(), exception.ServiceUnavailable(service='Block Storage')
+    failing(exception.InvalidVolume(reason='in use'), 'attach')
+    assert attach(user, server_id, data).status_code == 400 and recorded() == before
+    monkeypatch.undo()
+    failing(away, 'complete', 'detach')
+    assert attach(user, server_id, data).status_code == 503
+    monkeypatch.undo()
+    assert recorded() == ['attach_volume', *before]                  # it is reserved, and can be detached
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{data}').status_code == 202
+    status(user, data, 'available')
+    failing(away, 'complete')
+    before = recorded()
+    assert attach(user, server_id, data).status_code == 503
+    assert recorded() == before and attachments(user, server_id) == []
+    monkeypatch.undo()
+    assert attach(user, server_id, more).status_code == 200
+    before, path = ['attach_volume', *before], f'/servers/{server_id}/os-volume_attachments/{more}'
+    failing(away, 'detach')
+    assert user.delete(path).status_code == 503 and recorded() == before
+    assert [each['volumeId'] for each in attachments(user, server_id)] == [more]
+    monkeypatch.undo()
+    assert user.delete(path).status_code == 202 and recorded() == ['detach_volume', *before]
+    assert {show(user, each)['status'] for each in (data, more)} == {'available'}
 
 
 def test_a_rebuild_keeps_volumes(cloud, user, image_id):

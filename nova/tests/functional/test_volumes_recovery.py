@@ -1,4 +1,5 @@
 """Attaches, detaches and swaps whose messages or workers were lost: done again, or taken back."""
+import datetime
 import threading
 import uuid
 
@@ -9,10 +10,13 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import utils
+from nova.api.attachments import volumes as attachments
+from nova.api.servers import create
 from nova.cloud import assembly
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.db.servers import mappings
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.rpc import retrying_client
@@ -20,6 +24,7 @@ from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.support import volumes
 from nova.tests.support.waiting import wait_for
 from nova.virt.fake.volumes import Volumes
+from nova.volume.embedded import EmbeddedVolumes
 
 
 class Half:
@@ -180,6 +185,44 @@ def test_a_detachment_that_the_block_storage_refuses_leaves_no_record(cloud):
     volumes.status(user, made[4], 'available')
 
 
+@pytest.mark.parametrize('request_of', ['detach', 'swap'])
+@pytest.mark.parametrize('marked', [False, True])
+def test_volumes_are_free_after_a_mark_that_the_block_storage_does_not_answer(cloud, monkeypatch, request_of, marked):
+    _user, server_id, made = prepare(cloud)
+    half, admin, begin_detaching = Half(cloud), cloud.admin(version='2.60'), EmbeddedVolumes.begin_detaching
+
+    def no_answer(*arguments):
+        if marked:
+            begin_detaching(*arguments)
+        raise exception.ServiceUnavailable(service='Block Storage')
+
+    def send():
+        path = f'/servers/{server_id}/os-volume_attachments/{made[4]}'
+        return (admin.delete(path) if request_of == 'detach' else
+                admin.put(path, {'volumeAttachment': {'volumeId': made[5]}})).status_code
+    with monkeypatch.context() as broken:
+        broken.setattr(EmbeddedVolumes, 'begin_detaching', no_answer)
+        assert send() == 503
+    assert half.open_actions() == []
+    assert [volumes.show(admin, made[number])['status'] for number in (4, 5)] == ['in-use', 'available']
+    assert send() == 202
+
+
+def test_swap_whose_request_ends_before_its_record_leaves_the_old_volume_in_use(cloud, monkeypatch):
+    user, server_id, made = prepare(cloud)
+
+    def end(*_arguments):
+        raise RuntimeError('the process ends')
+    monkeypatch.setattr(attachments, '_begin', end)
+    monkeypatch.setattr(EmbeddedVolumes, 'detach', end)
+    path = f'/servers/{server_id}/os-volume_attachments/{made[3]}'
+    assert cloud.admin(version='2.60').put(path, {'volumeAttachment': {'volumeId': made[5]}}).status_code == 500
+    monkeypatch.undo()
+    assert volumes.show(user, made[3])['status'] == 'in-use' and Half(cloud).open_actions() == []
+    assert user.delete(path).status_code == 202
+    volumes.status(user, made[3], 'available')
+
+
 def test_overdue_attachments_are_rolled_back(cloud):
     user, server_id, made = prepare(cloud)
     half = Half(cloud)
@@ -293,6 +336,47 @@ def test_guest_volume_changes_are_recorded_when_the_block_storage_returns(cloud,
         assert volumes.show(user, volume_id)['status'] == ('in-use' if volume_id in attached else 'available')
 
 
+def test_failed_detachment_is_rolled_back_when_the_block_storage_returns(cloud, monkeypatch):
+    """The guest keeps its disk, and the block storage does not hear of it: the volume stays 'detaching' meanwhile."""
+    user, server_id, made = prepare(cloud)
+    half, volume_id = Half(cloud), made[2]
+    monkeypatch.setattr(retrying_client, 'RELAYED_RETRY_TIME_S', 0)
+    away = Away(half.conductor(), monkeypatch, 1000)
+    away.refuse('roll_detaching')
+    compute = next(service.manager for service in cloud.services if service.binary == 'nova-compute')
+    compute.driver.failures['detach_volume'] = exception.VirtError(operation='unplug', reason='the guest keeps it')
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
+    wait_for(lambda: away.times < 1000 and not compute.queue.in_progress())
+    assert half.open_actions() == ['detach_volume'] and volumes.show(user, volume_id)['status'] == 'detaching'
+    away.times = 0
+    half.overdue()
+    assert half.conductor().reconciler.reconcile() == 1
+    wait_for(lambda: half.open_actions() == [])
+    assert volumes.show(user, volume_id)['status'] == 'in-use'
+    compute.driver.failures.clear()
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{volume_id}').status_code == 202
+    volumes.status(user, volume_id, 'available')
+
+
+def test_failed_attachment_is_rolled_back_when_the_block_storage_returns(cloud, monkeypatch):
+    user, server_id, made = prepare(cloud)
+    half, volume_id = Half(cloud), made[0]
+    monkeypatch.setattr(retrying_client, 'RELAYED_RETRY_TIME_S', 0)
+    away = Away(half.conductor(), monkeypatch, 1000)
+    away.refuse('detach')
+    compute = next(service.manager for service in cloud.services if service.binary == 'nova-compute')
+    compute.driver.failures['attach_volume'] = exception.VirtError(operation='plug', reason='no slot is free')
+    assert volumes.attach(user, server_id, volume_id).status_code == 200
+    wait_for(lambda: away.times < 1000 and not compute.queue.in_progress())
+    assert half.open_actions() == ['attach_volume'] and half.mapping(server_id, volume_id)
+    away.times = 0
+    half.overdue()
+    assert half.conductor().reconciler.reconcile() == 1
+    wait_for(lambda: half.open_actions() == [])
+    volumes.status(user, volume_id, 'available')
+    assert volume_id not in {each['volumeId'] for each in volumes.attachments(user, server_id)}
+
+
 def test_a_server_that_was_never_stored_holds_no_volume(cloud):
     """The API ended between the reservation of a volume and the rows of the server that was to have it."""
     user, half, server_id = cloud.client(), Half(cloud), str(uuid.uuid4())
@@ -304,6 +388,78 @@ def test_a_server_that_was_never_stored_holds_no_volume(cloud):
             vcpus=1, memory_mb=1, created_at=utils.utcnow()))
     assert half.conductor().lost_mappings.remove_lost_mappings(0) == 1
     assert volumes.show(user, volume_id)['status'] == 'available'
+
+
+@pytest.mark.parametrize('age_s, code', [(mappings.LOST_AFTER_S - 1, 202), (mappings.LOST_AFTER_S + 1, 503)])
+def test_conductor_removes_only_servers_whose_request_is_late(cloud, monkeypatch, age_s, code):
+    """The block storage answers slowly, and a conductor looks for lost mappings before and after the answer."""
+    user, half, table = cloud.client(version='2.60'), Half(cloud), tables_api.instance_mappings
+    image, volume_id, lost_mappings = user.upload_image(), volumes.volume(user), half.conductor().lost_mappings
+    volumes.status(user, volume_id, 'available')
+    attach, insert, removed = EmbeddedVolumes.attach, create._insert, []
+    with half.db.writer() as conn:                    # the cell is older than the server
+        conn.execute(sa.update(tables_cell.services).values(created_at=utils.utcnow() - datetime.timedelta(hours=1)))
+
+    def slow(*arguments):
+        attachment_id = attach(*arguments)
+        with cloud.api_db.writer() as conn:
+            conn.execute(sa.update(table).values(created_at=utils.utcnow() - datetime.timedelta(seconds=age_s)))
+        removed.append(lost_mappings.remove_lost_mappings())
+        return attachment_id
+
+    def insert_later(*arguments):
+        removed.append(lost_mappings.remove_lost_mappings(1))
+        return insert(*arguments)
+    monkeypatch.setattr(create, 'RENEW_AFTER_S', 0)
+    monkeypatch.setattr(create, '_insert', insert_later)
+    monkeypatch.setattr(EmbeddedVolumes, 'attach', slow)
+    answer = user.post('/servers', {'server': {
+        'name': 'slow', 'flavorRef': '42', 'imageRef': image, 'networks': 'none', 'block_device_mapping_v2': [
+            {'source_type': 'image', 'uuid': image, 'boot_index': 0, 'destination_type': 'local'},
+            {'source_type': 'volume', 'uuid': volume_id, 'boot_index': -1, 'destination_type': 'volume'}]}})
+    assert answer.status_code == code, answer.text
+    with cloud.api_db.reader() as conn:
+        mapped = conn.execute(sa.select(table.c.instance_uuid)).scalars().all()
+    if code == 202:
+        assert removed == [0, 0] and mapped == [answer.json()['server']['id']]
+        assert user.wait_for(mapped[0])['status'] == 'ACTIVE'
+    else:
+        assert removed == [1] and mapped == [] and user.get('/servers').json()['servers'] == []
+        assert volumes.show(user, volume_id)['status'] == 'available'
+
+
+@pytest.mark.parametrize('detach_fails', [False, True])
+def test_volume_whose_reservation_is_not_answered_is_released_with_the_lost_mapping(cloud, monkeypatch, detach_fails):
+    user, half = cloud.client(version='2.60'), Half(cloud)
+    image, made = user.upload_image(), [volumes.volume(user) for _ in range(2)]
+    for volume_id in made:
+        volumes.status(user, volume_id, 'available')
+    attach = EmbeddedVolumes.attach
+
+    def no_answer(storage, ctx, volume_id, server_id):
+        attachment_id = attach(storage, ctx, volume_id, server_id)
+        if volume_id == made[1]:
+            raise exception.ServiceUnavailable(service='Block Storage')
+        return attachment_id
+
+    def away(*_arguments):
+        raise exception.ServiceUnavailable(service='Block Storage')
+    with monkeypatch.context() as broken:
+        broken.setattr(EmbeddedVolumes, 'attach', no_answer)
+        if detach_fails:
+            broken.setattr(EmbeddedVolumes, 'detach', away)
+        answer = user.post('/servers', {'server': {
+            'name': 'vm', 'flavorRef': '42', 'imageRef': image, 'networks': 'none', 'block_device_mapping_v2': [
+                {'source_type': 'image', 'uuid': image, 'boot_index': 0, 'destination_type': 'local'},
+                *({'source_type': 'volume', 'uuid': each, 'boot_index': -1, 'destination_type': 'volume'}
+                  for each in made)]}})
+        assert answer.status_code == 503, answer.text
+        lost_mappings = half.conductor().lost_mappings
+        assert lost_mappings.remove_lost_mappings(0) == 1
+    assert volumes.show(user, made[1])['status'] == ('reserved' if detach_fails else 'available')
+    assert lost_mappings.remove_lost_mappings(0) == 0                    # tries again what failed
+    assert {volumes.show(user, each)['status'] for each in made} == {'available'}
+    assert user.get('/limits').json()['limits']['absolute']['totalInstancesUsed'] == 0
 
 
 def test_a_detachment_that_was_done_before_a_crash_is_recorded_as_done(cloud):

@@ -1,6 +1,7 @@
 """VPN instances of a whole cloud with the fake driver: os-cloudpipe over HTTP, nova-manage vpn beside it."""
 import base64
 import concurrent.futures
+import datetime
 import itertools
 import shutil
 import subprocess
@@ -200,12 +201,31 @@ def test_two_requests_make_one(cloud, admin, project):
     admin.delete(f'/servers/{made.pop()}')
 
 
+def test_vpn_group_without_rules_gets_the_rule_for_clients(admin, project):
+    """An attempt that ended between the two requests left the group without its rule."""
+    name = f'vpn-{project.project_id}'
+    made = project.post('/os-security-groups', {'security_group': {'name': name, 'description': ''}}, version='2.35')
+    group = made.json()['security_group']
+    assert group['rules'] == []
+
+    def rules():
+        found = project.get(f'/os-security-groups/{group["id"]}', version='2.35').json()['security_group']['rules']
+        return [(rule['ip_protocol'], rule['from_port'], rule['to_port'], rule['ip_range']) for rule in found]
+    for _ in range(2):
+        server = make(admin, project.project_id)
+        assert rules() == [('udp', vpn_script.PORT, vpn_script.PORT, {'cidr': '0.0.0.0/0'})]
+        admin.wait_for(server)
+        admin.delete(f'/servers/{server}')
+        admin.wait_for(server, 'DELETED')
+        waiting.settled(lambda: _gone(admin, project))
+
+
 def test_vpn_creation_of_a_stopped_process_is_taken_over_after_its_timeout(cloud, project):
     """Whoever asks after two minutes makes it; the slow one does not take that away."""
-    now = cloud.api_db.run(_now)
-    before, after = now.replace(year=now.year - 1), now.replace(year=now.year + 1)
+    now, year = cloud.api_db.run(_now), datetime.timedelta(days=366)
+    before, after = now - year, now + year
     begin, ident = lambda *times: cloud.api_db.run(vpns.begin, project.project_id, *times), project.project_id
-    assert begin(before, before) and not begin(now, before.replace(year=before.year - 1)) and begin(now, now)
+    assert begin(before, before) and not begin(now, before - year) and begin(now, now)
     cloud.api_db.run(vpns.end, ident, before)
     assert not begin(after, before)
     cloud.api_db.run(vpns.end, ident, now)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -169,6 +170,44 @@ class Hosts:
 
 
 @contextlib.contextmanager
+def place(prefix: str) -> collections.abc.Iterator[pathlib.Path]:
+    """A directory for a fleet of tools/cluster, whose modules may be imported in the block.
+
+    No other fleet of the tests has its number, by which addresses and names are chosen: a socket stands for that.
+    """
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
+        patch.syspath_prepend(str(TOOLS))
+        for name in _modules():
+            patch.delitem(sys.modules, name)             # its state directory is chosen at its import
+        while True:
+            directory = pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir='/var/tmp'))
+            patch.setenv('NOVA_CLUSTER_DIR', str(directory))
+            import cluster.settings
+            mark = stack.enter_context(socket.socket(socket.AF_UNIX))
+            try:
+                mark.bind(f'\0nova-test-fleet-{cluster.settings.NUMBER}')
+                break
+            except OSError:
+                directory.rmdir()
+                _forget()
+        directory.chmod(0o711)
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory)
+            _forget()
+
+
+def _forget() -> None:
+    for name in _modules():
+        del sys.modules[name]
+
+
+def _modules() -> list[str]:
+    return [name for name in sys.modules if name.partition('.')[0] == 'cluster']
+
+
+@contextlib.contextmanager
 def hosts(count: int = 2, prepare: typing.Callable | None = None, drivers: bool = True, kind: type | None = None,
           **options: typing.Any) -> collections.abc.Iterator[Hosts]:
     """So many hosts with a driver each. ``share``: name of a directory that they have in common.
@@ -177,13 +216,7 @@ def hosts(count: int = 2, prepare: typing.Callable | None = None, drivers: bool 
     :param drivers: False: the hosts have no driver in this process
     :param kind: of Hosts
     """
-    directory = pathlib.Path(tempfile.mkdtemp(prefix='nova-moves-', dir='/var/tmp'))
-    directory.chmod(0o711)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv('NOVA_CLUSTER_DIR', str(directory))
-        patch.syspath_prepend(str(TOOLS))
-        for name in [name for name in sys.modules if name.partition('.')[0] == 'cluster']:
-            patch.delitem(sys.modules, name)             # its state directory is chosen at its import
+    with place('nova-moves-') as directory:
         import cluster.hosts
         import cluster.parts
         import cluster.prepare
@@ -209,6 +242,3 @@ def hosts(count: int = 2, prepare: typing.Callable | None = None, drivers: bool 
             for part in made.parts.values():
                 part.stop()
             cluster.prepare.remove_network()
-            shutil.rmtree(directory)
-            for name in [name for name in sys.modules if name.partition('.')[0] == 'cluster']:
-                del sys.modules[name]

@@ -39,7 +39,7 @@ class Provider:
         """Serve it at ``issuer`` until the end."""
         server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), type('Handler', (_Handler,), {'provider': self}))
         self.issuer = f'http://127.0.0.1:{server.server_port}'
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
             yield self

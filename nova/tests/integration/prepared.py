@@ -26,6 +26,8 @@ UNLIMITED = '''
 instances = -1
 cores = -1
 ram = -1
+[network]
+quota = port:-1
 '''
 
 

@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import pwd
-import random
 import secrets
 import shutil
 import signal
@@ -25,6 +24,7 @@ import pytest
 import requests
 
 from nova.runtime import concurrency
+from nova.tests import ports
 
 # serves the API of another project, whose package is named, at the port in the environment
 WSGI = '''
@@ -36,33 +36,13 @@ class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
 simple_server.make_server('127.0.0.1', int(os.environ['PORT']), api.application, Server).serve_forever()
 '''
 START_S = 240                       # a broker on a busy machine
-PORTS = range(28000, 32768)
 # A database server that need not outlive a power cut; what it has committed outlives its own death.
 HASTY_MARIADB = ('--loose-innodb-flush-method=nosync', '--innodb-flush-log-at-trx-commit=2', '--innodb-doublewrite=0',
                  '--loose-debug-no-sync', '--innodb-buffer-pool-dump-at-shutdown=0', '--max-connections=500')
 HASTY_POSTGRESQL = ('-c', 'full_page_writes=off', '-c', 'max_connections=300')
 BUS = os.environ.get('NOVA_TEST_BUS', 'nova-rabbit')      # the driver: rabbit is the other one
 VIRTUAL_HOSTS = 12                  # of a shared broker: they are made while it starts, which takes a moment each
-_marks = []
-
-
-def free_port():
-    """Of none that the kernel gives to connections: a server may take seconds until it listens, and stop for a while.
-
-    No other process that asks here gets it until this one ends: a socket of UDP, which no server uses, stands for that.
-    """
-    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        mark = socket.socket(type=socket.SOCK_DGRAM)
-        try:
-            mark.bind(('127.0.0.1', port))
-            with socket.socket() as sock:
-                sock.bind(('127.0.0.1', port))
-        except OSError:
-            mark.close()
-        else:
-            _marks.append(mark)
-            return port
-    raise AssertionError('every port is taken')
+free_port = ports.free
 
 
 def _program(name, *directories):

@@ -296,8 +296,8 @@ def test_a_qemu_that_still_runs_on_a_dead_host_writes_nothing_more(ceph, store, 
                 'driver_volume_type': kind, 'data': data}} for name, kind, data in devices], clients, accepts))
     mine = 'v', 'rbd', {'name': volume}
     for clients, devices, reason in (
-            (None, [mine], 'were not recorded'), ({image: None}, [mine], 'were not recorded'),
-            ({image: images[image]}, [mine], 'were not recorded'),
+            (None, [mine], 'no record of the Ceph'), ({image: None}, [mine], 'no record of the Ceph'),
+            ({image: images[image]}, [mine], 'no record of the Ceph'),
             (images, [mine, ('w', 'rbd', {'name': 'nothing/here'})], 'No such file'),
             (images, [mine, ('x', 'local', {})], 'volumes of kind local cannot be fenced')):
         with pytest.raises(exception.NotFenced, match=reason):

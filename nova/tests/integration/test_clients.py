@@ -152,11 +152,11 @@ def test_browser_user_creates_a_server_and_types_at_its_console(rig, tmp_path):
     try:
         begun = time.monotonic()
         user.login(*rig.cloud.account('nova-demo'))
-        user.go('/create', 'Create a server')
+        user.go('/create', 'Create server')
         user.type('Name', 'by-hand')
         user.choose('Flavor', 'm1.nano')
         user.choose('Image', 'guest')
-        user.press('Create the server')
+        user.press('Create server', within='//main')
         user.heading('by-hand')
         user.until(lambda: user.css('.page-head .badge.good'), 'it does not become active', BOOT_SECONDS)
         user.press('Open console')

@@ -276,12 +276,12 @@ def test_browser_types_at_the_spice_console(client, server, browser):
         lambda: browser.find_elements('css selector', '#spice-screen canvas'), SAY_S, 'the screen')[0]
     from selenium.webdriver import ActionChains
     ActionChains(browser).move_to_element(canvas).click().perform()
-    for _ in range(5):                   # its keyboard's channel opens after the screen's
+
+    def typed():                         # its keyboard's channel opens after the screen's
         ActionChains(browser).send_keys('spice works\n').perform()
         time.sleep(2)
-        if 'typed-spice works' in log_of(client, server):
-            break
-    said(client, server, 'typed-spice works')
+        return 'typed-spice works' in log_of(client, server)
+    waiting.wait_for(typed, SAY_S, 'the guest to say typed-spice works')
     pictures(browser, 'console-spice')
 
 

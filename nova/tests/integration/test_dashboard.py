@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import subprocess
+import threading
 import time
 
 import pytest
@@ -136,6 +137,34 @@ def test_logout_revokes_the_token_and_leaves_nothing(user, cloud, demo):
     user.heading('Cloud dashboard')
     assert user.driver.execute_script('return sessionStorage.length') == 0
     assert demo.session.get(cloud.url + '/v2.1/servers', headers={'X-Auth-Token': token}).status_code == 401
+
+
+def test_refusals_are_not_shown_to_the_next_user(user, cloud, demo):
+    for number in range(2):
+        assert demo.post('/os-keypairs', {'keypair': {'name': f'secret-name-{number}', 'type': 'ssh', 'public_key':
+            'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEYVDRFzYbjqnYMHZ5MTW8NQfgmLZRbKOlqWYfbYpGnT'}}).status_code == 201
+    user.go('/keypairs?find=secret-name', 'Key pairs')
+    user.until(lambda: len(user.css('tbody tr')) == 2, 'not two rows')
+    user.css('thead input[type=checkbox]')[0].click()
+    for number in range(2):
+        demo.delete(f'/os-keypairs/secret-name-{number}')
+    user.press('Delete', within="//div[@class='bulk']")
+    user.press('Delete', within='//dialog[@open]')
+    user.says('Delete: secret-name-1')
+    user.press('Log out')
+    user.heading('Cloud dashboard')
+    assert 'secret-name' not in user.driver.current_url
+    name, password = credentials(cloud, 'admin')
+    user.type('User', name)
+    user.type('Password', password)
+    user.press('Log in')
+    user.heading('Overview')
+    user.go('/security-groups', 'Security groups')
+    user.press('Create security group')
+    user.type('Name', 'of-the-next')
+    user.press('Create security group', within='//dialog[@open]')
+    user.until(lambda: user.css('.notice.done'), 'nothing is said')
+    assert 'secret-name' not in user.text()
 
 
 def test_a_session_that_ends_leads_to_the_login(user, cloud, demo):
@@ -354,6 +383,32 @@ def test_a_server_is_created_followed_and_deleted(user, demo):
     demo.wait_for(server, 'DELETED')
 
 
+# The first POST /servers is carried out, and its answer is lost.
+LOSE = '''
+    const real = window.fetch;
+    window.fetch = async (...given) => {
+      const answer = await real(...given);
+      if (given[1]?.method !== 'POST' || !String(given[0]).endsWith('/servers')) return answer;
+      window.fetch = real;
+      throw new TypeError('the answer is lost');
+    };'''
+
+
+def test_a_lost_answer_creates_no_second_server(user, demo):
+    user.go('/create', 'Create server')
+    user.type('Name', 'only-once')
+    user.choose('Flavor', 'm1.nano')
+    user.choose('Image', 'small')
+    user.driver.execute_script(LOSE)
+    user.press('Create server', within='//main')
+    user.says('does not answer')
+    user.press('Create server', within='//main')
+    user.heading('only-once')
+    server, = demo.get('/servers?name=only-once').json()['servers']
+    demo.wait_for(server['id'])
+    assert demo.delete(f'/servers/{server["id"]}').status_code == 204
+
+
 # (label, action of nova/actions.py, status afterwards, {field: value}): one after the other on one server
 WALK = [
     ('Pause', 'pause', 'PAUSED', {}), ('Unpause', 'unpause', 'ACTIVE', {}),
@@ -448,6 +503,108 @@ def test_the_list_follows_and_acts_on_many(user, demo):
     for server in made:
         demo.delete(f'/servers/{server}')
         demo.wait_for(server, 'DELETED')
+
+
+# Each page of the list is answered after 2.5 seconds.
+SLOW = '''
+    const real = window.fetch;
+    window.ended = 0;
+    window.fetch = async (...given) => {
+      if (!String(given[0]).includes('/servers/detail')) return real(...given);
+      await new Promise((go, stop) => {
+        setTimeout(go, 2500);
+        given[1].signal.addEventListener('abort', () => stop(given[1].signal.reason));
+      });
+      const answer = await real(...given);
+      window.ended++;
+      return answer;
+    };'''
+
+
+def test_a_list_is_loaded_while_its_servers_change(user, demo):
+    user.go('/servers?find=web-', 'Servers')
+    user.until(lambda: len(user.css('tbody tr')) == 2, 'not two rows')
+    user.says('Live')
+    user.driver.execute_script(SLOW)
+    user.press('Flavor', within='//thead')
+    ended = threading.Event()
+
+    def change():
+        number = 0
+        while not ended.wait(0.5):
+            number += 1
+            elsewhere = {'server': {'description': f'change {number}'}}         # of a server that is not in the list
+            demo.put(f'/servers/{demo.servers[0]}', elsewhere)
+    changes = threading.Thread(target=change)
+    changes.start()
+    try:
+        user.until(lambda: user.driver.execute_script('return window.ended') >= 2, 'renewals abort each other', 40)
+    finally:
+        ended.set()
+        changes.join()
+    user.driver.refresh()
+
+
+# The first batch of a bulk action is answered, the second breaks.
+BREAK = '''
+    const real = window.fetch;
+    window.sent = [];
+    window.fetch = async (...given) => {
+      if (!String(given[0]).endsWith('/servers/action')) return real(...given);
+      const {ids} = JSON.parse(given[1].body)['os-bulk-action'];
+      window.sent.push(ids);
+      if (window.sent.length > 1) throw new TypeError('the connection is lost');
+      return new Response(JSON.stringify({'os-bulk-action': {results: ids.map(id => ({id}))}}));
+    };'''
+# A DELETE waits until the test lets it go.
+HOLD = '''
+    const real = window.fetch;
+    window.held = [];
+    window.fetch = async (...given) => {
+      if (given[1]?.method === 'DELETE') await new Promise(go => window.held.push(go));
+      return real(...given);
+    };'''
+
+
+def test_a_batch_that_breaks_is_said_and_not_repeated(browser, cloud, demo):
+    identity = callers.Identity(cloud.admin())
+    project = identity.project('crowd')
+    name, password, _user = identity.user(f'/projects/{project}', 'member')
+    with cloud.cell_db.writer() as conn:
+        server_rows.insert(conn, [server_rows.row(number, project_id=project) for number in range(150)])
+    logged_in(browser, name, password)
+    browser.go('/servers?size=500', 'Servers')
+    browser.until(lambda: len(browser.css('tbody tr')) == 150, 'not all rows')
+    browser.css('thead input[type=checkbox]')[0].click()
+    browser.says('150 selected')
+    browser.driver.execute_script(BREAK)
+    browser.press('Hard reboot', within="//div[@class='bulk']")
+    browser.press('Hard reboot', within='//dialog[@open]')
+    browser.says('Hard reboot: 50 of 150 refused')
+    browser.until(lambda: not browser.css('dialog[open]') and '150 selected' not in browser.text(), 'it stays open')
+    batches = browser.driver.execute_script('return window.sent')
+    assert [len(ids) for ids in batches] == [100, 50] and len({ident for ids in batches for ident in ids}) == 150
+    browser.driver.refresh()
+
+
+def test_cancel_ends_a_bulk_action_before_its_next_request(user, demo):
+    for number in range(4):
+        assert demo.post('/os-keypairs', {'keypair': {'name': f'to-keep-{number}', 'type': 'ssh', 'public_key':
+            'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEYVDRFzYbjqnYMHZ5MTW8NQfgmLZRbKOlqWYfbYpGnT'}}).status_code == 201
+    user.go('/keypairs?find=to-keep', 'Key pairs')
+    user.until(lambda: len(user.css('tbody tr')) == 4, 'not four rows')
+    user.css('thead input[type=checkbox]')[0].click()
+    user.driver.execute_script(HOLD)
+    user.press('Delete', within="//div[@class='bulk']")
+    user.press('Delete', within='//dialog[@open]')
+    user.until(lambda: user.driver.execute_script('return window.held.length'), 'nothing is sent')
+    user.press('Cancel', within='//dialog[@open]')
+    user.driver.execute_script('window.held[0]()')
+    user.says('Delete: 1 done')
+    user.until(lambda: len(user.css('tbody tr')) == 3, 'the list is not loaded again')
+    assert user.driver.execute_script('return window.held.length') == 1
+    assert len(demo.get('/os-keypairs').json()['keypairs']) >= 3
+    user.driver.refresh()
 
 
 def test_refusals_are_shown_in_the_words_of_the_api(user, demo):
@@ -672,6 +829,8 @@ def test_list_of_10000_servers_opens_quickly(admin, cloud, modules):
     admin.press('Next')
     admin.says('Page 2')
     admin.until(lambda: len(admin.css('tbody tr')) == 50 and not admin.one("//*[text()='server-9999']"), 'no page 2')
+    admin.settled()
+    assert 'of 5,000' not in admin.text(), 'the total is what was counted'
     turned = admin.processor_s() - begun
     begun = admin.processor_s()
     admin.type('Find by name, address or id', 'server-4321')

@@ -126,13 +126,15 @@ def test_subnets_and_ports_are_created_and_deleted(user, demo, outside, modules)
     found = only(demo, 'subnets', 'parts-subnet')
     assert found['dns_nameservers'] == ['192.0.2.1', '192.0.2.2']
     assert found['allocation_pools'] == [{'start': '10.22.0.10', 'end': '10.22.0.99'}]
+    taken = [one['ip_address'] for port in demo.get(f'{API}/ports').json()['ports'] for one in port['fixed_ips']]
+    free = next(address for number in range(50, 60) if (address := f'10.22.0.{number}') not in taken)
     user.press('Create port')
     user.type('Name', 'virtual')
-    user.type('Fixed addresses', '10.22.0.50')
+    user.type('Fixed addresses', free)
     user.press('Show as command')
-    user.says('ip-address=10.22.0.50')
+    user.says(f'ip-address={free}')
     confirm(user, 'Create port')
-    assert '10.22.0.50' in [one['ip_address'] for one in only(demo, 'ports', 'virtual')['fixed_ips']]
+    assert free in [one['ip_address'] for one in only(demo, 'ports', 'virtual')['fixed_ips']]
     user.press('Actions of virtual')
     user.press('Edit', within="//*[@role='menu']")
     user.field('Port security').click()

@@ -181,7 +181,7 @@ def site():
         def log_message(self, *words):
             pass
     with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f'http://127.0.0.1:{server.server_port}'
         server.shutdown()
 
@@ -209,12 +209,43 @@ def test_an_image_is_imported_from_a_url(user, demo, site, modules):
 
 
 def test_only_bootable_images_are_offered(user, demo):
+    demo.upload_image(name='another')                          # of two, whichever tests ran before
     demo.upload_image(name='kernel', disk_format='aki', container_format='aki')
     user.go('/create', 'Create server')
     user.until(lambda: len(browsers.Select(user.field('Image')).options) > 1, 'no images')
     offered = [option.text for option in browsers.Select(user.field('Image')).options]
     assert any(text.startswith('small') for text in offered)
     assert not any(text.startswith('kernel') for text in offered)
+
+
+def test_no_other_image_takes_the_place_of_the_chosen_one(user, demo):
+    image = demo.upload_image(name='retired')
+    server = demo.boot(image, 'of-retired', networks='auto')['id']
+    demo.wait_for(server)
+    hidden = demo.request('PATCH', f'/image/v2/images/{image}', [{'op': 'add', 'path': '/os_hidden', 'value': True}],
+                          headers={'Content-Type': 'application/openstack-images-v2.1-json-patch'})
+    assert hidden.status_code == 200, hidden.text
+
+    def chosen():
+        choice = user.field('Image')
+        user.until(lambda: len(browsers.Select(choice).options) > 1, 'no images')
+        return (browsers.Select(choice).first_selected_option.text.partition(' ')[0],
+                user.driver.execute_script('return arguments[0].checkValidity()', choice))
+
+    def rebuild():
+        user.go('/')
+        user.go(f'/servers/{server}', 'of-retired')
+        user.press('Actions')
+        user.press('Rebuild', within="//*[@role='menu']")
+        return chosen()
+    assert rebuild() == ('retired', True)
+    user.press('Cancel')
+    user.go(f'/create?image={image}', 'Create server')
+    assert chosen() == ('–', False)
+    assert demo.post(f'/image/v2/images/{image}/actions/deactivate').status_code == 204
+    assert rebuild() == ('–', False)
+    user.press('Cancel')
+    assert demo.delete(f'/servers/{server}').status_code == 204
 
 
 def test_buckets_and_objects_are_managed(user, modules, tmp_path):
@@ -277,6 +308,71 @@ def test_all_matches_are_selected_and_named_before_they_are_deleted(user, keys, 
     user.press('Delete', within='//dialog[@open]')
     user.says(f'{KEYS} done')
     wait(lambda: demo.get('/os-keypairs').json()['keypairs'] == [])
+
+
+def test_short_pages_are_followed_and_a_deleted_marker_leads_to_the_first(user, cloud, demo):
+    names = {row['name'] for row in demo.get('/servers').json()['servers']}
+    cloud.conf.set_override('max_limit', 2, group='api')
+    try:
+        user.go('/servers?size=20', 'Servers')
+        seen = set()
+        for page in range(2):
+            user.until(lambda page=page: f'{2 * page + 1} to {2 * page + 2} of {len(names)}' in user.text(), 'no page')
+            seen |= {row.text for row in user.css('tbody tr')}
+            if page == 0:
+                user.press('Next')
+        assert len(seen) == 4
+    finally:
+        cloud.conf.set_override('max_limit', 1000, group='api')
+    for number in range(21):
+        made = demo.post('/volume/v3/volumes', {'volume': {'name': f'of-pages-{number:02}', 'size': 1}})
+        assert made.status_code == 202, made.text
+    user.go('/volumes?size=20', 'Volumes')
+    user.press('Next')
+    user.says('Page 2')
+    user.settled()
+    marker = [address for _method, address, _headers in user.requests() if 'marker=' in address][-1]
+    gone = marker.partition('marker=')[2].partition('&')[0]
+    wait(lambda: demo.get(f'{VOLUMES}/{gone}').json()['volume']['status'] == 'available')
+    assert demo.delete(f'{VOLUMES}/{gone}').status_code == 202
+    wait(lambda: demo.get(f'{VOLUMES}/{gone}').status_code == 404)
+    user.press('Load again')
+    user.until(lambda: '1 to 20' in user.text() and not user.css('.refusal'), 'the list does not begin again')
+    for row in demo.get(VOLUMES).json()['volumes']:
+        if row['name'].startswith('of-pages'):
+            demo.delete(f'{VOLUMES}/{row["id"]}')
+
+
+# An API with 6,200 key pairs, 1,000 in a page.
+FULL = '''
+    const real = window.fetch;
+    window.fetch = async (...given) => {
+      const asked = new URL(given[0], location.href);
+      if (!asked.pathname.endsWith('/os-keypairs')) return real(...given);
+      const from = Number(asked.searchParams.get('marker') ?? 0), to = Math.min(from + 1000, 6200);
+      const one = (_, at) => ({keypair: {name: `of-many-${from + at}`, fingerprint: 'ab'}});
+      const keypairs = Array.from({length: to - from}, one);
+      const links = to < 6200 ? [{rel: 'next', href: `${asked.origin}${asked.pathname}?marker=${to}`}] : [];
+      return new Response(JSON.stringify({keypairs, keypairs_links: links}));
+    };'''
+
+
+def test_a_list_says_that_it_searches_the_first_rows_alone(user, tmp_path):
+    user.driver.execute_cdp_cmd('Browser.setDownloadBehavior', {'behavior': 'allow', 'downloadPath': str(tmp_path)})
+    user.go('/keypairs', 'Key pairs')
+    assert 'Only the first' not in user.text()
+    user.driver.execute_script(FULL)
+    user.press('Load again')
+    user.says('Only the first 5,000 rows are searched and sorted here')
+    assert '1 to 50' in user.text() and 'of 5,000' not in user.text()
+    user.one("//summary[normalize-space()='View']").click()
+    user.press('Export as CSV')
+    wait(lambda: (tmp_path / 'keypairs.csv').exists())
+    assert len((tmp_path / 'keypairs.csv').read_text().splitlines()) == 6201
+    user.css('thead input[type=checkbox]')[0].click()
+    user.press('Select all matches')
+    user.says('6,200 selected')
+    user.driver.refresh()
 
 
 def test_a_list_is_exported(user, demo, tmp_path):
@@ -365,6 +461,30 @@ def test_a_form_survives_an_expired_token(user, cloud, demo):
     user.says('Network kept created')
 
 
+def test_a_login_over_an_open_page_keeps_its_project(browser, cloud, demo):
+    identity = callers.Identity(cloud.admin())
+    name, password, ident = identity.user(f'/projects/{demo.project_id}', 'member')
+    logged_in(browser, name, password)
+    identity.grant(f'/projects/{identity.project("typed-before")}', ident, 'member')
+    kept = {'user': name, 'domain': 'default', 'project': 'typed-before'}
+    browser.driver.execute_script('localStorage.setItem("nova.login", arguments[0])', json.dumps(kept))
+    browser.go('/networks', 'Networks')
+    browser.press('Create network')
+    browser.type('Name', 'half-typed')
+    browser.field('With a subnet').click()
+    session = 'return JSON.parse(sessionStorage.getItem("nova.session"))'
+    token = browser.driver.execute_script(session)['token']
+    demo.session.delete(cloud.url + '/identity/v3/auth/tokens',
+                        headers={'X-Auth-Token': token, 'X-Subject-Token': token})
+    browser.press('Create network', within='//dialog[@open]')
+    browser.says('Your session has ended.')
+    browser.type('Password', password)
+    browser.press('Log in')
+    browser.until(lambda: browser.field('Name').get_attribute('value') == 'half-typed', 'the form is empty')
+    assert browser.driver.execute_script(session)['project']['id'] == demo.project_id
+    assert json.loads(browser.driver.execute_script('return localStorage.getItem("nova.login")')) == kept
+
+
 def test_a_page_recovers_when_the_services_answer_again(user, demo):
     def offline(away):
         user.driver.execute_cdp_cmd('Network.emulateNetworkConditions', {
@@ -386,9 +506,14 @@ def test_the_password_is_changed(browser, cloud, demo):
     logged_in(browser, name, password)
     browser.go('/account', 'Account')
     browser.press('Change password')
-    browser.type('Current password', password)
     for label in ('New password', 'New password again'):
         browser.type(label, 'Ein-langes-Wort-9')
+    browser.type('Current password', 'wrong')
+    browser.press('Change password', within='//dialog[@open]')
+    browser.says('The current password is wrong.')
+    assert 'Your session has ended.' not in browser.text()
+    assert browser.driver.execute_script('return sessionStorage.getItem("nova.session")')
+    browser.type('Current password', password)
     browser.press('Change password', within='//dialog[@open]')
     wait(lambda: demo.session.post(cloud.url + '/identity/v3/auth/tokens', json={
         'auth': callers.by_password(name, 'Ein-langes-Wort-9', 'unscoped')}).status_code == 201)
@@ -466,6 +591,21 @@ def test_the_console_is_inside_the_page(user, demo, modules):
     user.complaints()
 
 
+def test_a_console_opens_under_the_name_of_the_page(user, cloud, demo):
+    other = cloud.url.replace('127.0.0.1', 'localhost')
+    user.driver.get(other + '/dashboard/')
+    user.type('User', credentials(cloud, 'demo')[0])
+    user.type('Password', credentials(cloud, 'demo')[1])
+    user.press('Log in')
+    user.heading('Overview')
+    user.go(f'/servers/{demo.servers[1]}', 'web-1')
+    user.press('Open console')
+    user.press('Open console', within='//dialog[@open]')
+    opened = user.until(lambda: user.one("//dialog//a[normalize-space()='Open the console']"), 'no console')
+    assert opened.get_attribute('href').startswith(other + '/console')
+    user.press('Close')
+
+
 def test_readers_are_offered_no_change(reader, demo, modules):
     for path, heading in (('', 'Overview'), ('volumes', 'Volumes'), ('snapshots', 'Snapshots'), ('backups', 'Backups'),
                           ('images', 'Images'), ('server-groups', 'Server groups')):
@@ -512,6 +652,20 @@ def test_server_groups_with_several_policies_and_metadata(user, demo, modules):
     confirm(user, 'Edit')
     user.says('Server group database changed')
     assert stored()['policy'] == 'network-proximity'
+
+
+def test_usage_adds_up_all_pages(user, cloud, demo):
+    cloud.conf.set_override('max_limit', 2, group='api')
+    try:
+        user.go('/usage', 'Usage')
+        user.until(lambda: user.css('tbody tr'), 'no usage')
+        whole = demo.get(f'/os-simple-tenant-usage/{demo.project_id}', version='2.1').json()['tenant_usage']
+        assert len(whole['server_usages']) >= len(demo.servers)
+        rows = [row.text for row in user.css('tbody tr')]
+        assert len(rows) == 1 + len(whole['server_usages']) and f' {len(rows) - 1} ' in ' '.join(rows[0].split())
+        assert all(any(one['name'] in row for row in rows) for one in whole['server_usages'])
+    finally:
+        cloud.conf.set_override('max_limit', 1000, group='api')
 
 
 # ---- administration ----------------------------------------------------------------
@@ -630,3 +784,30 @@ def test_hosts_have_names_while_they_are_few(admin, modules):
     admin.until(lambda: [tile for tile in admin.css('.tile') if 'host2' in tile.text], 'no tile')[0].click()
     admin.until(lambda: admin.one("//h2[starts-with(., 'host2')]"), 'no host is chosen')
     sound(admin, modules)
+
+
+def test_an_aggregate_is_chosen_before_a_host_of_several_is_drained(admin, cloud, demo):
+    boss = cloud.admin()
+    made = {}
+    others = {f'of-drain-{number}': ('host3',) for number in range(2, 32)}
+    for name, hosts in {'of-drain-1': ('host1', 'host2'), **others, 'of-drain-32': ('host1', 'host3')}.items():
+        made[name] = boss.post('/os-aggregates', {'aggregate': {'name': name}}).json()['aggregate']['id']
+        for host in hosts:
+            assert boss.post(f'/os-aggregates/{made[name]}/action', {'add_host': {'host': host}}).status_code == 200
+    admin.go('/hosts', 'Hosts')
+    admin.until(lambda: [tile for tile in admin.css('.tile') if 'host1' in tile.text], 'no tile')[0].click()
+    admin.press('Drain', within='//section')
+    admin.press('Drain', within='//dialog[@open]')
+    assert admin.css('dialog[open] select:invalid'), 'an aggregate is chosen for the operator'
+    admin.choose('Aggregate', 'of-drain-32')
+    confirm(admin, 'Drain')
+    admin.says('Host host1 is being drained')
+    started, = boss.get(f'/os-aggregates/{made["of-drain-32"]}/os-host-maintenance').json()['os-host-maintenance']
+    assert started['host'] == 'host1'
+    admin.press('End maintenance', within='//section')        # it is the 32nd aggregate whose maintenance is asked for
+    confirm(admin, 'End maintenance')
+    admin.until(lambda: not admin.one("//section[.//h2[normalize-space()='Maintenance']]"), 'it does not end', 60)
+    for name, ident in made.items():
+        for host in boss.get(f'/os-aggregates/{ident}').json()['aggregate']['hosts']:
+            boss.post(f'/os-aggregates/{ident}/action', {'remove_host': {'host': host}})
+        assert boss.delete(f'/os-aggregates/{ident}').status_code == 200, name

@@ -133,7 +133,7 @@ def site(text):
         def log_message(self, *_arguments):
             """Write nothing."""
     server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield f'http://localhost:{server.server_port}/'
     finally:

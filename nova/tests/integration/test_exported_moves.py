@@ -4,6 +4,7 @@ import contextlib
 import pytest
 
 from nova import exception
+from nova.tests import ports
 from nova.tests.functional import cloud as clouds
 from nova.tests.support import live_cloud as live
 from nova.tests.support import volume_exports as exports
@@ -31,7 +32,7 @@ class Cloud(clouds.Cloud):
 def cloud(tmp_path_factory):
     directory = tmp_path_factory.mktemp('exported') / 'state'
     with clouds.running(directory, hosts=live.HOSTS, kind=Cloud, my_ip='127.0.0.1', host='storage',
-                        volume__export_port=exports.free_port()) as made:
+                        volume__export_port=ports.free(ports.EXPORTS, needed=3)) as made:
         made.boss, made.directory = made.admin('2.95'), directory
         made.image = made.boss.upload_image()
         yield made

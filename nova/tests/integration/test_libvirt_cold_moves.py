@@ -99,6 +99,15 @@ def test_an_image_that_is_gone_comes_along(fleet, monkeypatch):
     assert show(None, base.DISK_ID)
     fleet.booted(TWO, instance)
     assert 'disk.base' in fleet.files(TWO, instance.uuid)
+    fleet.drivers[ONE].features[contract.Resize].confirm_migration(None, instance, [])
+    # a resize on this host takes it into the new directory, and a revert has that of before
+    sent, instance.root_gb = fleet.drivers[TWO].features[contract.Resize].send_guest(None, instance, TWO, [], 0), 2
+    finish(fleet, instance, sent)
+    fleet.booted(TWO, instance)
+    assert 'disk.base' in fleet.files(TWO, instance.uuid)
+    fleet.drivers[TWO].features[contract.Resize].drop_migrated(None, instance, [])
+    fleet.drivers[TWO].features[contract.Resize].finish_revert_migration(None, instance, [], [], False)
+    assert 'disk.base' in fleet.files(TWO, instance.uuid)
 
 
 def interrupt(fleet, instance, sent):

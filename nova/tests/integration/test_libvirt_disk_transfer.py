@@ -246,3 +246,48 @@ def test_a_file_that_changes_while_it_comes_is_refused(wire, places):
     thread.join(60)
     assert [reason for reason in failures if 'has changed there meanwhile' in reason], failures
     assert not (places[1] / FIRST).exists()
+
+
+def test_two_transfers_of_a_directory_do_not_end_each_other(wire, places):
+    """As of an image that two hosts fetch: the second destroyed the pool of the first, which failed."""
+    for name in (FIRST, SECOND):
+        write(places[0] / name)
+    source, target = map(str, places)
+    failures = []
+
+    def copy():
+        try:
+            disk_transfer.fetch(wire.uri, source, [FIRST], target, 60)
+        except exception.VirtError as error:
+            failures.append(error.message)
+    wire.let(3 << 20)
+    thread = threading.Thread(target=copy)
+    thread.start()
+    base.wait_for(wire.holds, 60, 'a part to come')
+    disk_transfer.fetch(base.URI, source, [SECOND], target, 60)
+    wire.let()
+    thread.join(60)
+    assert not failures
+    for name in (FIRST, SECOND):
+        assert filecmp.cmp(places[0] / name, places[1] / name, shallow=False)
+
+
+def test_states_of_two_tpms_are_not_exchanged(places):
+    """Both lie in a directory of one name; the second pool took the place of the first."""
+    connection = base.libvirt.open(base.URI)
+    try:
+        for name in ('one', 'two'):
+            (places[0] / name / 'tpm2').mkdir(parents=True)
+            (places[0] / name / 'tpm2' / 'state').write_text(name)
+        with disk_transfer.pool(connection, str(places[0] / 'one' / 'tpm2')) as one:
+            found = one.storageVolLookupByName('state')
+            with disk_transfer.pool(connection, str(places[0] / 'two' / 'tpm2')):
+                assert one.storageVolLookupByName('state').path() == found.path()
+                read = []
+                stream = connection.newStream(0)
+                found.download(stream, 0, 0)
+                stream.recvAll(lambda _stream, data, _opaque: read.append(data), None)
+                stream.finish()
+                assert b''.join(read) == b'one'
+    finally:
+        connection.close()

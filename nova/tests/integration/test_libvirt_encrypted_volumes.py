@@ -87,6 +87,11 @@ def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_
         subprocess.run(['virsh', '-q', 'secret-undefine', data], check=True)
         rig.booted_again(made, lambda: rig.driver.reboot(None, made, [], True))
         assert MARK in test_libvirt_volumes.run(rig, made, 'cat /root/file')
+        # the same after a suspension, which a lost key made one without a resumption
+        rig.driver.features[contract.Suspend].suspend(made)
+        subprocess.run(['virsh', '-q', 'secret-undefine', data], check=True)
+        rig.driver.features[contract.Suspend].resume(None, made, [])
+        assert MARK in test_libvirt_volumes.read(rig, made, '/dev/vdb', len(MARK))
         snapshot_in_use(rig, store, made, data)
         rig.driver.features[contract.Volumes].detach_volume(None, made, devices[1])
         store.detach(ALICE, devices[1]['attachment_id'])

@@ -4,10 +4,8 @@ The needs of test_libvirt.py but for its libvirtd: each host has one.
 """
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import types
 from concurrent import futures
 
@@ -15,13 +13,13 @@ import pytest
 
 from nova import states
 from nova.tests import long_runs
+from nova.tests.integration import moving
 from nova.tests.support import waiting
 from nova.tests.support import libvirt as base
 from nova.virt import driver as contract
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not (base.GUEST / 'guest.qcow2').exists(),
                                 reason='needs root, and the guest image that NOVA_TEST_GUEST_DIR names')
-TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
 NAMES = ('compute1', 'compute2')
 
 
@@ -50,11 +48,8 @@ def mounts():
 @pytest.fixture(scope='module')
 def fleet():
     """(modules of tools/cluster, parts by name, drivers by host)."""
-    directory, before = pathlib.Path(tempfile.mkdtemp(prefix='nova-hosts-', dir='/var/tmp')), mounts()
-    directory.chmod(0o711)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv('NOVA_CLUSTER_DIR', str(directory))
-        patch.syspath_prepend(str(TOOLS))
+    before = mounts()
+    with moving.place('nova-hosts-') as directory:
         from cluster import hosts
         from cluster import parts
         from cluster import prepare
@@ -82,7 +77,6 @@ def fleet():
             for part in parts.nova(made):
                 part.stop()
             prepare.remove_network()
-            shutil.rmtree(directory)
 
     def nothing_left():
         assert left_of(settings.NAMESPACES, before) == []
@@ -107,7 +101,7 @@ def boot(fleet, name):
 
 def differences(fleet, servers):
     """Sentences of tools/load.py. servers: {uuid: host}"""
-    sys.path.insert(0, str(TOOLS))
+    sys.path.insert(0, str(moving.TOOLS))
     import load
     cloud = types.SimpleNamespace(guests=lambda: {name: fleet.hosts.guests(name) for name in NAMES})
     return list(load.hypervisors(types.SimpleNamespace(

@@ -10,11 +10,13 @@ from nova import exception
 from nova import states
 from nova.tests import long_runs
 from nova.tests.support import libvirt as base
+from nova.tests.support import libvirt_volumes
 from nova.virt import driver as contract
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
 state_path, module_rig, rig, instance = base.state_path, base.module_rig, base.rig, base.instance
+volumes = libvirt_volumes.volumes
 
 
 def rescue_image(rig, **properties):
@@ -50,15 +52,22 @@ def answer(rig, instance, line, expected):
     base.wait_for(lambda: expected in rig.console(instance), base.BOOT_SECONDS, f'{expected!r}')
 
 
-def test_a_broken_guest_is_repaired(rig, instance):
+def test_a_broken_guest_is_repaired(rig, instance, volumes):
     """Its own disk is the second one; what is written there is there afterwards, and the rescue's disk is gone."""
     base.spawn(rig, instance, config_drive={'openstack/latest/meta_data.json': b'{}'})
     wait_for_start(rig, instance, 1)
     answer(rig, instance, 'echo own >/root/whose; sync; echo is $((40 + 2))', b'is 42')
+    data = volumes('/dev/vdc')
+    rig.driver.features[contract.Volumes].attach_volume(None, instance, data.device)
     password = json.dumps({'uuid': instance.uuid, 'hostname': 'rescue', 'admin_pass': 'pass-of-rescue'}).encode()
     rig.driver.features[contract.Rescue].rescue(None, instance, [], rig.image, 'pass-of-rescue', [],
                                                 {'openstack/latest/meta_data.json': password})
     assert targets(instance) == [('disk', 'vda', 'virtio'), ('disk', 'vdb', 'virtio'), ('disk', 'vdc', 'virtio')]
+    rig.driver.features[contract.ExtendVolume].extend_volume(None, instance, {**data.device, 'volume_size': 2})
+    for name, size in (('vdb', libvirt_volumes.GIB), ('vdc', None)):     # the volume's name is another disk's now
+        found = rig.driver.hypervisor.guest('look', instance.uuid, lambda domain, name=name: domain.blockInfo(name)[0])
+        assert found == size or size is None and found < libvirt_volumes.GIB // 2
+    assert data.path.stat().st_size == 2 * libvirt_volumes.GIB
     wait_for_start(rig, instance, 2)
     answer(rig, instance, 'mount /dev/vdb2 /tmp && echo found $(cat /tmp/root/whose); echo repaired >/tmp/root/whose',
            b'found own')
@@ -66,7 +75,7 @@ def test_a_broken_guest_is_repaired(rig, instance):
     rig.type(instance, 'umount /tmp; sync')
     assert rescue_files(rig, instance) == ['disk.configrescue', 'disk.rescue']
     rig.driver.features[contract.Rescue].unrescue(None, instance, [])
-    assert targets(instance) == [('disk', 'vda', 'virtio'), ('disk', 'vdb', 'virtio')]
+    assert targets(instance) == [('disk', 'vda', 'virtio'), ('disk', 'vdb', 'virtio'), ('disk', 'vdc', 'virtio')]
     wait_for_start(rig, instance, 3)
     answer(rig, instance, 'echo back $(cat /root/whose)', b'back repaired')
     assert rescue_files(rig, instance) == []

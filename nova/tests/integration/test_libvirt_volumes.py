@@ -238,6 +238,8 @@ def test_volume_is_attached_to_a_guest_that_is_off(rig, instance, volumes, state
                                                                                      'new_file': str(copy)})
     assert content(copy, 5) == b'still'
     copy.unlink()
+    rig.driver.features[contract.ExtendVolume].extend_volume(None, instance, {**data.device, 'volume_size': 2})
+    assert data.path.stat().st_size == 2 * GIB
     rig.driver.power_on(None, instance, [])
     assert rig.driver.power_state(instance) == states.RUNNING
     rig.driver.power_off(instance)

@@ -25,11 +25,14 @@ from nova.db.networks import tags
 from nova.db.services import message_keys
 from nova.db.tables import api as api_tables
 from nova.db.tables import network as t
+from nova.network import allocation
 from nova.network import attach
 from nova.network import fake
+from nova.network import ipam
 from nova.network import manager
 from nova.network import setup
 from nova.network.operators import networks as operators
+from nova.network.rest import groups as rest_groups
 from nova.network.rest import networks as rest_networks
 from nova.tests import long_runs
 from nova.tests.integration import servers
@@ -78,8 +81,8 @@ def test_revision_follows_the_order_of_commits(db):
 def test_ports_and_the_default_group_are_read_by_one_statement(db):
     group = db.run(security_groups.ensure_default, 'one')
     with db.reader() as conn:
-        assert ports.of_devices_and_default_group(conn, ['no such server'], 'one') == ([], group)
-        assert ports.of_devices_and_default_group(conn, ['no such server'], 'none') == ([], None)
+        assert ports.for_allocation(conn, ['no such server'], 'one', 5) == ([], group, 5)
+        assert ports.for_allocation(conn, ['no such server'], 'none', -1) == ([], None, None)
 
 
 def test_two_services_never_give_an_address_twice_and_lose_none(db):
@@ -158,12 +161,49 @@ def test_a_port_without_addresses_does_not_come_into_a_network_that_changes_hand
         return db.run(lambda conn: networks.usable(conn, 'first', {network}, lock=True)[network][0]['project_id'])
     with db.writer() as conn:
         ports.remove(conn, [port['id'] for port in ports.in_network(conn, network)])
-        operators._locked(conn, network)
+        networks.lock_with_subnets(conn, network)
         thread, answers = _later(owner)
         operators.give(conn, network, 'second')
     thread.join(10)
     assert answers == ['second']
     db.run(networks.remove_network, network)
+
+
+def _rest_delete(db, ident):
+    def delete(conn):
+        rest_networks.delete_network(conn, None, context.admin_context(), rest_networks.NETWORKS.get(conn, ident))
+    db.run(delete)
+
+
+@pytest.mark.parametrize('delete', [_rest_delete, operators.delete_network])
+def test_a_network_that_gets_a_port_at_the_same_time_is_not_deleted(db, delete):
+    network, subnet = _bare(db, 'crowded'), str(uuid.uuid4())
+    with db.writer() as conn:
+        networks.insert(conn, t.subnets, [{
+            'id': subnet, 'project_id': '', 'network_id': network, 'name': '', 'cidr': '10.46.0.0/24', 'ip_version': 4,
+            'gateway_ip': '10.46.0.1', 'enable_dhcp': False, 'description': '', 'dns_nameservers': [],
+            'host_routes': [], 'allocation_pools': [{'start': '10.46.0.2', 'end': '10.46.0.9'}]}])
+    with db.writer() as conn:
+        found = networks.usable(conn, 'first', {network}, lock=True)[network]
+        port = attach.new_port('first', found[0], {})
+        ipam.claim(conn, network, found[1], port['id'], [], ipam.quarantine_cutoff(0))
+        networks.insert(conn, t.ports, [port])
+        thread, answers = _later(delete, db, network)
+    thread.join(10)
+    assert answers == [exception.NetworkInUse]
+    with db.reader() as conn:
+        assert networks.get(conn, t.networks, network) and networks.get(conn, t.subnets, subnet)
+        assert [len(each) for each in networks.addresses_of(conn, [port['id']]).values()] == [1]
+
+    def use():
+        return network in db.run(lambda conn: networks.usable(conn, 'first', {network}, lock=True))
+    db.run(ports.remove, [port['id']])
+    with db.writer() as conn:
+        networks.lock_with_subnets(conn, network)
+        thread, answers = _later(use)
+        networks.remove_network(conn, network)
+    thread.join(10)
+    assert answers == [False]
 
 
 def test_concurrent_requests_for_any_free_network_get_different_networks(db):
@@ -180,6 +220,61 @@ def test_concurrent_requests_for_any_free_network_get_different_networks(db):
         assert [networks.get(conn, t.networks, ident)['project_id'] for ident in idents] == ['first', 'second']
     with pytest.raises(exception.Conflict):
         operators.add_network_to_project(conf, db, second, None)
+
+
+# ---- floating addresses
+
+def test_a_floating_address_that_gets_a_port_at_the_same_time_is_released_with_the_port(db):
+    (port, _other), _group = _ports_and_group(db)
+    server, floating = str(uuid.uuid4()), str(uuid.uuid4())
+    with db.writer() as conn:
+        networks.update(conn, t.ports, port, {'device_id': server, 'created_by_compute': True})
+        networks.insert(conn, t.floating_ips, [{
+            'id': floating, 'project_id': 'first', 'floating_network_id': 'n', 'floating_ip_address': '192.0.2.9',
+            'floating_port_id': 'p', 'status': 'DOWN', 'description': ''}])
+    with db.writer() as conn:
+        ports.lock_many(conn, [port])
+        thread, answers = _later(db.run, allocation.release, [allocation.ReleaseRequest(server, None, None)])
+        networks.update(conn, t.floating_ips, floating, {
+            'port_id': port, 'fixed_ip_address': '10.0.0.5', 'router_id': 'r', 'status': 'ACTIVE'})
+    thread.join(10)
+    assert answers == [[1]]
+    with db.reader() as conn:
+        found = networks.get(conn, t.floating_ips, floating)
+    assert (found['port_id'], found['router_id'], found['status']) == (None, None, 'DOWN')
+
+
+# ---- security groups that are deleted
+
+def _ports_and_group(db):
+    """(ids of two ports without groups, id of a group)"""
+    network, group = _bare(db, 'guarded'), str(uuid.uuid4())
+    with db.writer() as conn:
+        made = [attach.new_port('first', networks.get(conn, t.networks, network), {}) for _ in range(2)]
+        networks.insert(conn, t.ports, made)
+        networks.insert(conn, t.security_groups, [
+            {'id': group, 'project_id': 'first', 'name': 'g', 'description': '', 'stateful': True}])
+    return [port['id'] for port in made], group
+
+
+def test_a_security_group_that_gets_a_port_at_the_same_time_is_not_deleted(db):
+    (port, other), group = _ports_and_group(db)
+
+    def delete():
+        db.run(lambda conn: rest_groups.delete_group(
+            conn, None, context.admin_context(), networks.get(conn, t.security_groups, group)))
+    with db.writer() as conn:
+        security_groups.bind(conn, [(port, group)])
+        db.run(security_groups.bind, [(other, group)])               # without waiting
+        thread, answers = _later(delete)
+    thread.join(10)
+    assert answers == [exception.SecurityGroupInUse]
+    db.run(security_groups.unbind, [port, other])
+    with db.writer() as conn:
+        rest_groups.delete_group(conn, None, context.admin_context(), networks.get(conn, t.security_groups, group))
+        thread, answers = _later(db.run, security_groups.bind, [(port, group)])
+    thread.join(10)
+    assert answers == [exception.SecurityGroupNotFound]
 
 
 # ---- the account of nova-network on hosts that have databases (nova/db/grants.py)

@@ -23,7 +23,9 @@ def world(tmp_path, request):
 
 def routed(world):
     """(a router to the outside, two networks with both kinds of addresses that it joins)"""
-    external, mine, theirs = world.outside(), world.network(), world.network(cidr='10.1.0.0/24')
+    external, (mine, theirs) = world.outside(), (
+        world.network(cidr=f'{prefix}.0/24', allocation_pools=[{'start': f'{prefix}.2', 'end': f'{prefix}.90'}])
+        for prefix in ('10.0.0', '10.1.0'))
     for ident, cidr in ((mine, 'fd00:7::/64'), (theirs, 'fd00:8::/64')):
         world.make('demo', 'subnets', network_id=ident, cidr=cidr, ip_version=6, ipv6_ra_mode='slaac',
                    ipv6_address_mode='slaac')

@@ -81,10 +81,16 @@ def test_a_port_gets_its_guarantee_beside_a_flood(world):
         for each in (*running, counter):
             each.wait()
         return {guest: found.get(guest.address, 0) * 8 / 1000 / SECONDS for guest, _rate in senders}
-    both = received((served, GUARANTEED), (flood, 5 * KBPS))
-    assert both[served] > 0.85 * GUARANTEED and both[flood] < 0.4 * KBPS, both
-    alone = received((flood, 5 * KBPS))
-    assert alone[flood] > 0.7 * KBPS, alone
+
+    def holds(check, *senders):
+        """One of three times: on a busy machine a sender may not run for a while."""
+        found = []
+        while not found or not check(found[-1]):
+            assert len(found) < 3, found
+            found.append(received(*senders))
+    holds(lambda both: both[served] > 0.85 * GUARANTEED and both[flood] < 0.4 * KBPS, (served, GUARANTEED),
+          (flood, 5 * KBPS))
+    holds(lambda alone: alone[flood] > 0.7 * KBPS, (flood, 5 * KBPS))
     # without the policy the device is as it was, and the flood takes most of it
     world.put('admin', f'ports/{port}', {'port': {'qos_policy_id': None}})
     world.report()

@@ -18,6 +18,7 @@ import pytest
 from nova.network.linux import runner
 from nova.tests import machine
 from nova.tests.support import network_overlay as overlays
+from nova.tests.support.waiting import settled
 from nova.tests.support.waiting import wait_for
 
 pytestmark = overlays.pytestmark
@@ -137,7 +138,7 @@ class Mover(overlays.Guest):
     def expected_at(self, host):
         """It is prepared on a host: its device is there, and nothing sends."""
         vif, = host.client.prepare_for_instance(self.world.face.context, instance=self.instance, host=host.name)
-        self.there = self.world.space('m' + self.port[:4])
+        self.there = self.world.space('m' + self.port[:8])
         device = vif['devname']
         run('ip', '-n', host.space, 'link', 'add', device, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', self.there)
         run('ip', '-n', self.there, 'link', 'set', 'eth0', 'address', self.mac, 'addrgenmode', 'none')
@@ -181,6 +182,16 @@ def fdb(host, mover):
     return sorted(re.findall(r'dst (\S+)', ' '.join(lines))), any('master' in line for line in lines)
 
 
+def settles(mover, *tables):
+    """Hosts, which are told over the bus, come to have a guest at these places.
+
+    :param tables: (host, what fdb() returns)
+    """
+    def check():
+        assert [fdb(host, mover) for host, _wanted in tables] == [wanted for _host, wanted in tables]
+    settled(check)
+
+
 def fleet(world):
     """A guest that moves from the first host to the second, and [(namespace, address)] to reach it by: from a guest on
     each host, and from outside by its floating address.
@@ -210,15 +221,14 @@ def test_frames_follow_a_guest_when_it_runs_elsewhere(world):
         mover.expected_at(dest)
         wait_for(lambda: '192.0.2.2' in str(third.run('bridge', 'fdb', 'show')), 10, 'the third host to expect it')
         threading.Event().wait(COPY_S)
-        assert fdb(third, mover) == (['192.0.2.1'], True) and fdb(source, mover) == (['192.0.2.2'], False)
+        settles(mover, (third, (['192.0.2.1'], True)), (source, (['192.0.2.2'], False)))
         assert max(each.gaps()[0] for each in watched) < allowed()
     with pings(*ways) as watched:
         threading.Event().wait(0.5)
         began = time.monotonic()
         mover.runs_at(dest)
         paused = time.monotonic() - began
-        threading.Event().wait(1)
-        assert fdb(third, mover) == (['192.0.2.2'], True) and fdb(source, mover) == (['192.0.2.2'], True)
+        settles(mover, (third, (['192.0.2.2'], True)), (source, (['192.0.2.2'], True)))
         for host in world.hosts:                 # a refresh undoes nothing
             host.manager.sync()
         mover.has_moved_to(dest)
@@ -226,8 +236,9 @@ def test_frames_follow_a_guest_when_it_runs_elsewhere(world):
         gaps = [each.gaps()[:2] for each in watched]
     assert max(longest for longest, _next in gaps) < paused + allowed(), (gaps, paused)
     assert max(after for _longest, after in gaps) < allowed(), gaps
-    assert fdb(third, mover) == (['192.0.2.2'], True) and fdb(dest, mover) == ([], False)
-    assert not any(host.driver.linux.switchover.process.is_alive() for host in world.hosts)
+    settles(mover, (third, (['192.0.2.2'], True)), (dest, ([], False)))
+    wait_for(lambda: not any(host.driver.linux.switchover.process.is_alive() for host in world.hosts), 10,
+             'nothing to be expected')
 
 
 def test_switches_of_a_vlan_learn_where_a_guest_runs(world):
@@ -270,11 +281,11 @@ def test_nothing_switches_for_a_migration_that_is_cancelled(world):
     source, dest, third = world.hosts
     with pings(*ways) as watched:
         mover.expected_at(dest)
-        threading.Event().wait(1)
+        settles(mover, (third, (['192.0.2.1'], True)), (source, (['192.0.2.2'], False)))
         mover.announce(mover.space)              # the guest itself, where it runs: it is not let pass
         threading.Event().wait(1)
         assert fdb(third, mover) == (['192.0.2.1'], True) and fdb(source, mover) == (['192.0.2.2'], False)
         mover.not_expected_at(dest)
         threading.Event().wait(1)
         assert max(each.gaps()[0] for each in watched) < allowed()
-    assert fdb(third, mover) == (['192.0.2.1'], True) and fdb(source, mover) == ([], False)
+    settles(mover, (third, (['192.0.2.1'], True)), (source, ([], False)))

@@ -1,6 +1,10 @@
 """Notifications over a real RabbitMQ, read by oslo.messaging's own listener, as meters and billing systems do."""
+import pathlib
 import queue
 import re
+import subprocess
+import sys
+import textwrap
 import time
 
 import oslo_messaging
@@ -13,6 +17,9 @@ from nova.tests import server_rows
 from nova.tests.support import waiting
 from nova.tests.integration import servers
 from nova.tests.support.notify import CTX
+
+
+PAGE = pathlib.Path(__file__).resolve().parents[3] / 'doc/source/admin/notifications.rst'
 
 
 @pytest.fixture(scope='module')
@@ -73,6 +80,29 @@ def test_both_forms_arrive(broker):
         notifier.stop()
         for listener in listeners.values():
             listener.stop()
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason='the documentation is not part of an installed nova')
+@pytest.mark.parametrize('consumer_first', [True, False])
+def test_documented_consumer_reads_events(consumer_first):
+    """The consumer of admin/notifications.rst has the defaults of oslo.messaging, not those of nova."""
+    url = servers.virtual_host().url
+    code = textwrap.dedent(PAGE.read_text().partition('code-block:: python\n')[2].partition('\nQueues of')[0])
+    code = re.sub(r"'rabbit://[^'?]+", f"'{url.replace(servers.BUS, 'rabbit', 1)}", code)
+    code = 'import signal\nsignal.alarm(60)\n' + code.replace('listener.wait()', "print('started')\nlistener.wait()")
+    row, notifier = server_rows.row(), notify.new(configured(url))
+    if not consumer_first:
+        notifier.publish(CTX, 'instance.lock', None, row)
+        waiting.wait_for(lambda: notifier.counts['sent'], 60, 'the event to be sent')
+    with subprocess.Popen([sys.executable, '-u', '-c', code], stdout=subprocess.PIPE, text=True) as consumer:
+        try:
+            assert consumer.stdout.readline() == 'started\n'
+            if consumer_first:
+                notifier.publish(CTX, 'instance.lock', None, row)
+            assert consumer.stdout.readline() == f'instance.lock {row["uuid"]}\n'
+        finally:
+            consumer.kill()
+            notifier.stop()
 
 
 def test_a_broker_that_is_not_there_is_waited_for_and_holds_nobody_up(caplog):

@@ -37,6 +37,8 @@ def openstack(tmp_path_factory):
         return done.returncode, found, done.stderr
     try:
         cloud.start()
+        assert call('image', 'create', '--container-format', 'bare', '--disk-format', 'raw', '--file', __file__,
+                    'guest')[0] == 0
         yield call
     finally:
         cloud.close()
@@ -46,8 +48,6 @@ def test_placement_is_explained(openstack):
     code, _, refusal = openstack('server', 'placement', 'explain')
     assert code == 1 and 'Give --server, --file, or --flavor' in refusal
     assert openstack('server', 'placement', 'explain', '--flavor', 'm1.tiny', '--image', 'missing')[0] == 1
-    assert openstack('image', 'create', '--container-format', 'bare', '--disk-format', 'raw', '--file', __file__,
-                     'guest')[0] == 0
     code, rows, _ = openstack('server', 'placement', 'explain', '--flavor', 'm1.tiny', '--image', 'guest', '-f', 'json')
     assert code == 0 and rows[-1]['filter'] == 'choice' and rows[-1]['reason'] == 'nova'
 
@@ -101,7 +101,9 @@ def test_audit_events_and_metrics_are_shown_by_openstackclient(openstack):
         watching = pool.submit(openstack, 'compute', 'event', 'watch', '--seconds', '20')
         made = openstack('server', 'create', '--flavor', 'm1.tiny', '--image', 'guest', '--nic', 'none', '--wait',
                          'web')
-    assert made[0] == 0, made
+        assert made[0] == 0, made
+        while not watching.done():       # the stream tells what happens after it has begun, whenever that is
+            assert openstack('server', 'reboot', '--hard', '--wait', 'web')[0] == 0
     code, lines, _ = watching.result()
     assert code == 0 and 'ACTIVE      web' in lines
     _, rows, _ = openstack('server', 'metrics', 'show', '--totals', 'web', '-f', 'json')

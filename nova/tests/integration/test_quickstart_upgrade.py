@@ -10,7 +10,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -24,6 +23,7 @@ import yaml
 from nova import version
 from nova.tests import long_runs
 from nova.tests.support import waiting
+from nova.tests.integration import servers
 from nova.tests.older_release import next_version
 from nova.tests.older_release.next_version import NEXT
 
@@ -158,8 +158,7 @@ def cloud(tmp_path_factory):
             (dependencies / file.name).symlink_to(file)
     (directory / 'python').write_text(PYTHON.format(python=sys.executable, dependencies=dependencies))
     (directory / 'python').chmod(0o755)
-    with socket.create_server(('127.0.0.1', 0)) as free:
-        made = Installation(directory, free.getsockname()[1])
+    made = Installation(directory, servers.free_port())
     code, text = made.run(TREE, '--driver', 'fake', '--no-server')
     assert code == 0, text
     made.login()

@@ -13,9 +13,11 @@ import pytest
 from nova import conf as nova_conf
 from nova import exception
 from nova.rpc import bus
+from nova.rpc import priorities
 from nova.rpc import transport_url
 from nova.rpc.rabbit import driver as rabbit_driver
 from nova.rpc.rabbit import link
+from nova.rpc.rabbit import session as rabbit_session
 from nova.rpc.rabbit import settings
 from nova.tests import long_runs
 from nova.tests.integration import rabbit_cluster
@@ -52,6 +54,12 @@ def connect(broker):
             stack.callback(found.close)
             return found
         yield made
+
+
+def publish(made, key, body):
+    """Send a body that no driver would send."""
+    session = made._transport._driver._session
+    session.publish(rabbit_session.Message(None, key, body, mandatory=True))
 
 
 @contextlib.contextmanager
@@ -91,6 +99,32 @@ def test_a_call_that_takes_long_is_heard_of(connect, monkeypatch):
         assert connect().client(ECHO).long(CONTEXT, server='one', seconds=6) == 'late'
 
 
+def test_a_malformed_message_is_dropped_and_the_next_is_read(connect, caplog):
+    """It ended the connection of each service that read it, and the broker sent it again."""
+    with served(connect(), 'malformed'):
+        made = connect()
+        client = made.client(ECHO)
+        assert client.echo(CONTEXT, server='malformed', value=1) == 1
+        for body in (b'{"oslo.version": "2.0"}', b'{"oslo.version": "2.0", "oslo.message": 1}'):
+            publish(made, 'echo.malformed', body)
+            publish(made, made._transport._driver.reply_queue, body)
+        assert client.echo(CONTEXT, server='malformed', value=2) == 2
+    assert caplog.text.count('An unreadable message was dropped') == 2
+    assert caplog.text.count('An unreadable reply was dropped') == 2 and 'ended' not in caplog.text
+
+
+def test_a_consumer_that_fails_loses_its_message_alone(connect, caplog, monkeypatch):
+    with served(connect(), 'failing') as server:
+        client = connect().client(ECHO)
+        assert client.echo(CONTEXT, server='failing', value=1) == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(server._rpc.listener, 'on_incoming_callback', None)
+            client.remember(CONTEXT, server='failing', value=1)
+            wait_for(lambda: 'A message was dropped: its consumer failed.' in caplog.text, seconds=60)
+        assert client.echo(CONTEXT, server='failing', value=2) == 2
+    assert 'The connection' not in caplog.text
+
+
 @long_runs.only
 def test_a_process_has_one_connection(connect, broker):
     made = connect()
@@ -128,6 +162,32 @@ def test_connections_that_are_cut_lose_and_double_nothing(connect, broker):
             thread.join()
         wait_for(lambda: len(manager.remembered) >= len(sent), seconds=60)
         assert sorted(manager.remembered) == sorted(sent)
+
+
+def test_the_broker_keeps_a_long_backlog_for_other_processes(connect, broker, monkeypatch):
+    """The first process that connected took it all."""
+    monkeypatch.setattr(priorities, 'MAX_WAITING', 100)
+    gate, count, options = threading.Event(), 1500, {'rabbit_qos_prefetch_count': 50}
+    managers = [Manager('one'), Manager('two')]
+    for manager in managers:
+        manager.remember = lambda context, value, manager=manager: gate.wait(60) and manager.remembered.append(value)
+    with served(connect(**options), 'one', managers[0]) as server:
+        client = connect().client(ECHO)
+        for number in range(count):
+            client.remember(CONTEXT, value=number)
+        threads = server._rpc.conf.executor_thread_pool_size
+
+        def is_kept():
+            lines = broker.control('list_queues', '--no-table-headers', 'name', 'messages', 'messages_unacknowledged')
+            messages, unacknowledged = next(
+                map(int, line.split()[1:]) for line in lines.splitlines() if line.split()[0] == 'echo')
+            return unacknowledged == 50 and count - 100 - threads - 2 <= messages <= count - 100
+        wait_for(is_kept, seconds=60)
+        with served(connect(**options), 'two', managers[1]):
+            gate.set()
+            wait_for(lambda: sum(len(each.remembered) for each in managers) >= count, seconds=60)
+            assert sorted(value for each in managers for value in each.remembered) == list(range(count))
+            assert all(len(each.remembered) > 0 for each in managers)
 
 
 class Line:
@@ -239,10 +299,15 @@ def test_a_broker_whose_memory_is_full_takes_messages_again(connect, broker, mon
                 for number in range(1000):
                     client.remember(CONTEXT, server='one', value=number)
                     time.sleep(0.01)
+            for send in (client.remember, client.echo):          # they waited for the end of the alarm
+                begun = time.monotonic()
+                with pytest.raises(exception.ServiceUnavailable):
+                    send(CONTEXT, server='one', value='late')
+                assert time.monotonic() - begun < 15             # 3 attempts of 1 s, and CONFIRM_S
         finally:
             broker.control('set_vm_memory_high_watermark', '0.6')
         wait_for(lambda: _echoes(client), seconds=60)
-        assert len(manager.remembered) == len(set(manager.remembered))
+        assert len(manager.remembered) == len(set(manager.remembered)) and 'late' not in manager.remembered
 
 
 def _echoes(client):

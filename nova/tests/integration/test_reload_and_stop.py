@@ -111,7 +111,7 @@ def test_sighup_reads_the_configuration_of_every_daemon_again(broker, tmp_path):
         for name in running:
             _until(lambda: 'serves' in read[name]() if name != 'api' else servers.answers(port), running, tmp_path)
         for name in ('conductor', 'scheduler', 'api'):       # who looks at the rows
-            _until(lambda: 'Messages to conductor are of the newest version' in read[name](), running, tmp_path)
+            _until(lambda: 'Messages to conductor use the newest version' in read[name](), running, tmp_path)
         level = versions.RELEASES[versions.VERSION].interfaces['conductor']
         for name, content in configs.items():
             (tmp_path / name).write_text(content.replace('[DEFAULT]', '[DEFAULT]\ndebug = true\n', 1)

@@ -21,4 +21,4 @@ def test_a_rolling_upgrade_loses_nothing(tmp_path):
             fleet.end()
     assert result.failures == []
     assert set(result.servers) == {'before', 'during', 'after'}
-    assert 'Messages to conductor are of version 1.0' in fleet.log('compute1') + fleet.log('conductor-new')
+    assert 'Messages to conductor use version 1.0' in fleet.log('compute1') + fleet.log('conductor-new')

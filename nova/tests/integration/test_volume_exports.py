@@ -15,6 +15,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.db.tables import volume as tables
 from nova.runtime import metrics
+from nova.runtime import process_exit
 from nova.tests import long_runs
 from nova.tests.support import volume_exports
 from nova.tests.support import volume_files as test_volume_files
@@ -110,14 +111,15 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
     home.start()
     assert home.client('h2', left_data, 'read 0 512')[0] == CLOSED
     # the daemon crashes: the same address, the same export
-    os.kill(before, signal.SIGKILL)
+    assert process_exit.end(before, signal.SIGKILL, 30)
     wait_for(lambda: home.client('h2', data, 'read 0 512')[0] == 0, 30, 'the exporter to come back')
     assert home.daemons() != [before]
     code, said = home.client('h2', data, 'read -P 9 0 4096')
     assert code == 0 and 'verification failed' not in said
-    # both crash, and a removal was under way
+    # the service and the daemons crash, and a removal was under way
     home.volumes.stop(5)
-    os.kill(home.daemons()[0], signal.SIGKILL)
+    for pid in home.daemons():
+        assert process_exit.end(pid, signal.SIGKILL, 30)
     home.db.run(test_volume_files.db_volumes.update, tables.volume_attachments, attachment, {'status': 'closing'})
     home.start()
     assert home.daemons() == [] and home.volumes.get(ALICE, kept)['attachments'] == []

@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +14,7 @@ import openstack
 import pytest
 
 from nova import version
+from nova.tests.integration import servers
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
 BUILD = 'import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))'
@@ -117,8 +117,7 @@ def test_missing_libvirt_module_ends_with_one_sentence(environment, tmp_path):
 def cloud(environment, tmp_path_factory):
     """(Connection of openstacksdk, URL) of a cloud that the wheel runs with the fake driver."""
     state, elsewhere = tmp_path_factory.mktemp('state'), tmp_path_factory.mktemp('elsewhere')
-    with socket.create_server(('127.0.0.1', 0)) as free:
-        port = free.getsockname()[1]
+    port = servers.free_port()
     output = open(elsewhere / 'output', 'w+')
     process = subprocess.Popen(
         [environment / 'bin/nova-all', '--driver', 'fake', '--state-path', state, '--port', str(port)], cwd=elsewhere,

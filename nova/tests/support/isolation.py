@@ -49,9 +49,13 @@ def users(admin):
 
 
 def one(client, path, noun, **values):
+    """Create a resource and return it; of volumes, snapshots and backups, wait for the data."""
     answer = client.post(path, {noun: values})
     assert answer.status_code in (200, 201, 202), answer.text
-    return answer.json()[noun]
+    made = answer.json()[noun]
+    if path.startswith('/volume/') and noun in ('volume', 'snapshot', 'backup'):
+        waiting.wait_for(lambda: client.get(f'{path}/{made["id"]}').json()[noun]['status'] == 'available', 60, noun)
+    return made
 
 
 @pytest.fixture(scope='module')

@@ -42,7 +42,7 @@ class Face(unit.Rig):
         self.client = Client(self.manager)
         self.app = app.Application(self.conf, self.db, self.client)
         self.server = simple_server.make_server('127.0.0.1', 0, self._authenticated, handler_class=Quiet)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         self.url = f'http://127.0.0.1:{self.server.server_port}/network'
 
     def _authenticated(self, environ, start_response):

@@ -265,7 +265,7 @@ class Guest:
             host=host.name)
         self.port, self.mac = self.vif['id'], self.vif['address']
         self.address = next(ip['address'] for subnet in self.vif['network']['subnets'] for ip in subnet['ips'])
-        self.space = world.space('g' + self.port[:4])
+        self.space = world.space('g' + self.port[:8])
         device = self.vif['devname']
         run('ip', '-n', host.space, 'link', 'add', device, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', self.space)
         run('ip', '-n', self.space, 'link', 'set', 'eth0', 'address', self.mac, 'up')
@@ -361,7 +361,7 @@ class Metadata:
         server.socket, server.server_name, server.server_port = listener, 'metadata', 8775
         server.setup_environ()
         server.set_app(self.app)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         return server
 
     def knows(self, guest):

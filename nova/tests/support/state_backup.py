@@ -34,6 +34,7 @@ def counted(databases, seconds=3):
                 after = [conn.exec_driver_sql('SELECT n FROM counted').scalar() for conn in reversed(connections)]
             assert before == after[::-1]
             found.append(tuple(before))
+            time.sleep(0.01)             # for the writer, which waits for the lock
     finally:
         stop.set()
         thread.join()
@@ -44,4 +45,4 @@ def counted(databases, seconds=3):
 def check_counted(found):
     """The second database is never ahead, and at most one write behind."""
     assert all(first - second in (0, 1) for first, second in found), found
-    assert found[-1][0] > found[0][0] + len(found)           # there were writes between
+    assert found[-1][0] > found[0][0]                        # there were writes between

@@ -1,12 +1,12 @@
 """What tests share with nova/tests/integration/test_volume_exports.py."""
 import shutil
-import socket
 import subprocess
 
 import pytest
 
 from nova import conf as nova_conf
 from nova.runtime import certificates
+from nova.tests import ports
 from nova.tests.support import volume_files as test_volume_files
 from nova.volume import embedded
 from nova.volume.exports import daemon
@@ -17,17 +17,11 @@ ALICE, SERVER, GIB = test_volume_files.ALICE, test_volume_files.SERVER, test_vol
 CLOSED = 1                   # exit code of qemu-io when it cannot open its disk
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(('127.0.0.1', 0))
-        return found.getsockname()[1]
-
-
 class Home(test_volume_files.Home):
     port = None
 
     def start(self):
-        self.port = self.port or free_port()
+        self.port = self.port or ports.free(ports.EXPORTS, needed=3)
         if hasattr(self, 'volumes'):
             self.volumes.stop(5)
         conf = nova_conf.new(files=[], host='h1', state_path=str(self.directory), my_ip='127.0.0.1',

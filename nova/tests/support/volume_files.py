@@ -1,6 +1,5 @@
 """What tests share with nova/tests/functional/test_volume_files.py."""
 import pathlib
-import time
 
 from nova import conf as nova_conf
 from nova import context
@@ -9,6 +8,8 @@ from nova.db.tables import volume as tables_volume
 from nova.db.volumes import volumes as db_volumes
 from nova.image.embedded import service as image_store
 from nova.image.embedded.images import EmbeddedImages
+from nova.tests.support import waiting
+from nova.tests.support.volumes import UNFINISHED
 from nova.volume import embedded
 
 GIB = 2 ** 30
@@ -57,11 +58,7 @@ class Home:
 
     def ended(self, ask):
         """What ``ask`` gives once it is not being made any more."""
-        deadline = time.monotonic() + 120
-        while (found := ask())['status'] in ('creating', 'downloading'):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        return found
+        return waiting.wait_for(lambda: (found := ask())['status'] not in UNFINISHED and found, what='the data')
 
     def made(self, *args, **kwargs):
         volume_id = self.volumes.create(ALICE, *args, **kwargs)['id']

@@ -6,6 +6,7 @@ from nova.tests.support.waiting import wait_for
 from nova.virt.fake import FakeDriver
 
 HOSTS = ['h1', 'h2']
+UNFINISHED = ('creating', 'downloading')         # statuses of a volume whose data is being made after the answer
 
 
 @pytest.fixture(scope='module')
@@ -40,9 +41,12 @@ def guest_volumes(cloud, server_id):
 
 
 def volume(user, **values):
+    """Create a volume, wait for its data, and return its id."""
     answer = user.post('/volume/v3/volumes', {'volume': {'size': 1, **values}})
     assert answer.status_code == 202, answer.text
-    return answer.json()['volume']['id']
+    ident = answer.json()['volume']['id']
+    wait_for(lambda: show(user, ident)['status'] not in UNFINISHED, 60, 'the data of the volume')
+    return ident
 
 
 def show(user, volume_id):

@@ -27,10 +27,12 @@ class Limit:
         self._seconds, self._began, self._stalled = seconds, time.monotonic(), stalled()
 
     def is_over(self):
+        return time.monotonic() - self._began >= self._seconds and self.spent() >= self._seconds
+
+    def spent(self):
+        """Seconds of a quiet machine since the limit began."""
         took = time.monotonic() - self._began
-        if took < self._seconds:
-            return False
-        return took - STALLED * min(stalled() - self._stalled, took) >= self._seconds
+        return took - STALLED * min(stalled() - self._stalled, took)
 
 
 def wait_for(condition, seconds=120, what='it', pause_s=0.02):

@@ -31,6 +31,17 @@ def prepared(tmp_path):
     return prepare
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
+@pytest.mark.parametrize('words, code', [(['status'], 0), ([], 2)])
+def test_command_leaves_no_log(tmp_path, words, code):
+    (tmp_path / 'venv/bin').mkdir(parents=True)
+    (tmp_path / 'venv/bin/python').symlink_to('/bin/true')
+    (tmp_path / 'logs').mkdir()
+    done = subprocess.run([TOOLS / 'cluster.sh', *words], capture_output=True, env={
+        **os.environ, 'NOVA_VENV': str(tmp_path / 'venv'), 'TMPDIR': str(tmp_path / 'logs')})
+    assert (done.returncode, list((tmp_path / 'logs').iterdir())) == (code, [])
+
+
 def test_urls_of_consoles_name_a_proxy_of_the_fleet(prepared):
     """They were 127.0.0.1:6080, where nothing listens."""
     addresses, conf_of = prepared(1)

@@ -4,9 +4,7 @@ import io
 import os
 import pathlib
 import pwd
-import shutil
 import tarfile
-import tempfile
 import uuid
 from xml.etree import ElementTree as etree
 
@@ -14,6 +12,7 @@ import pytest
 
 from nova import conf as configuration
 from nova import exception
+from nova.tests.support import passable
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import domain
@@ -29,12 +28,10 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
 
 @pytest.fixture
 def place():
-    made = pathlib.Path(tempfile.mkdtemp(dir='/var/tmp'))
-    made.chmod(0o711)
-    (made / UUID).mkdir()
-    (made / UUID).chmod(0o711)
-    yield made
-    shutil.rmtree(made)
+    with passable.directory() as made:
+        (made / UUID).mkdir()
+        (made / UUID).chmod(0o711)
+        yield made
 
 
 def archive(path, *members):

@@ -155,11 +155,13 @@ def test_counters_never_go_backwards():
 
 def test_an_unknown_value_is_null_and_not_counted():
     world = World()
-    for number, value in enumerate((None, 100, 120, None, 180)):
+    for number, value in enumerate((None, 100, 120, None, None, 180, 240)):
         world.record(sample(network_receive_bytes=value), T0 + 20 * number)
-    found = counter_rings.series(world.stored, 20, T0, T0 + 79)['network_receive_bytes']
-    assert found == [None, 1, None, 3] and counter_rings.totals(world.stored)['network_receive_bytes'] == 80
-    world.run(T0 + 100, T0 + 240, base=1)
+    found = counter_rings.series(world.stored, 20, T0, T0 + 119)['network_receive_bytes']
+    # the increase of three intervals, 60, is no rate of the last one
+    assert found == [None, 1, None, None, None, 3]
+    assert counter_rings.totals(world.stored)['network_receive_bytes'] == 140
+    world.run(T0 + 140, T0 + 280, base=1)
     assert math.isnan(counter_rings.Ring(120, world.stored[120]).get(T0 // 120)[8])
 
 

@@ -128,7 +128,7 @@ def test_access_denied_by_mariadb_is_reported_without_a_traceback(code, monkeypa
         def handle(self):
             self.request.sendall(struct.pack('<I', len(payload))[:3] + b'\0' + payload)
     with socketserver.ThreadingTCPServer(('127.0.0.1', 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         url = f'mysql+pymysql://nova:wrong@127.0.0.1:{server.server_address[1]}/nova'
         (tmp_path / 'nova.conf').write_text(f'[api_database]\nconnection = {url}\n[database]\nconnection = {url}\n')
         assert manage.main(['--config-file', str(tmp_path / 'nova.conf'), 'db', 'version']) == 1
@@ -150,7 +150,7 @@ ERRORS = pytest.mark.parametrize('error', [
 
 
 @ERRORS
-def test_a_cast_waits_for_the_database(error, monkeypatch):
+def test_a_cast_waits_for_the_database(error, monkeypatch, caplog):
     """What had begun while it was restarted lay there until its deadline, two minutes."""
     monkeypatch.setattr(bus, 'CAST_PAUSES_S', dict.fromkeys(bus.CAST_PAUSES_S, (0, 0)))
     asked, done = [], threading.Event()
@@ -167,6 +167,7 @@ def test_a_cast_waits_for_the_database(error, monkeypatch):
     try:
         made.client(test_rpc.ECHO).remember(test_rpc.CONTEXT, value=1)
         assert done.wait(10) and asked == [1, 1, 1]
+        assert caplog.text.count('echo.remember is retried in 0 s, because the database is unavailable or busy: ') == 2
     finally:
         server.stop()
         made.close()

@@ -35,9 +35,9 @@ needs_debugpy = pytest.mark.skipif(not importlib.util.find_spec('debugpy'), reas
 
 @needs_debugpy
 def test_missing_debugger_is_reported_at_start():
-    with socket.create_server(('127.0.0.1', 0)) as server:
-        port = server.getsockname()[1]
-    refused = refusal('--remote_debug-host', '127.0.0.1', '--remote_debug-port', str(port))
+    with socket.socket() as bound:                          # nobody listens there
+        bound.bind(('127.0.0.1', 0))
+        refused = refusal('--remote_debug-host', '127.0.0.1', '--remote_debug-port', str(bound.getsockname()[1]))
     assert 'No debugger listens at 127.0.0.1' in refused
 
 

@@ -1,6 +1,7 @@
 """What the EC2 API makes of the answers of the services behind it, and the rules that its dry runs ask."""
 import datetime
 import time
+import types
 import urllib.parse
 import uuid
 from xml.etree import ElementTree as etree
@@ -23,6 +24,7 @@ from nova.ec2 import protocol
 from nova.ec2 import tags
 from nova.ec2 import waits
 from nova.ec2 import xml_cache
+from nova.ec2.images import imports
 from nova.ec2.images import listing
 from nova.ec2.instances import block_devices
 from nova.ec2.instances import metadata_options
@@ -53,6 +55,27 @@ def api_db(tmp_path):
     schema.sync(db, 'api')
     yield db
     db.dispose()
+
+
+@pytest.mark.parametrize('key', ['metadata_tokens', 'metadata_hop_limit', 'aws:x', 'ec2:x', '', 'k' * 128])
+def test_refused_tag_key_is_explained(key):
+    with pytest.raises(errors.Ec2Error) as found:
+        tags.checked([{'Key': key, 'Value': 'v'}])
+    assert found.value.message == (
+        'A tag key must have 1 to 127 characters, must not begin with "aws:" or "ec2:" and must not be '
+        '"metadata_hop_limit" or "metadata_tokens"; a value has at most 255 characters.')
+
+
+@pytest.mark.parametrize('error, level', [(errors.Ec2Error('Gone', 'gone'), 'INFO'), (ValueError('gone'), 'ERROR')])
+def test_log_names_the_image_of_an_import_that_ends_early(caplog, error, level):
+    def call(*_words, **_named):
+        raise error
+    queue, work = imports.Imports(), imports._Import(types.SimpleNamespace(call=call), 'image-5', 1)
+    work.run = lambda _pieces: work.write({})
+    assert queue._places.acquire('p')
+    caplog.set_level('INFO', imports.LOG.name)
+    queue._work(work, iter(()), 'p')
+    assert [record.levelname for record in caplog.records] == [level] and 'image image-5' in caplog.text
 
 
 def described(api_db, volume):
@@ -222,9 +245,9 @@ def test_few_requests_wait_for_servers_and_none_for_long(api_db, monkeypatch):
         return operations.Request(calls.Caller(Building(None), USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req',
                                   **more)
     monkeypatch.setattr(waits, 'POLL_INTERVAL_S', 0.01)
-    monkeypatch.setattr(waits, 'WAIT_S', 0.1)
     req = request()
     assert waits.wait(req, 'one', lambda server: server['status'] == 'BUILD') is True and len(looks) == 1
+    monkeypatch.setattr(waits, 'WAIT_S', 0.1)
     begun = time.monotonic()
     assert waits.wait(req, 'one', lambda server: False) is False and time.monotonic() - begun < 30
     looks.clear()

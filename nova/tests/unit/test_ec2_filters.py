@@ -38,6 +38,22 @@ def test_names_without_stars_are_as_many_as_before():
     assert len(filters.apply(items, [{'Name': 'tag:a', 'Values': ['1*', '?']}], {})) == 120
 
 
+@pytest.mark.parametrize('value, matching', [
+    (r'\*a\?\\', ['*a?\\']), (r'\**', ['*x', '*a?\\']), (r'\\*', ['\\', '\\*', r'\a']), ('*', None), (r'\a', [r'\a']),
+    ('[x]', ['[x]']), ('*\\', ['*a?\\', 'xax\\', '\\']), (r'\[*', [])])
+def test_an_escaped_wildcard_is_literal(value, matching):
+    names = ['*x', 'x', '*a?\\', 'xax\\', '\\', '\\*', r'\a', '[x]']
+    items = [{'Name': name} for name in names]
+    found = filters.apply(items, [{'Name': 'name', 'Values': [value]}], {'name': 'Name'})
+    assert sorted(item['Name'] for item in found) == sorted(names if matching is None else matching)
+
+
+def test_escaped_stars_are_not_counted_as_patterns():
+    values = [r'\*' * 9 + str(number) for number in range(filters.MAX_PATTERNS + 1)]
+    items = [{'Tags': [{'Key': 'a', 'Value': '*' * 9 + '7'}]}]
+    assert filters.apply(items, [{'Name': 'tag:a', 'Values': values}], {}) == items
+
+
 def test_items_are_chosen_by_names_in_their_own_order():
     """Key pairs, security groups, types and addresses did it each for themselves."""
     items = [{'name': name} for name in ('a', 'b', 'c')]

@@ -9,6 +9,7 @@ from nova.ec2 import waits
 from nova.ec2.instances import block_devices
 from nova.ec2.instances import launches
 from nova.ec2.networks import public_addresses
+from nova.ec2.volumes import types as volume_types
 from nova.runtime import fairness
 from nova.runtime import queues
 
@@ -53,3 +54,25 @@ def test_each_step_of_a_cleanup_is_tried_and_the_error_is_no_server_error():
     assert done == [('POST', '/floatingips')] + [
         ('DELETE', path) for name in 'ab' for path in (
             f'/servers/{name}', f'/floatingips/x-port-{name}', f'/floatingips/y-port-{name}')]
+
+
+@pytest.mark.parametrize('description', [public_addresses.DESCRIPTION, 'of a user'])
+def test_a_repeated_launch_keeps_the_address_that_it_has_assigned(description):
+    def call(service, method, path, body=None, query=None):
+        if method == 'POST':
+            raise errors.ServiceRefused(409, 'the port has an address')
+        return {'ports': [{'id': 'p'}], 'floatingips': [{'id': 'f', 'description': description}]}
+    req = types.SimpleNamespace(call=call)
+    if description == public_addresses.DESCRIPTION:
+        public_addresses.assign(req, 'server', 'outside')
+    else:
+        with pytest.raises(errors.ServiceRefused):
+            public_addresses.assign(req, 'server', 'outside')
+
+
+def test_alias_of_a_shared_volume_is_found_at_any_of_its_instances():
+    """The volume was created with the second one, which has the alias."""
+    servers = [{'id': 's1', 'metadata': {}}, {'id': 's2', 'metadata': {volume_types.DEVICES: '/dev/vda=gp3'}}]
+    req = types.SimpleNamespace(pages=lambda *_args: servers)
+    parts = [{'server_id': 's1', 'device': '/dev/vdb'}, {'server_id': 's2', 'device': '/dev/vda'}]
+    assert volume_types.aliases(req, [{'id': 'v', 'metadata': {}, 'attachments': parts}]) == {'v': 'gp3'}

@@ -149,6 +149,25 @@ def test_a_transaction_waits_for_a_locked_file_for_a_bounded_time(tmp_path, monk
     other.close()
 
 
+def test_error_of_a_busy_write_lock_names_its_holder(tmp_path, monkeypatch):
+    """It said that the file was locked, although another thread was writing."""
+    monkeypatch.setattr(engine, 'SQLITE_BUSY_S', 0.1)
+    db = engine.Database(f'sqlite:///{tmp_path}/t.sqlite')
+    found = []
+
+    def write():
+        try:
+            db.run(lambda _conn: None)
+        except db_exc.DBDeadlock as error:
+            found.append(errors.reason(error))
+    with db.writer():
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join(60)
+    assert found == ['another transaction of this process held the write lock for 0.1 s']
+    db.dispose()
+
+
 # ---- a disk that is full
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import nova
 from nova.runtime import fairness
 from nova.runtime import metrics
 from nova.runtime import queues
+from nova.tests.support import waiting
 
 
 def take(taken, project_id, count):
@@ -118,6 +119,7 @@ def busy():
     made, go = fairness.FairExecutor(QUEUE, 'example', 2, spare=False), threading.Event()
     for _ in range(2):
         made.submit('a', go.wait, 20)
+    waiting.wait_for(lambda: not made.full, 20, 'both to begin')
     yield made, go
     go.set()
     made.stop(20)
@@ -153,8 +155,8 @@ def test_executor_does_not_count_jobs_without_a_project(busy):
 
 def test_executor_that_stops_cancels_the_waiting_jobs(busy):
     made, go = busy
-    waiting = made.submit('b', print)
-    assert not made.stop(0.01) and waiting.cancelled()
+    queued = made.submit('b', print)
+    assert not made.stop(0.01) and queued.cancelled()
     go.set()
     assert made.stop(20)
 

@@ -11,8 +11,8 @@ from nova import exception
 from nova import states
 from nova.cloud import assembly
 from nova.tests import core
+from nova.tests import ports as test_ports
 from nova.tests.contract import driver_contract
-from nova.tests.integration import servers
 from nova.virt import driver
 from nova.virt import fake
 from nova.virt.fake import guest_operations
@@ -71,6 +71,28 @@ def test_guests_outlive_the_process(tmp_path):
     assert other.guests() == {}
 
 
+@pytest.mark.parametrize('arrives', ['new', 'moved', 'back'])
+def test_volumes_and_tpm_outlive_the_process(tmp_path, arrives):
+    """They were lost, and a restored database lost the root volumes of its servers."""
+    made, instance = make(tmp_path), driver_contract.make_instance()
+    volumes = [{'destination_type': 'volume', 'volume_id': 'v', 'device_name': '/dev/vda'}]
+    request = driver.SpawnRequest(image=core.IMAGE, network_info=[], block_devices=volumes)
+    if arrives == 'new':
+        made.spawn(None, instance, request)
+    else:
+        spawned = spawn(made)
+        guest = made.features[driver.Resize].send_guest(None, spawned, None, [], 0)
+        if arrives == 'moved':
+            made.features[driver.Resize].finish_migration(None, instance, guest, request, True)
+        else:
+            instance = spawned
+            made.features[driver.Resize].finish_revert_migration(None, instance, [], volumes, True)
+    again = make(tmp_path)
+    assert again.features[driver.Volumes].attached_volumes() == {
+        instance.uuid: {'v': {'attachment_id': None, 'device_name': '/dev/vda'}}}
+    assert again.machine.guests[instance.uuid]['tpm'] == made.machine.guests[instance.uuid]['tpm'] != ''
+
+
 def test_start_removes_files_of_killed_snapshots_of_this_host(tmp_path):
     make(tmp_path)
     mine, other = tmp_path / 'snapshot-host1-x', tmp_path / 'snapshot-host2-x'
@@ -102,7 +124,7 @@ def test_console_ports_of_the_fake_driver_are_outside_of_used_ranges():
     """A listener of another program at such a port was taken for the console of a server."""
     ports = sorted(guest_operations.CONSOLE_PORTS.values())
     assert all(one + guest_operations.PORTS <= following
-               for one, following in zip(ports, [*ports[1:], servers.PORTS.start], strict=True))
+               for one, following in zip(ports, [*ports[1:], test_ports.SERVERS.start], strict=True))
 
 
 def test_failures_of_volume_copies_are_those_of_their_operation(tmp_path):

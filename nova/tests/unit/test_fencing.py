@@ -221,11 +221,11 @@ RECORD = {'host': 'h', 'images': {ROOT: [A, C], DATA: None}, 'fenced': None}
     {**RECORD, 'images': {f'p/{number}': [A] for number in range(records.MAX_IMAGES + 1)}},
     {**RECORD, 'images': {ROOT: [A] * (records.MAX_ADDRESSES + 1)}}])
 def test_a_record_names_clients_alone_and_is_bounded(wrong):
-    assert records.problem(wrong) and records.read({records.KEY: wrong}) is None
+    assert not records.is_record(wrong) and records.read({records.KEY: wrong}) is None
 
 
 def test_a_record_is_of_one_host():
-    assert records.problem(RECORD) is None
+    assert records.is_record(RECORD)
     found = records.read({records.KEY: RECORD})
     assert found.clients_of('h') == RECORD['images'] and found.clients_of('other') is None
     assert found.values() == RECORD

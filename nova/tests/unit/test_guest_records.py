@@ -56,6 +56,16 @@ def test_a_task_of_an_older_row_is_refused(record, generation, request_id, event
     assert bool(records.refusal(record, server(generation), request_id, event)) is refused
 
 
+@pytest.mark.parametrize('record, reason', [
+    (records.Record(2), None),
+    (records.Record(3), 'the database has generation 2 of the server, and the record of this host has 3'),
+    (records.Record(2, disputed=True), 'the database has generation 2 of the server, and the record of this host has '
+                                       '2; the host has seen an older row before')])
+def test_a_refusal_names_the_generations_and_the_dispute(record, reason):
+    """With a disputed record the generations may be equal, which explains nothing."""
+    assert records.refusal(record, server(2), 'r', 'e') == reason
+
+
 def known(tmp_path, *recorded, complete=True):
     made = records.Records(str(tmp_path), 'host1')
     for each in recorded:

@@ -1,4 +1,6 @@
 """Sets of CPUs, page sizes, host options, and what guests see as their processor."""
+import re
+
 import hypothesis
 import pytest
 from hypothesis import strategies as st
@@ -6,6 +8,7 @@ from hypothesis import strategies as st
 from nova import exception
 from nova.hardware import cpu_topology
 from nova.hardware import cpus
+from nova.hardware import guest_option_rows
 from nova.hardware import host
 from nova.objects import numa
 
@@ -50,15 +53,18 @@ def test_invalid_cpu_mask_is_refused(text):
 
 @pytest.mark.parametrize('text, expected', [
     ('small', 'small'), ('LARGE', 'large'), ('any', 'any'), ('2048', 2048), ('2MB', 2048), ('2MiB', 2048),
-    ('2 m', 2048), ('1GB', 1048576), ('1g', 1048576), ('4k', 4), (2048, 2048), ('1TB', 1 << 30), ('2048KB', 2048)])
+    ('2 m', 2048), ('1GB', 1048576), ('1g', 1048576), ('4k', 4), (2048, 2048), ('1TB', 1 << 30), ('2048KB', 2048),
+    ('2Mi', 2048), ('0002048', 2048)])
 def test_page_size_accepts_names_and_units(text, expected):
     assert cpus.page_size(text) == expected
+    assert re.fullmatch(guest_option_rows.PAGE_SIZE, str(text))
 
 
 @pytest.mark.parametrize('text', ['', '0', 'huge', '-1', '2 ponies', '1.5GB', '0MB', '9' * 13, '2048B', '5ib'])
 def test_invalid_page_size_is_refused(text):
     with pytest.raises(ValueError):
         cpus.page_size(text)
+    assert not re.fullmatch(guest_option_rows.PAGE_SIZE, text)
 
 
 # ---- the options of a host ---------------------------------------------------

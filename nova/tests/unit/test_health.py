@@ -14,10 +14,15 @@ import pytest
 from nova import conf as nova_conf
 from nova import exception
 from nova.api import health as healthcheck
+from nova.conductor.hosts import heartbeats
+from nova.identity import hashing
+from nova.runtime import concurrency
 from nova.runtime import health
+from nova.runtime import memory
 from nova.runtime import metrics
 from nova.runtime import monitoring
 from nova.runtime import wsgi
+from nova.tests.support import waiting
 
 
 def ask(application, path, method='GET', **environ):
@@ -78,16 +83,56 @@ def test_unresponsive_dependency_does_not_delay_other_checks(monkeypatch):
     def refuses():
         raise OSError('user nova at secret-host')
     needs = health.Dependencies({'hangs': hangs, 'refuses': refuses, 'answers': lambda: None})
-    for _ in range(3):
+
+    def answered():
         found = needs.ready()
-        assert not found['hangs'][0] and found['answers'][0]
-        assert found['refuses'] == (False, {'error': 'OSError'})
+        assert not found['hangs'][0]
+        return found['answers'][0] and found['refuses'] == (False, {'error': 'OSError'})
+    for _ in range(3):
+        waiting.wait_for(answered, 20, 'the answers of the others')
     assert asked == [1]                      # one question at a time
     gate.set()
     deadline = time.monotonic() + 120
     while not needs.ready()['hangs'][0]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_check_runs_again_after_a_shortage_of_threads(monkeypatch):
+    """The check was never asked again."""
+    def fails(*_arguments):
+        raise RuntimeError("can't start new thread")
+    needs = health.Dependencies({'database': lambda: None})
+    monkeypatch.setattr(health, 'FRESH_S', 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(health.concurrency, 'spawn', fails)
+        assert needs.ready() == {'database': (False, {'error': 'no thread can start'})}
+    assert needs.ready()['database'][0]
+
+
+def test_other_background_work_begins_after_a_shortage_of_threads(monkeypatch):
+    """A flag said that a thread was at work, so that no later call started one."""
+    spawn, fails = concurrency.spawn, [True]
+
+    def try_to_spawn(*arguments):
+        if fails[0]:
+            raise RuntimeError("can't start new thread")
+        return spawn(*arguments)
+    monkeypatch.setattr(concurrency, 'spawn', try_to_spawn)
+    conf, beat = nova_conf.new(files=[]), ('host1', 'nova-compute', 'compute', 1, 'nova', '')
+    pool, gathered = hashing.HashPool(1, 4), heartbeats.Heartbeats(None, conf)
+    written = []
+    monkeypatch.setattr(gathered, 'write', written.append)
+    gathered.add(*beat)
+    for _ in range(5):                       # more than the pool has places: none of them keeps one
+        with pytest.raises(exception.ServiceBusy):
+            pool.run('192.0.2.1', int, 5)
+    memory.answered(memory.LARGE)            # the answer is not lost
+    assert not written
+    fails[0] = False
+    assert pool.run('192.0.2.1', int, 5) == 5
+    gathered.add(*beat)
+    waiting.wait_for(lambda: written, 20, 'the heartbeat')
 
 
 # ---- the listener

@@ -18,7 +18,7 @@ from nova.tests.support import waiting
 from nova.web.request import Stream
 
 SIZE = 9 << 20
-LIMITS = dataclasses.replace(http_limits.LIMITS, window_s=0.6, sweep_s=0.1)
+LIMITS = dataclasses.replace(http_limits.LIMITS, sweep_s=0.1)
 
 
 class Files:

@@ -1,5 +1,6 @@
 """Grants for images: what the embedded store, and the client before any other image service, let a task have."""
 import time
+import types
 
 import pytest
 
@@ -87,11 +88,11 @@ def test_a_signature_of_somebody_else_is_none(images, tmp_path):
     assert images.show(grant(images, read=[ident]), ident)['id'] == ident
 
 
-def test_grant_expires_after_its_lifetime(images, tmp_path):
+def test_grant_expires_after_its_lifetime(images, tmp_path, monkeypatch):
     ident = add(images, tmp_path)
-    task = grant(images, lifetime_s=0.2, read=[ident])
+    task = grant(images, lifetime_s=60, read=[ident])
     assert images.show(task, ident)
-    time.sleep(0.25)
+    monkeypatch.setattr(grants, 'time', types.SimpleNamespace(time=lambda: time.time() + 61))
     for asked in (images, granted.GrantedImages(images)):
         with pytest.raises(exception.Forbidden, match='expired'):
             asked.show(task, ident)

@@ -4,10 +4,12 @@ A failure says what a new release of a library no longer has. Change the module 
 """
 import ast
 import datetime
+import importlib.metadata
 import inspect
 import pathlib
 import re
 import ssl
+import sys
 import threading
 import types
 
@@ -25,10 +27,12 @@ from oslo_messaging.rpc import server as rpc_server
 from oslo_versionedobjects import base as ovo_base
 from oslo_versionedobjects import fields as ovo_fields
 from pymysql import connections as pymysql_connections
+from stevedore import _cache
 
 import nova
 from nova import policy
 from nova.rpc import bus
+from nova.runtime import entry_points
 from nova.runtime.hooks import keystonemiddleware
 from nova.runtime.hooks import oslo_context
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
@@ -37,6 +41,7 @@ from nova.runtime.hooks import oslo_versionedobjects
 from nova.runtime.hooks import pymysql
 from nova.runtime.hooks import pymysql_answers
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
+from nova.runtime.hooks import stevedore as stevedore_hooks
 
 PRIVATE = (          # object, its part, what is lost without it
     (amqpdriver, 'ACK_REQUEUE_EVERY_SECONDS_MIN', 'the driver of RabbitMQ wakes up a thousand times a second'),
@@ -375,3 +380,17 @@ def test_connections_without_options_for_tls_share_a_context_without_certificate
     assert first.ctx.get_ciphers() == theirs.get_ciphers()
     with pytest.raises(FileNotFoundError):
         pymysql_answers.connect(defer_connect=True, ssl_ca='/nowhere')
+
+
+def test_stevedore_finds_the_same_entry_points_with_one_search(monkeypatch):
+    assert _cache._build_cacheable_data.__module__ == _cache.__name__, 'The hook is in the place of their search.'
+    searches, found = _cache._build_cacheable_data(), []
+    original = importlib.metadata.entry_points
+    monkeypatch.setattr(_cache, '_build_cacheable_data', _cache._build_cacheable_data)
+    monkeypatch.setattr(importlib.metadata, 'entry_points', lambda **group: found.append(group) or original(**group))
+    monkeypatch.setattr(sys, 'path', [*sys.path, '/nonexistent'])          # nothing is known of this path
+    stevedore_hooks.search_once()
+    cache = _cache.Cache('/nonexistent')
+    for group, points in searches['groups'].items():
+        assert [(point.name, point.value, point.group) for point in cache.get_group_all(group)] == points
+    assert entry_points.installed('oslo.messaging.drivers')['nova-inprocess'].value and found == [{}]

@@ -54,8 +54,17 @@ def test_reason_of_an_aborted_backup_job_is_not_hidden(aborted):
 
 @pytest.mark.parametrize('done', [True, False])
 def test_ended_backup_job_is_not_aborted(done):
-    hypervisor = Hypervisor(backup_done=done)
-    assert disk_backups.DiskBackups(Storage(), hypervisor, 60).wait(UUID) is done
+    hypervisor, reports = Hypervisor(backup_done=done), []
+    assert disk_backups.DiskBackups(Storage(), hypervisor, 60).wait(UUID, reports.append) is done
+    assert hypervisor.asked == [calls.backup_done] and reports == [100] * done
+
+
+def test_copy_that_has_ended_is_not_aborted_by_its_report():
+    def cancels(_percent):
+        raise exception.NovaException()
+    hypervisor = Hypervisor(backup_done=True)
+    with pytest.raises(exception.NovaException):
+        disk_backups.DiskBackups(Storage(), hypervisor, 60).wait(UUID, cancels)
     assert hypervisor.asked == [calls.backup_done]
 
 

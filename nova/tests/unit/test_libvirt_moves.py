@@ -115,6 +115,17 @@ def test_volumes_of_an_incoming_guest_are_recorded_for_the_destination_only(tmp_
     assert shared_storage.incoming(two, UUID, 'two') is None
 
 
+def test_unreadable_record_of_an_incoming_guest_hides_no_other(tmp_path, caplog):
+    """With it, no guest of the host could be removed or lose a volume."""
+    stored = store(tmp_path, 'one')
+    for uuid in (UUID, OTHER):
+        (tmp_path / uuid).mkdir()
+        shared_storage.note_incoming(stored, dataclasses.replace(record(stored), uuid=uuid), 'one')
+    (tmp_path / UUID / 'coming.one.json').write_text('{')
+    assert [each.uuid for each in shared_storage.incoming_guests(stored, 'one')] == [OTHER]
+    assert UUID in caplog.text
+
+
 def rich_record(stored):
     """A record with a part of every kind that is stored below a guest."""
     values = dataclasses.replace(

@@ -1,10 +1,7 @@
 """The privileged steps of the libvirt driver: what they refuse, and that root's hands end where they should."""
 import os
-import pathlib
 import pwd
-import shutil
 import subprocess
-import tempfile
 import uuid
 
 import pytest
@@ -14,6 +11,7 @@ from nova import exception
 from nova.disk_files import files
 from nova.runtime import privileges
 from nova.tests.support import libvirt_remote
+from nova.tests.support import passable
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.privileged import remote
 
@@ -27,13 +25,11 @@ NOBODY, QEMU = 65534, 64055
 @pytest.fixture
 def place():
     """The directory of the guests of a host, with one guest in it."""
-    made = pathlib.Path(tempfile.mkdtemp(dir='/var/tmp'))
-    made.chmod(0o711)
-    for name in (UUID, '_base'):
-        (made / name).mkdir()
-        (made / name).chmod(0o711)
-    yield made
-    shutil.rmtree(made)
+    with passable.directory() as made:
+        for name in (UUID, '_base'):
+            (made / name).mkdir()
+            (made / name).chmod(0o711)
+        yield made
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.tests.contract import driver_contract
 from nova.tests.support import libvirt_storage
+from nova.tests.support import waiting
 from nova.tests.support.libvirt_storage import create
 from nova.tests.support.libvirt_storage import needs_qemu_img
 from nova.virt import driver
@@ -89,19 +90,22 @@ def test_image_is_downloaded_once_by_parallel_requests(store, images, raw):
     assert images.downloads == 1 and len(set(found)) == 1 and len(found) == 5
 
 
-def test_download_and_conversion_progress_is_reported(store, images, raw, tmp_path):
+def test_download_and_conversion_progress_is_reported(store, images, raw, monkeypatch):
     image, seen = {**images.add('one', raw, 'raw'), 'size': 4096}, []
     request = driver.SpawnRequest(image=image, network_info=[], report=seen.append)
     new_disks.create(store, None, driver_contract.make_instance(), request)
     assert seen == [new_disks.FETCHED // 2]
+    monkeypatch.setattr(progress, 'POLL_INTERVAL_S', 0.1)
     with progress.watched(str(raw), [str(raw), str(raw)], seen.append):      # a tool that says nothing
-        time.sleep(progress.POLL_INTERVAL_S * 1.5)
-    assert seen[1:] == [50]
+        waiting.wait_for(lambda: seen[1:], 20, 'a report')
+    assert set(seen[1:]) == {50}
+    stopped = threading.Event()
 
     def stop(percent):
+        stopped.set()
         raise exception.InstanceChanged(instance_id=str(percent))
     with pytest.raises(exception.InstanceChanged, match='50'), progress.watched(str(raw), [str(raw), str(raw)], stop):
-        time.sleep(progress.POLL_INTERVAL_S * 1.5)
+        assert stopped.wait(20)
 
 
 def test_progress_is_at_most_100_percent():

@@ -269,7 +269,9 @@ def test_os_brick_connector_receives_connect_disconnect_and_extend(monkeypatch, 
             return {'type': 'block', 'path': '/dev/disk/by-id/dm-1', 'multipath_id': '36'}
 
         def disconnect_volume(self, data, device, force=False, ignore_errors=False):
-            calls.append(('disconnect', data, device, ignore_errors))
+            calls.append(('disconnect', data, device, force, ignore_errors))
+            if data.get('fails'):
+                raise RuntimeError('multipath -f: map in use')
 
         def extend_volume(self, data):
             calls.append(('extend', data))
@@ -292,7 +294,10 @@ def test_os_brick_connector_receives_connect_disconnect_and_extend(monkeypatch, 
         several.extend(volume.source['connection'])
         several.disconnect(volume.source['connection'])
         assert calls == [(kind.upper(), 'doas', True), ('connect', data), (kind.upper(), 'doas', True),
-                         ('extend', data), (kind.upper(), 'doas', True), ('disconnect', data, device, True)]
+                         ('extend', data), (kind.upper(), 'doas', True), ('disconnect', data, device, True, True)]
+        calls.clear()
+        with pytest.raises(exception.VirtError, match='map in use'):       # not an error that no caller knows
+            several.disconnect({'driver_volume_type': kind, 'data': {'fails': True}, 'device': device})
         calls.clear()
 
 

@@ -36,11 +36,13 @@ def test_clean_up():
         threading.Event().wait()
     finally:
         threading.Event().wait()
+@pytest.mark.timeout(20)
 def test_program():
     subprocess.run(['sleep', '20'])
 def test_busy():
     while True:
         pass
+@pytest.mark.timeout(20)
 def test_after():
     pass
 """

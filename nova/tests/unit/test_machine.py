@@ -19,7 +19,7 @@ def test_slowness_is_wall_clock_by_processor_time(monkeypatch):
 def test_stall_of_the_machine_is_seen():
     stalls = machine.Stalls()
     try:
-        time.sleep(0.5)
+        waiting.wait_for(lambda: stalls._file.stat().st_size, 20, 'the watcher')
         os.kill(stalls.process.pid, signal.SIGSTOP)
         time.sleep(0.6)
         os.kill(stalls.process.pid, signal.SIGCONT)

@@ -27,8 +27,15 @@ def server(vm_state='active', task_state=None, host='mine', flavor=None):
     (server(host='other'), BACK, BOTH, conductor.LIVE), (server(), BACK, BOTH, maintenance.MOVED),
     (server(host='third'), BACK, BOTH, maintenance.SKIPPED), (server(host=None), BACK, BOTH, maintenance.SKIPPED)])
 def test_planned_action_of_a_waiting_server_depends_on_its_state(row, entry, capabilities, wanted):
-    what, reason = conductor.plan(row, entry, 'mine', capabilities)
+    what, reason = conductor.plan(row, entry, 'mine', capabilities, False)
     assert what == wanted and bool(reason) == (wanted in (maintenance.FAILED, maintenance.SKIPPED))
+
+
+@pytest.mark.parametrize(('row', 'wanted'), [
+    (server(), maintenance.FAILED), (server('stopped'), maintenance.FAILED),
+    (server(task_state='rebooting'), maintenance.WAITING), (None, maintenance.DELETED)])
+def test_servers_with_shares_are_not_moved(row, wanted):
+    assert conductor.plan(row, AWAY, 'mine', BOTH, True)[0] == wanted
 
 
 @pytest.mark.parametrize(('row', 'move', 'wanted'), [

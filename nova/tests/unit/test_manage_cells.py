@@ -268,6 +268,15 @@ def test_only_empty_cells_are_deleted(deployment):
     assert deployment.rows() == []
 
 
+@pytest.mark.parametrize('more', [(), ('--force',)])
+def test_an_empty_cell_whose_database_is_gone_is_deleted(deployment, more):
+    """create_cell takes a mistyped host name, and delete_cell could not connect to it."""
+    cell = deployment.cell(0, 'create_cell', '--name', 'typo', '--database_connection', 'mysql+pymysql://u:p@127.0.0.1:1/x',
+                           '--verbose').strip()
+    deployment.cell(0, 'delete_cell', '--cell_uuid', cell, *more)
+    assert deployment.rows() == []
+
+
 @pytest.mark.parametrize('command, more', [
     ('update_cell', ('--name', 'x')), ('delete_cell', ()), ('discover_hosts', ('--verbose',)), ('list_hosts', ()),
     ('delete_host', ('--host', 'host1')), ('map_instances', ())])

@@ -104,7 +104,7 @@ def test_device_addresses_are_read_from_the_domain_xml():
     assert found == {'/dev/vda': ['pci', '0000:00:1f.1'], '/dev/sda': ['scsi', '1:0:2:3'], 'v1': ['scsi', '1:0:2:3'],
                      '/dev/hdb': ['ide', '1:1'], '/dev/sdb': ['usb', '0:2.1'], '/dev/sdc': ['sata', '0:0:0:4'],
                      'fa:16:3e:00:00:01': ['pci', '0000:02:00.0']}
-    assert device_addresses.problem(found) is None and device_addresses.read({device_addresses.KEY: found}) == found
+    assert device_addresses.is_record(found) and device_addresses.read({device_addresses.KEY: found}) == found
 
 
 @pytest.mark.parametrize('values', [
@@ -112,7 +112,7 @@ def test_device_addresses_are_read_from_the_domain_xml():
     {'v1': ['pci', '<b>']}, {'v1': 'pci'}, {'v1': ['pci', None]}, {'v1': [[], 'x']}, {'v1': [{}, '1']},
     {f'v{number}': ['usb', '1'] for number in range(257)}])
 def test_invalid_record_of_device_addresses_is_ignored(values):
-    assert device_addresses.problem(values) and device_addresses.read({device_addresses.KEY: values}) == {}
+    assert not device_addresses.is_record(values) and device_addresses.read({device_addresses.KEY: values}) == {}
 
 
 def test_the_block_device_mapping_of_ec2_names_every_disk():

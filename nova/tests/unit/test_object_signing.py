@@ -60,6 +60,16 @@ def test_a_date_at_the_end_of_the_calendar_is_refused(form, made):
     assert refused(form, made) in ('RequestTimeTooSkewed', 'AccessDenied')
 
 
+@pytest.mark.parametrize('form', ['version 4', 'version 4 in the query'])
+def test_request_must_have_the_day_of_its_credential_scope(form):
+    environ, params = request(form, FORMS[form](NOW))
+    for values in (environ, params):
+        values.update({name: value.replace('/20260501/', '/20260430/') for name, value in values.items()})
+    with pytest.raises(errors.S3Error) as refusal:
+        signing.signed_of(environ, params, NOW)
+    assert str(refusal.value) == 'The date of the request is not the day 20260430 of its credential scope.'
+
+
 @pytest.mark.parametrize('made', ['Mon, 01 Jan 0001 00:00:00 GMT', 'Mon, 01 Jan 2020 00:00:00 +99999999999999',
                                   'Mon, 01 Jan 99999999999999999999 00:00:00 GMT', 'Fri, 31 Dec 9999 23:59:59 -2359'])
 @pytest.mark.parametrize('header', ['Date', 'X-Amz-Date'])

@@ -1,10 +1,12 @@
 """What requests to the object store cost, and what many at once get of a project's share."""
 import concurrent.futures
+import errno
 import threading
 
 import pytest
 import sqlalchemy as sa
 
+from nova import exception
 from nova import utils
 from nova.objectstore import errors
 from nova.db.objects import tables as t
@@ -137,3 +139,42 @@ def test_an_upload_is_completed_by_one_request_at_a_time(store):
             go_on.set()
         assert (refused.value.code, refused.value.status) == ('OperationAborted', 409)
         assert first.result(30).size == MIB
+
+
+@pytest.mark.parametrize('number, raised', [(errno.EIO, OSError), (errno.ENOSPC, exception.InsufficientStorage)])
+def test_only_a_full_disk_is_reported_as_full(store, number, raised):
+    def broken():
+        yield b'a'
+        raise OSError(number, 'broken')
+    with pytest.raises(raised):
+        put(store, 'a', 1, broken())
+    assert list(store._contents._directory.glob('*/*')) == []
+
+
+@pytest.mark.parametrize('aborted, code', [(True, 'NoSuchUpload'), (False, 'InvalidPart')])
+def test_a_part_that_is_removed_during_the_completion_is_reported(store, aborted, code):
+    """The answer was that the store had no free space."""
+    upload, etag = store.begin_upload('p', 'bucket', 'a', {}), '0' * 32
+
+    def part(number):
+        store.put_part('p', 'bucket', 'a', upload, number, iter([b'a' * 5 * MIB]), 5 * MIB, lambda: etag)
+    for number in (1, 2):
+        part(number)
+
+    def watched(number, pieces):
+        if aborted and number == 1:
+            store.abort('p', 'bucket', 'a', upload)
+        elif number == 1:
+            part(2)
+        yield from pieces
+    with pytest.raises(errors.S3Error) as refused:
+        store.complete('p', 'bucket', 'a', upload, [(1, etag), (2, etag)], watched, None)
+    assert refused.value.code == code
+
+
+def test_a_lost_part_is_not_blamed_on_the_client(store):
+    upload, etag = store.begin_upload('p', 'bucket', 'a', {}), '0' * 32
+    row = store.put_part('p', 'bucket', 'a', upload, 1, iter([b'a']), 1, lambda: etag)
+    store._contents.remove(row.file)
+    with pytest.raises(FileNotFoundError):
+        store.complete('p', 'bucket', 'a', upload, [(1, etag)], lambda number, pieces: pieces, None)

@@ -1,10 +1,19 @@
 """When a daemon that root starts stays root: it says why, and nothing has changed its owner."""
 import os
+import pwd
+import stat
 import subprocess
 import sys
 
 import pytest
 
+from nova import conf as nova_conf
+from nova.cmd import ordinary
+from nova.tests.support import passable
+from nova.volume.store import files
+
+NOBODY, QEMU = 65534, 64055
+VOLUME = '7a1f0c1e-93a5-4d5c-9c53-0d3b3a6f2e11'
 CODE = '''
 import sys
 from nova import conf
@@ -18,11 +27,15 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
 
 
 @pytest.fixture
-def state(tmp_path):
+def place():
+    with passable.directory() as made:
+        yield made
+
+
+@pytest.fixture
+def state(place):
     """A directory to which others may pass."""
-    for path in (tmp_path, *tmp_path.parents[:-2]):          # below /tmp
-        path.chmod(path.stat().st_mode | 0o011)
-    made = tmp_path / 'state'
+    made = place / 'state'
     made.mkdir()
     return made
 
@@ -85,5 +98,56 @@ def test_state_files_of_root_are_given_to_the_user(state):
     assert (name, said) == ('nobody', '')
     paths = [state, *(state / name for name in ('driver', 'lock', 'api.sqlite', 'clouds.yaml', 'keys')),
              state / 'keys' / 'token.keys']
-    assert {path.stat().st_uid for path in paths} == {65534}
+    assert {path.stat().st_uid for path in paths} == {NOBODY}
     assert (state / 'other').stat().st_uid == 0
+
+
+def test_volumes_backups_and_objects_of_root_are_given_to_the_user(tmp_path):
+    """nova-all did not start any more, because it could not list the volumes."""
+    given = [tmp_path / name / VOLUME for name in ('state/volumes', 'state/volumes/snapshots', 'backups', 'objects')]
+    for path in given:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('x')
+    conf = nova_conf.new(files=[], state_path=str(tmp_path / 'state'), compute_driver='fake',
+                         volume__backup_directory=str(tmp_path / 'backups'),
+                         objectstore__path=str(tmp_path / 'objects'))
+    ordinary._give_state(conf, 'nova-all', tmp_path / 'state', pwd.getpwnam('nobody'))
+    assert {path.stat().st_uid for path in (*given, *(path.parent for path in given))} == {NOBODY}
+
+
+def test_a_directory_of_backups_with_other_files_stays_roots(tmp_path):
+    (tmp_path / 'state').mkdir()
+    (tmp_path / 'backups').mkdir()
+    for name in (VOLUME, 'etc.tar'):
+        (tmp_path / 'backups' / name).write_text('x')
+    conf = nova_conf.new(files=[], state_path=str(tmp_path / 'state'), compute_driver='fake',
+                         volume__backup_directory=str(tmp_path / 'backups'))
+    ordinary._give_state(conf, 'nova-all', tmp_path / 'state', pwd.getpwnam('nobody'))
+    assert {path.stat().st_uid for path in tmp_path.glob('backups/*')} == {0}
+
+
+def test_user_can_write_volumes_that_qemu_owns(place):
+    """Also those that it gets later: libvirt gives the file of an attached volume to QEMU's user."""
+    volumes, secret = place / 'volumes', place / 'secret'
+    attached, snapshot, key = volumes / VOLUME, volumes / 'snapshots' / VOLUME, volumes / 'exports' / 'server-key.pem'
+    for path in (attached, snapshot, key, secret):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('x')
+        path.chmod(0o600)
+    os.chown(attached, QEMU, QEMU)
+    (volumes / 'other').symlink_to(secret)
+    for _ in range(2):
+        files.let_use(str(volumes), pwd.getpwnam('nobody'))
+    assert attached.stat().st_uid == QEMU
+    assert [writes(path) for path in (attached, snapshot, secret)] == [True, True, False]
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600 and not writes(key)
+    (place / 'link').symlink_to(volumes)
+    (volumes / 'new').write_text('x')
+    for name in ('link', 'absent'):
+        files.let_use(str(place / name), pwd.getpwnam('nobody'))
+    assert not writes(volumes / 'new')
+
+
+def writes(path):
+    """Whether nobody can open a file for writing."""
+    return subprocess.run(['test', '-w', path], user=NOBODY, group=NOBODY, extra_groups=[]).returncode == 0

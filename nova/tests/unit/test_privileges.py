@@ -107,7 +107,8 @@ def test_a_stop_lets_what_runs_come_to_its_end():
         helper.fork()
         thread = threading.Thread(target=lambda: done.append(helper.call('make', name='slow')))
         thread.start()
-        time.sleep(0.3)
+        while helper._links.qsize() == 2:        # the call has not begun
+            time.sleep(0.01)
         helper.stop()
         thread.join()
         print(json.dumps([done, refused('make', name='a'), os.waitpid(helper.pid, 0)[1]]))
@@ -151,13 +152,17 @@ def test_an_interrupted_call_leaves_its_answer_to_nobody():
             pass
         def interrupt(*_):
             raise Interrupt()
+        def interrupts():
+            os.kill(os.getppid(), signal.SIGALRM)
+            time.sleep(0.5)
         signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        first, helper = helper, privileges.Helper({'make': make, 'interrupts': interrupts})
+        helper.fork([first])
         try:
-            helper.call('make', name='slow1')
+            helper.call('interrupts')
         except Interrupt:
             answers = ['interrupted']
-        time.sleep(1)
+        time.sleep(0.7)
         answers += [refused('make', name='a'), refused('make', name='b')]
         print(json.dumps([answers, helper.alive()['privileged part'][0]]))''')
     ended = 'its privileged part has ended'

@@ -1,12 +1,15 @@
 """The driver for RabbitMQ without a broker: its frames as pamqp reads them, its messages as oslo.messaging does."""
 import dataclasses
 import json
+import socket
 import ssl
 import sys
+import threading
 
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies
+import oslo_messaging
 from oslo_messaging._drivers import common
 import pytest
 from pamqp import commands
@@ -16,9 +19,14 @@ from nova import conf as nova_conf
 from nova import exception
 from nova.rpc import bus
 from nova.rpc import transport_url
+from nova.rpc.rabbit import driver
 from nova.rpc.rabbit import envelope
 from nova.rpc.rabbit import frames
+from nova.rpc.rabbit import link
+from nova.rpc.rabbit import session as rabbit_session
 from nova.rpc.rabbit import settings
+from nova.rpc.rabbit import stream
+from nova.runtime import certificates
 
 
 def read(data):
@@ -70,8 +78,10 @@ def test_malformed_frame_closes_the_connection(data):
 
 
 def test_small_frames_are_read_by_pamqp():
-    (_, acknowledged), (_, rejected) = read(frames.acknowledge(2, 9) + frames.put_back(2, 10))
+    (_, acknowledged), (_, rejected) = read(frames.acknowledge(2, 9, True) + frames.put_back(2, 10))
     assert (acknowledged.name, acknowledged.delivery_tag, acknowledged.multiple) == ('Basic.Ack', 9, True)
+    (_, single), = read(frames.acknowledge(2, 9, False))
+    assert (single.name, single.delivery_tag, single.multiple) == ('Basic.Ack', 9, False)
     assert (rejected.name, rejected.delivery_tag, rejected.requeue) == ('Basic.Reject', 10, True)
 
 
@@ -102,7 +112,8 @@ def test_messages_are_those_of_the_other_driver():
 
 
 @pytest.mark.parametrize('body', [b'', b'{', b'[]', b'{"oslo.version": "3.0", "oslo.message": "{}"}',
-                                  b'{"oslo.version": "2.0", "oslo.message": "[]"}', b'\xff'])
+                                  b'{"oslo.version": "2.0", "oslo.message": "[]"}', b'\xff',
+                                  b'{"oslo.version": "2.0"}', b'{"oslo.version": "2.0", "oslo.message": {}}'])
 def test_malformed_message_is_refused(body):
     with pytest.raises(ValueError):
         envelope.unpack(body)
@@ -116,6 +127,8 @@ def test_a_message_that_comes_again_is_known():
     assert all(numbers.is_new({'_unique_id': f'b{number}'}) for number in range(remembered))
     assert numbers.is_new({'_unique_id': 'a'})                 # forgotten at last
     assert numbers.is_new({}) and numbers.is_new({})           # without a number each is new
+    long = 'a' * (envelope.MAX_NUMBER_LENGTH + 1)
+    assert numbers.is_new({'_unique_id': long}) and numbers.is_new({'_unique_id': long})     # not kept
 
 
 def configured(url='nova-rabbit://u:p%40@one,[fd00::1]:5673/v', **options):
@@ -207,3 +220,212 @@ def test_queue_durability_follows_the_topology_options():
     fanout = topology.fanout_queue('compute')
     assert fanout.as_durable().exchange == dataclasses.replace(fanout.exchange, durable=True)
     assert fanout.own and fanout.exchange.auto_delete and fanout.name.startswith('compute_fanout_')
+
+
+@pytest.fixture
+def connected(tmp_path):
+    """(a Stream with TLS, the broker's end of it)."""
+    authority = certificates.Authority(tmp_path)
+    context = certificates.server_context(authority.pair('broker', ['localhost']))
+    ours, theirs = socket.socketpair()
+    for side in (ours, theirs):
+        side.settimeout(60)              # of a whole write
+    broker = []
+    thread = threading.Thread(target=lambda: broker.append(context.wrap_socket(theirs, server_side=True)))
+    thread.start()
+    made = stream.Stream(ours, ssl.create_default_context(cafile=authority.trusted), 'localhost')
+    thread.join()
+    yield made, broker[0]
+    made.close()
+    broker[0].close()
+
+
+def test_a_broker_that_does_not_read_is_read_over_tls(connected):
+    """Its Connection.Blocked was read after the timeout of the writer, when the connection was lost."""
+    made, broker = connected
+    sent = bytes(range(256)) * 8000
+    writer = threading.Thread(target=made.write, args=(sent,))
+    writer.start()
+    writer.join(0.2)
+    broker.sendall(b'blocked')
+    assert made.read() == b'blocked' and writer.is_alive()
+    got = bytearray()
+    while len(got) < len(sent):
+        got += broker.recv(1 << 20)
+    writer.join()
+    made.write(b'next')
+    assert got == sent and broker.recv(100) == b'next'
+
+
+# ---- acknowledgements
+
+@pytest.fixture
+def reading(monkeypatch):
+    """(a Link without a broker, function that delivers a message to it, function that returns what it has written)."""
+    made, written = object.__new__(link.Link), []
+    made._settling, made._unsettled, made._settled, made._singly = threading.Lock(), set(), [], False
+    made._reader, made._blocked, made._contents, kept = threading.get_ident(), False, {}, []
+    made._asking, made._answer, made._answers = threading.Lock(), threading.Condition(), []
+    monkeypatch.setattr(made, 'write', written.append)
+
+    def take(body, acknowledge):
+        kept.append(acknowledge)
+        if body == b'now':
+            acknowledge()
+        return body != b'no'
+    made._consumers = {'t': take}
+
+    def deliver(tag, body):
+        content = made._contents[link.CONSUMING] = link._Content(frames.DELIVER, payload(
+            commands.Basic.Deliver('t', tag, False, 'nova', 'echo')))
+        content.parts.append(body)
+        made._arrived(link.CONSUMING)
+        return kept[-1]
+
+    def found():
+        frames_found, written[:] = read(b''.join(written)), []
+        return [(frame.name.partition('.')[2], frame.delivery_tag, getattr(frame, 'multiple', None))
+                for _channel, frame in frames_found]
+    return made, deliver, found
+
+
+def in_a_worker(function):
+    worker = threading.Thread(target=function)
+    worker.start()
+    worker.join()
+
+
+def test_a_channel_that_the_broker_closes_ends_the_connection_unless_it_is_an_answer(reading):
+    """The service got no message any more, for example after the broker's consumer timeout."""
+    made, _deliver, _found = reading
+    closed = commands.Channel.Close(406, 'PRECONDITION_FAILED - delivery acknowledgement timed out', 0, 0)
+    with made._asking:
+        made._rare(link.CONSUMING, closed)
+    assert made._answers == [closed]
+    with pytest.raises(ConnectionError, match='timed out'):
+        made._rare(link.CONSUMING, closed)
+
+
+def test_messages_that_are_acknowledged_on_receipt_get_one_frame(reading):
+    made, deliver, found = reading
+    again = [deliver(tag, b'now') for tag in (1, 2, 3)][-1]
+    again()
+    assert found() == []                      # before the next read
+    made._acknowledge()
+    again()
+    made._acknowledge()
+    assert found() == [('Ack', 3, True)]
+
+
+def test_message_that_waits_is_acknowledged_by_its_worker(reading):
+    """All messages were acknowledged on receipt: one process took the whole backlog of a queue."""
+    made, deliver, found = reading
+    deliver(1, b'now')
+    later = deliver(2, b'later')
+    deliver(3, b'now')
+    made._acknowledge()
+    assert found() == [('Ack', 1, False), ('Ack', 3, False)]
+    in_a_worker(later)
+    in_a_worker(later)                        # does nothing
+    assert found() == [('Ack', 2, False)]     # at once: the reading thread may wait for the broker
+
+
+def test_acknowledgements_wait_while_the_broker_reads_nothing(reading):
+    made, deliver, found = reading
+    later = deliver(1, b'later')
+    made._blocked = True
+    in_a_worker(later)
+    made._acknowledge()
+    assert found() == []
+    made._blocked = False
+    made._acknowledge()
+    assert found() == [('Ack', 1, True)]
+
+
+def test_refused_message_is_not_acknowledged(reading):
+    made, deliver, found = reading
+    deliver(1, b'no')()
+    made._acknowledge()
+    assert found() == [('Reject', 1, None)]
+
+
+# ---- delivery
+
+class Session(rabbit_session.Session):
+    """A session without a broker: it records what it sends."""
+
+    def __init__(self):
+        super().__init__(configured()[1])
+        self.sent, self._closed = [], True
+
+    def publish(self, message):
+        self.sent.append(message)
+
+    def _deliver_later(self, message):
+        """Do nothing: the test sends the message again."""
+
+    def confirm(self, failure=None):
+        """Confirm the last message, after it was returned if ``failure`` is not None."""
+        self.sent[-1].failure = failure
+        self._confirmed({1: self.sent[-1]}, 1, False, True)
+
+
+GONE = oslo_messaging.MessageUndeliverable('312 NO_ROUTE', '', 'reply_x', None)
+
+
+def test_heartbeats_continue_after_the_caller_has_redeclared_its_queue():
+    """After a restart of the broker the first returned heartbeat was the last one of the call."""
+    session = Session()
+    incoming = driver.Incoming(driver.Answers(session, 60), {
+        'method': 'echo', envelope.CALL: 'n', envelope.REPLIES: 'reply_x', envelope.MONITORED: 60},
+        lambda: None)
+    incoming.heartbeat()
+    session.confirm(GONE)                     # the caller has not redeclared its queue yet
+    incoming.heartbeat()
+    assert len(session.sent) == 1             # the session still delivers the first heartbeat
+    session.confirm()
+    incoming.heartbeat()
+    assert len(session.sent) == 2
+
+
+def test_heartbeats_end_if_the_queue_of_the_caller_stays_missing():
+    session = Session()
+    incoming = driver.Incoming(driver.Answers(session, 0), {
+        'method': 'echo', envelope.CALL: 'n', envelope.REPLIES: 'reply_x', envelope.MONITORED: 60},
+        lambda: None)
+    incoming.heartbeat()
+    session.confirm(GONE)
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure):
+        incoming.heartbeat()
+
+
+@pytest.mark.parametrize('call', [False, True])
+def test_a_broker_that_takes_nothing_is_an_error_for_the_sender(monkeypatch, call):
+    """A cast waited for the end of the broker's memory alarm, without a limit."""
+    monkeypatch.setattr(driver, 'CONFIRM_S', 0.3)
+    made = bus.Bus(configured()[0], 'nova-rabbit://localhost/')._transport._driver
+    made._settings = dataclasses.replace(made._settings, pause=0, longer=0, longest=0)
+    session, made._replies._queue = made._session, 'reply_x'
+    session._thread = threading.current_thread()          # no connection begins
+    session._link = object()
+    session._taking(False)
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure, match='alarm'):
+        made.send(oslo_messaging.Target(topic='echo'), {}, {'method': 'echo'}, wait_for_reply=call, retry=3,
+                  timeout=60 if call else None)
+    assert session._parked == {}
+
+
+def test_withdrawn_messages_are_not_sent_by_the_next_connection(monkeypatch):
+    session, tried = rabbit_session.Session(configured()[1]), []
+    messages = [rabbit_session.Message(None, 'q', b'', mandatory=False) for _ in range(3)]
+    session._suspects, session._closed = list(messages), True
+
+    def send(_link, message):
+        tried.append(message)
+        session._suspects.remove(message)
+        session.withdraw(messages[2])         # its sender gives up meanwhile
+    monkeypatch.setattr(session, '_try', send)
+    session.withdraw(messages[0])
+    session._prepare(None, {})
+    session.publish(messages[0])
+    assert tried == [messages[1]] and session._suspects == [] and session._parked == {}

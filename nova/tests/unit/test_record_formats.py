@@ -278,7 +278,7 @@ ENTITIES = {
     'record of a share': share,
     'record of an exporter': export,
     'record of a server': server,
-    'record of the oldest message times': floors,
+    'record of the latest times of dropped message numbers': floors,
     'claim of disk space': claim,
     'record of a lease': lease,
     'record of a simulated guest': simulated,

@@ -7,13 +7,13 @@ import pwd
 import shutil
 import subprocess
 import sys
-import tempfile
 import uuid
 
 import pytest
 
 from nova.cmd import rootwrap as command
 from nova.tests.support import libvirt_remote as privileged
+from nova.tests.support import passable
 from nova.virt.libvirt.privileged import rootwrap
 
 ETC = pathlib.Path(__file__).resolve().parents[3] / 'etc/nova'
@@ -61,21 +61,19 @@ def test_command_that_matches_no_allowed_step_is_refused(line):
 @pytest.fixture
 def place():
     """(configuration of nova-rootwrap, directory of the guests)"""
-    made = pathlib.Path(tempfile.mkdtemp(dir='/var/tmp'))
-    made.chmod(0o711)
-    guests = made / 'instances'
-    guests.mkdir(mode=0o711)
-    (guests / UUID).mkdir(mode=0o711)
-    nobody = pwd.getpwnam('nobody')
-    os.chown(guests / UUID, nobody.pw_uid, nobody.pw_gid)
-    shutil.copytree(ETC / 'rootwrap.d', made / 'rootwrap.d')
-    (made / 'nova.conf').write_text(f'[DEFAULT]\nstate_path = {made}\n')
-    (made / 'rootwrap.conf').write_text(
-        f'[DEFAULT]\nfilters_path = {made}/rootwrap.d\nconfig_file = {made}/nova.conf\n')
-    for path in [made / 'rootwrap.conf', *(made / 'rootwrap.d').iterdir(), made / 'rootwrap.d']:
-        path.chmod(path.stat().st_mode & ~0o022)
-    yield made / 'rootwrap.conf', guests
-    shutil.rmtree(made)
+    with passable.directory() as made:
+        guests = made / 'instances'
+        guests.mkdir(mode=0o711)
+        (guests / UUID).mkdir(mode=0o711)
+        nobody = pwd.getpwnam('nobody')
+        os.chown(guests / UUID, nobody.pw_uid, nobody.pw_gid)
+        shutil.copytree(ETC / 'rootwrap.d', made / 'rootwrap.d')
+        (made / 'nova.conf').write_text(f'[DEFAULT]\nstate_path = {made}\n')
+        (made / 'rootwrap.conf').write_text(
+            f'[DEFAULT]\nfilters_path = {made}/rootwrap.d\nconfig_file = {made}/nova.conf\n')
+        for path in [made / 'rootwrap.conf', *(made / 'rootwrap.d').iterdir(), made / 'rootwrap.d']:
+            path.chmod(path.stat().st_mode & ~0o022)
+        yield made / 'rootwrap.conf', guests
 
 
 @privileged.pytestmark

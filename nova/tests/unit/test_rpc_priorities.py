@@ -19,7 +19,8 @@ def pools():
 
 
 def message(project_id, method='other'):
-    return [types.SimpleNamespace(ctxt={'project_id': project_id}, message={'method': method})]
+    return [types.SimpleNamespace(ctxt={'project_id': project_id}, message={'method': method},
+                                  acknowledge=lambda: None)]
 
 
 @pytest.mark.parametrize('method', ['other', 'build'])
@@ -37,6 +38,26 @@ def test_a_message_of_another_project_is_not_behind_all_of_one(pools, method):
     assert len(order) == 21 and order.index('b') < 5
 
 
+def test_messages_beyond_the_limit_are_not_acknowledged(pools, monkeypatch):
+    """The RPC server acknowledges them when they have a thread."""
+    monkeypatch.setattr(priorities, 'MAX_WAITING', 3)
+    gate, acknowledged = threading.Event(), []
+
+    def submit(number, method):
+        incoming = message(f'p{number % 2}', method)
+        incoming[0].acknowledge = lambda: acknowledged.append(number)
+        return pools.submit(lambda _incoming: gate.wait(20), incoming)
+    futures = [submit(number, 'other') for number in range(20)]
+    first = list(acknowledged)
+    assert 3 <= len(first) <= 3 + 2                      # and those that run
+    futures += [submit(number, 'build') for number in range(20, 40)]    # they would stop all other methods
+    assert acknowledged == [*first, *range(20, 40)]
+    gate.set()
+    for future in futures:
+        future.result(20)
+    assert acknowledged == [*first, *range(20, 40)]
+
+
 def test_one_project_alone_has_all_threads(pools):
     both = threading.Barrier(2)
     futures = [pools.submit(lambda _incoming: both.wait(20), message('a')) for _ in range(2)]
@@ -47,7 +68,7 @@ def test_pool_is_full_when_a_message_between_services_waits(pools):
     gate = threading.Event()
     for _ in range(3):
         pools.submit(lambda _incoming: gate.wait(20), message('a'))
-    assert not pools.full                    # the third one waits for its project's turn
+    waiting.wait_for(lambda: not pools.full, 20, 'two to begin')     # the third one waits for its project's turn
     probe = pools.submit(lambda _incoming: 'here', message(None))
     assert pools.full
     gate.set()

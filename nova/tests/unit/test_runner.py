@@ -209,6 +209,16 @@ def test_processes_of_others_get_no_signal(tmp_path):
         os.kill(other, signal.SIGKILL)
 
 
+@pytest.mark.parametrize('starts, killed', [(['1', '1'], True), (['1', '2'], False)])
+def test_a_number_that_another_process_has_got_is_not_killed(tmp_path, monkeypatch, starts, killed):
+    own, begun, looks, sent = os.getpid(), iter([[[os.getpid()]], []]), iter(starts), []
+    monkeypatch.setattr(runner, 'descendants', lambda _pid: next(begun))
+    monkeypatch.setattr(runner, '_start', lambda _pid: next(looks))
+    monkeypatch.setattr(runner, '_send', lambda pids, number: sent.append((list(pids), number)))
+    runner.Run([], tmp_path, cores=1, until=0).end()
+    assert sent == [([], signal.SIGTERM), ([own] if killed else [], signal.SIGKILL)]
+
+
 def test_run_that_is_stopped_ends_what_runs(run, tmp_path):
     def stop(found):
         waiting.wait_for((tmp_path / 'tests/at-it').exists, 60, 'the test')

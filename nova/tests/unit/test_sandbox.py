@@ -216,10 +216,16 @@ def test_a_file_grows_no_larger_than_the_disk(place, tool, monkeypatch):
 
 
 def test_sandboxed_program_is_killed_at_its_timeout(place, tool):
-    run = tool('echo begun >>"$5"; exec sleep 60', timeout=2)
-    began = time.monotonic()
-    assert fails(run.create, place / 'said', 'raw', MIB) == 'it took more than 2 seconds'
-    assert time.monotonic() - began < 20 and (place / 'said').read_text() == 'begun\n'
+    tool('echo begun >>"$5"; exec sleep 60')
+    said = place / 'said'
+    for seconds in (2, 20):              # on a busy machine it may take longer to begin
+        said.unlink(missing_ok=True)
+        began = time.monotonic()
+        assert fails(qemu_img.QemuImg(seconds).create, said, 'raw', MIB) == f'it took more than {seconds} seconds'
+        assert time.monotonic() - began < seconds + 18
+        if said.exists() and said.read_text():
+            break
+    assert said.read_text() == 'begun\n'
 
 
 def test_parallel_runs_do_not_disturb_each_other(place):

@@ -10,6 +10,8 @@ from nova.hardware import fit
 from nova.hardware import host as hardware_host
 from nova.hardware import usage
 from nova.objects import numa
+from nova.scheduler.filters import base
+from nova.scheduler.filters import numa as filters
 from nova.scheduler.resources import numa as cells
 from nova.tests import numa_seed
 from nova.tests.support import hardware_fit as test_hardware_fit
@@ -51,6 +53,15 @@ def test_shared_beside_pinned_cpus_need_cells_with_both_kinds():
     found = cells.Cells([host(cell()), both], LIMITS[:2])
     assert list(found.mask(mixed)) == [False, True] and fit.fit(both, mixed).topology is not None
     assert fit.fit(host(cell()), mixed).reason == fit.NOT_PINNED
+
+
+def test_numa_reason_joins_the_two_commonest_lacks():
+    class Filter(filters.NUMATopologyFilter):
+        def _lack(self, hosts, request, position):
+            return (fit.CPUS, fit.MEMORY, fit.MEMORY)[position]
+    assert base.conjugated(Filter(None).reason(None, None, [0, 1, 2]), 3) == (
+        'have no NUMA node with enough free memory or no NUMA node with enough free CPUs')
+    assert base.conjugated(Filter(None).reason(None, None, [0]), 1) == fit.CPUS
 
 
 def test_numa_request_without_numa_hosts_selects_none():

@@ -62,6 +62,14 @@ def test_many_changes_do_not_pile_up(free):
     assert len(free._known.pools) <= 30
 
 
+def test_taken_devices_stay_taken_when_unused_pci_stats_are_removed(free):
+    free = free.without(5, [request(2, '8086')])
+    for number in range(200):
+        free = free.changed({0: stats(number)})
+    assert free.counts.tolist() == [199, 2, 2, 1, 0, 1]
+    assert not free.mask([request(1, '8086')])[5]
+
+
 def hosts(stats):
     return types.SimpleNamespace(pci=pci_table.FreeDevices(stats), all_pass=np.ones(len(stats), dtype=bool))
 
@@ -76,6 +84,10 @@ def test_pci_filter_removes_hosts_without_devices():
     assert each.mask(view, asking(request(2))).tolist() == [False, True, True, False, False, False]
     reason = each.reason(view, asking(request(2), request(1, '8086', 'nic')), np.array([0]))
     assert reason == 'has|have too few free PCI devices (gpu:2, nic:1)'
+    near = "near the guest's NUMA nodes (gpu:2)"
+    assert each.reason(view, asking(request(2)), np.array([0, 1])) == (
+        f'has|have too few free PCI devices, or none {near}')
+    assert each.reason(view, asking(request(2)), np.array([1, 2])) == f'has|have no free PCI devices {near}'
     assert each.checks_capacity and not each.run_on_rebuild
 
 

@@ -58,7 +58,7 @@ def test_a_service_reports_at_start_and_again():
     made, _client = make(Manager(), conductor, report_interval=1)
     made.start()
     who = {'host': 'host1', 'binary': 'nova-work', 'topic': 'work', 'version': service.VERSION}
-    assert [name for name, _ in conductor.told] == ['register_service', 'report_service']
+    assert [name for name, _ in conductor.told[:2]] == ['register_service', 'report_service']
     assert conductor.told[1][1] == who
     identity = conductor.told[0][1]['identity']
     wait_for(lambda: len(conductor.heartbeats()) > 1)

@@ -141,8 +141,8 @@ def test_an_own_build_is_kept(packages, tmp_path):
     assert [path.name for path in site.iterdir()] == ['libvirt_python-12.8.0.dist-info']
 
 
-def _shell(text, directory):
-    done = subprocess.run(['bash', '-c', f'set -euo pipefail; . {TOOLS}/lib.sh; log={directory}/log; {text}'],
+def _shell(text, directory, *before):
+    done = subprocess.run([*before, 'bash', '-c', f'set -euo pipefail; . {TOOLS}/lib.sh; log={directory}/log; {text}'],
                           capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
@@ -190,12 +190,16 @@ def test_a_step_fails_with_what_runs_in_the_background(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason='says which number the next process gets')
 @pytest.mark.parametrize('command, ended', [('true', 0), ('fails', 7)])
 def test_exit_code_survives_reuse_of_the_process_id(tmp_path, command, ended):
-    """Bash forgets a child whose number another one gets: the bill of materials had failed after 27 minutes."""
+    """Bash forgets a child whose number another one gets: the bill of materials had failed after 27 minutes.
+
+    Its numbers are its own, since other tests would get numbers again that processes had a moment ago.
+    """
     code, out, err = _shell(
         f'fails() {{ return {ended}; }}; meanwhile x {command}; '
-        'number=${meanwhile[x]}; sleep 0.3; for _ in 1 2 3 4 5; do echo $((number - 1)) >/proc/sys/kernel/ns_last_pid; '
-        'sleep 0 & [ $! != $number ] || break; done; wait $!; '
-        'outcome x || exit $?', tmp_path)
+        'number=${meanwhile[x]}; while kill -0 $number 2>/dev/null; do sleep 0.01; done; '
+        'echo $((number - 1)) >/proc/sys/kernel/ns_last_pid; '
+        'sleep 0 & [ $! = $number ] || echo another; wait $!; '
+        'outcome x || exit $?', tmp_path, 'unshare', '--pid', '--fork', '--kill-child')
     assert (code, out, err) == (ended, '', '')
 
 
@@ -220,6 +224,110 @@ def test_libvirt_of_a_host_has_the_umask_that_its_emulators_need(tmp_path, umask
     subprocess.run(['bash', '-c', f'umask {umask}; exec unshare -m {TOOLS}/cluster/host.sh {tmp_path} mkdir /run/qemu'],
                    check=True)
     assert (tmp_path / 'run' / 'qemu').stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize('script', ['lib.sh', 'guest_packages.sh'])
+def test_output_of_programs_is_english_whatever_the_language_of_the_caller(script):
+    """apt-cache translated "Depends", so the installation found no kernel for the guest image."""
+    done = subprocess.run(['bash', '-c', f'. {TOOLS}/{script}; bash -c \'echo $LC_ALL ${{LANGUAGE-none}}\''], text=True,
+                          capture_output=True, env={**os.environ, 'LANG': 'de_DE.UTF-8', 'LANGUAGE': 'de'})
+    assert (done.stdout, done.stderr) == ('C.UTF-8 none\n', '')
+
+
+def test_libraries_of_a_package_are_found_in_any_language(tmp_path):
+    (tmp_path / 'apt-cache').write_text('#!/bin/sh\n[ "$LC_ALL" = C.UTF-8 ] && [ -z "$LANGUAGE" ] && word=Depends\n'
+                                        'echo "  ${word:-Hängt ab von}: libx"\n')
+    (tmp_path / 'apt-cache').chmod(0o755)
+    done = subprocess.run(['bash', '-c', f'. {TOOLS}/guest_packages.sh; library_packages a'], capture_output=True,
+                          text=True, env={'PATH': f'{tmp_path}:/usr/bin:/bin', 'LANG': 'de_DE.UTF-8', 'LANGUAGE': 'de'})
+    assert (done.stdout, done.stderr) == ('libx\n', '')
+
+
+def test_programs_of_the_administrator_are_found_after_su():
+    done = subprocess.run(['bash', '-c', f'. {TOOLS}/lib.sh; command -v useradd usermod userdel'], capture_output=True,
+                          text=True, env={'PATH': '/usr/bin:/bin'})
+    assert (len(done.stdout.split()), done.stderr) == (3, '')
+
+
+def _function(script, name):
+    """The text of a function of a script in tools/."""
+    return f'eval "$(sed -n "/^{name}()/,/^}}/p" {TOOLS}/{script})"; '
+
+
+@pytest.mark.parametrize('group, code, said', [
+    ('nova', 0, 'nova --gid=nova\nnova-image --user-group\nlibvirt\n'), ('nova', 9, 'nova --gid=nova\n'),
+    ('other', 0, 'nova --user-group\nnova-image --user-group\nlibvirt\n')])
+def test_user_gets_an_existing_group_and_counts_as_made_only_if_it_was(tmp_path, group, code, said):
+    """userdel keeps a group with other members, and the next installation ended without a reason."""
+    ended, _, err = _shell(_function('quickstart.sh', 'make_users') + (
+        f'own={tmp_path} driver=libvirt; getent() {{ [ "$*" = "group {group}" ]; }}; usermod() {{ echo $3; }}; '
+        f'useradd() {{ echo ${{@: -1}} $2; return {code}; }}; step Users make_users'), tmp_path)
+    assert (tmp_path / 'log').read_text() == said
+    assert (ended, (tmp_path / 'users').exists()) == ((0, True) if code == 0 else (1, False)), err
+
+
+def test_user_that_was_not_deleted_fails_the_step(tmp_path):
+    (tmp_path / 'users').write_text('nova\nnova-image\n')
+    code, _, err = _shell(f'. {TOOLS}/removal.sh; own={tmp_path}; getent() {{ true; }}; '
+                          'userdel() { [ $1 != nova ]; }; step Users remove_users', tmp_path)
+    assert code == 1 and "'Users' failed" in err
+
+
+def _remove(tmp_path, text):
+    """Run a part of tools/removal.sh for root's cloud in tmp_path, in a mount namespace of its own."""
+    if os.geteuid() != 0:
+        pytest.skip('needs root')
+    (tmp_path / 'state/images').mkdir(parents=True, exist_ok=True)
+    (tmp_path / 'own').mkdir(exist_ok=True)
+    done = subprocess.run(['unshare', '-m', 'bash', '-c', f'set -euo pipefail; . {TOOLS}/lib.sh; . {TOOLS}/removal.sh; '
+                           f'cd {tmp_path}; own=$PWD/own state=$PWD/state root=yes systemd=no data=yes; {text}'],
+                          capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_data_on_file_systems_that_are_mounted_below_the_state_are_kept(tmp_path):
+    code, out, err = _remove(
+        tmp_path, 'mount -t tmpfs x state/images; touch state/images/file; (remove_cloud) || true; ls state/images')
+    assert (code, out) == (0, 'file\n'), err
+    assert f'File systems are mounted below {tmp_path}/state: {tmp_path}/state/images. Unmount them first' in err
+
+
+def test_data_go_where_the_state_is_a_mount_point(tmp_path):
+    code, out, err = _remove(
+        tmp_path, 'mount -t tmpfs x state; mkdir state/.a; touch state/.a/b; remove_data; ls -A state')
+    assert (code, out, err) == (0, '', '')
+    assert not (tmp_path / 'own').exists()
+    code, out, err = _remove(tmp_path, 'touch state/a; remove_data')
+    assert (code, out, err, list(tmp_path.iterdir())) == (0, '', '', [])
+    assert _remove(tmp_path, 'rm -r state; remove_data')[0] == 0
+
+
+def test_tpms_of_guests_go_with_the_data(tmp_path):
+    one, other = '7a1f0c1e-93a5-4d5c-9c53-0d3b3a6f2e11', '7a1f0c1e-93a5-4d5c-9c53-0d3b3a6f2e12'
+    for place in (f'swtpm/{one}/tpm2', f'swtpm/{other}/tpm2', f'state/instances/{one}', 'state/instances/_base'):
+        (tmp_path / place).mkdir(parents=True)
+    code, _, err = _remove(tmp_path, 'TPMS=$PWD/swtpm; remove_tpms; rm -r state/instances; remove_tpms')
+    assert (code, err, os.listdir(tmp_path / 'swtpm')) == (0, '', [other])
+
+
+def test_packages_are_installed_without_questions(tmp_path):
+    """The log hid a question of an interrupted dpkg about a changed file, which waited for an answer."""
+    code, _, err = _shell(
+        f'noted() {{ echo "$* $DEBIAN_FRONTEND $(cat)" >>{tmp_path}/calls; }}; packages_present() {{ false; }}; '
+        'lists=new; '
+        'dpkg() { [ "$1" = --audit ] && echo x || noted dpkg "$@"; }; apt-get() { noted apt-get "$@"; }; '
+        'step Packages install_packages one <<<answer', tmp_path)
+    dpkg, apt = (tmp_path / 'calls').read_text().splitlines()
+    assert (code, err, dpkg) == (0, '', 'dpkg --force-confdef --force-confold --configure -a noninteractive ')
+    assert apt.endswith(' install one noninteractive ') and ' -o DPkg::Options::=--force-confold ' in apt
+
+
+def test_log_that_the_message_of_a_failed_step_names_stays(tmp_path):
+    """The ticker of a step that fails at once ran the trap of the script, too, and deleted the log before that."""
+    trap = 'trap end_log EXIT; touch $log; step'
+    assert _shell(f'{trap} Good true; exit 3', tmp_path)[0] == 3 and list(tmp_path.iterdir()) == []
+    code, _, err = _shell(f'{trap} Bad false', tmp_path)
+    assert code == 1 and f'all of its output is in {tmp_path}/log' in err and (tmp_path / 'log').exists()
 
 
 def _source(tmp_path, python_version='3.11'):

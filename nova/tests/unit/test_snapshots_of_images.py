@@ -8,7 +8,7 @@ from nova import exception
 from nova.conductor.servers import volumes
 
 SNAPSHOTS = {'mine': {'volume_id': 'v1', 'status': 'available'}, 'second': {'volume_id': 'v1', 'status': 'available'},
-             'foreign': {'volume_id': 'x', 'status': 'available'}}
+             'foreign': {'volume_id': 'x', 'status': 'available'}, 'old': {'volume_id': 'v1', 'status': 'deleting'}}
 
 
 class Storage:
@@ -22,7 +22,7 @@ class Storage:
 
 @pytest.mark.parametrize('named, taken', [
     (['mine'], ['mine']), ([], []), (['foreign'], []), (['mine', 'second'], []), (['mine', 'mine', 'foreign'], []),
-    (['mine', 'foreign'], []), (['nothing'], [])])
+    (['mine', 'foreign'], []), (['nothing'], []), (['old'], [])])
 def test_only_one_snapshot_of_each_volume_of_the_server_is_taken(named, taken):
     services = types.SimpleNamespace(cell_db=None, volumes=Storage())
     image = {'properties': {'block_device_mapping': json.dumps([{'snapshot_id': each} for each in named])}}

@@ -27,7 +27,7 @@ def selects():
 def test_statements_contain_no_cartesian_product(dialect):
     """MariaDB's compiler warned of the one that reads a server's ports with the default group of its project."""
     known = selects()
-    assert 'nova.db.networks.ports._AND_DEFAULT_GROUP' in known and len(known) > 20
+    assert 'nova.db.networks.ports._FOR_ALLOCATION' in known and len(known) > 20
     with warnings.catch_warnings():
         warnings.simplefilter('error', sa.exc.SAWarning)
         for select in known.values():

@@ -10,6 +10,7 @@ from nova import exception
 from nova.compute import queue
 from nova.runtime import concurrency
 from nova.runtime.hooks import oslo_context
+from nova.tests.support import waiting
 
 
 @pytest.fixture
@@ -102,6 +103,7 @@ def test_slow_tasks_of_one_project_do_not_hold_up_those_of_others():
         built = threading.Event()
         tasks.submit('v', built.set, build=True, project_id='other')
         assert built.wait(20)
+        waiting.wait_for(lambda: len(begun) >= 6, 20, 'six tasks to begin')
         assert len(begun) == 6
         go.set()
         deadline = time.monotonic() + 20
@@ -114,9 +116,10 @@ def test_slow_tasks_of_one_project_do_not_hold_up_those_of_others():
 
 
 def test_queued_tasks_are_abandoned_when_the_queue_stops(tasks):
-    go = threading.Event()
+    go, begun = threading.Event(), threading.Event()
     for number in range(5):
-        tasks.submit(str(number), go.wait, 60)
+        tasks.submit(str(number), lambda: (begun.set(), go.wait(60)))
+    assert begun.wait(20)
     assert not tasks.stop(0.1)
     assert set(tasks.in_progress()) == {'0'}
     go.set()

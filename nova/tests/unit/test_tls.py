@@ -7,6 +7,7 @@ import pytest
 from nova import conf as nova_conf
 from nova import exception
 from nova.cmd.manage import main as manage
+from nova.cmd.manage import tls as tls_commands
 from nova.runtime import certificates
 from nova.runtime import tls
 from nova.virt.libvirt.moves import outgoing
@@ -101,12 +102,14 @@ def test_tls_commands_show_issue_and_renew_certificates(tmp_path, capsys):
     assert {row.name: row.uses for row in certificates.Authority(tmp_path / 'tls').status() if row.hosts} == {
         'rabbit1': (certificates.SERVER,), 'rabbit1-client': (certificates.CLIENT,)}
     code, out, _err = run('issue', 'host1', '--host', 'host1.example.org', '--use', 'client')
-    assert code == 0 and 'ssl_cert_file = /etc/nova/tls/host1.pem' in out
-    assert run('renew')[1].split() == [f'{tmp_path}/tls/{name}.pem' for name in ('host1', 'rabbit1-client', 'rabbit1')]
+    assert code == 0 and 'ssl_cert_file = /etc/nova/tls/host1-client.pem' in out
+    assert f'{tmp_path}/tls/host1-client.pem' in out
+    assert run('renew')[1].split() == [
+        f'{tmp_path}/tls/{name}.pem' for name in ('host1-client', 'rabbit1-client', 'rabbit1')]
     uses = {row.name: row.uses for row in certificates.Authority(tmp_path / 'tls').status() if row.hosts}
     assert [row.subject for row in certificates.Authority(tmp_path / 'tls').status() if row.hosts] == [
         'host1', 'rabbit1', 'rabbit1']                        # by which the exports of volumes know a host
-    assert uses == {'host1': (certificates.CLIENT,), 'rabbit1': (certificates.SERVER,),
+    assert uses == {'host1-client': (certificates.CLIENT,), 'rabbit1': (certificates.SERVER,),
                     'rabbit1-client': (certificates.CLIENT,)}
     assert {'etc/pki/qemu/' + name for name in outgoing.TLS_FILES} < set(found)
     assert {each.mode for each in found.values() if 'key.pem' in each.name} == {0o600, 0o640}
@@ -116,3 +119,27 @@ def test_tls_commands_show_issue_and_renew_certificates(tmp_path, capsys):
     assert code == 1 and 'needs --use hypervisor' in err
     code, _out, err = run('issue', '../x', '--host', 'a.org')
     assert code == 1 and 'cannot be the name of a certificate' in err
+
+
+def test_certificate_is_not_replaced_by_one_for_another_use(tmp_path, capsys):
+    def run(*arguments):
+        return manage.main(['tls', 'issue', *arguments, '--state-path', str(tmp_path)]), *capsys.readouterr()
+    authority = certificates.Authority(tmp_path / 'tls')
+    for use in ('hypervisor', 'client', 'hypervisor'):            # a host of libvirt that is also a user of the broker
+        assert run('host1', '--host', '192.0.2.5', '--use', use)[0] == 0
+        assert {row.name: (row.uses, row.subject) for row in authority.status() if row.hosts} == {
+            'host1': ((certificates.SERVER,), 'host1'), 'host1-client': ((certificates.CLIENT,), 'host1')}
+    authority.renew('host2', ['192.0.2.6'], certificates.CLIENT)                     # as earlier releases named it
+    before = authority.pair('host2', ['192.0.2.6'], use=certificates.CLIENT).certificate.read_bytes()
+    for name, use in (('host2', 'hypervisor'), ('host2', 'api'), ('host1-client', 'rabbitmq')):
+        code, _out, err = run(name, '--host', '192.0.2.6', '--use', use)
+        assert code == 1 and f'{name}.pem is a certificate for the other use' in err
+    assert (tmp_path / 'tls/host2.pem').read_bytes() == before
+    assert run('host2', '--host', '192.0.2.6', '--use', 'client')[0] == 0
+
+
+def test_printed_options_of_a_broker_user_name_the_files_of_the_tls_commands(capsys):
+    assert manage.main(['host', 'rabbitmq', 'host1', '--certificate']) == 0
+    lines = set(capsys.readouterr().out.splitlines())
+    assert set(tls_commands.LINES['rabbitmq'][1].splitlines()[1:]) < lines
+    assert set(tls_commands.LINES['client'][0].format(name='host1').splitlines()[3:5]) < lines

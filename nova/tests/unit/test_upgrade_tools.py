@@ -72,6 +72,24 @@ def test_upgrade_takes_the_options_that_the_cloud_has(installed):
     assert code == 1 and 'not an option' not in text and 'NOVA_VENV' in text
 
 
+@pytest.mark.parametrize('before, given, after', [
+    ('', {'https_proxy': 'new'}, 'https_proxy=new'),
+    ('https_proxy=old', {}, 'https_proxy=old'),
+    ('https_proxy=old', {'https_proxy': 'new'}, 'https_proxy=new'),
+    ('https_proxy=old\nHTTPS_PROXY=old', {'HTTPS_PROXY': 'new'}, 'HTTPS_PROXY=new'),
+    ('https_proxy=old', {'https_proxy': ''}, 'https_proxy='),
+    ('https_proxy=a b\nHTTPS_PROXY=c', {'NOVA_PYTHON': '/x', 'UV_CACHE_DIR': '/y'},
+     'HTTPS_PROXY=c\nNOVA_PYTHON=/x\nhttps_proxy=a b')])
+def test_environment_of_an_earlier_run_holds_until_the_caller_sets_another(tmp_path, before, given, after):
+    """The first installation's proxy was put over that of an upgrade, and a run without a proxy forgot it."""
+    (tmp_path / 'environment').write_text(before and before + '\n')
+    cut = ''.join(f'eval "$(sed -n "/^{name}()/,/^}}/p" {TOOLS}/quickstart.sh)"; '
+                  for name in ('keep_environment', 'save_environment'))
+    subprocess.run(['bash', '-c', f'set -euo pipefail; own={tmp_path}; {cut} keep_environment; save_environment'],
+                   check=True, env={'PATH': os.defpath, **given})
+    assert sorted((tmp_path / 'environment').read_text().splitlines()) == after.splitlines()
+
+
 def test_start_is_left_to_the_installed_release(tmp_path):
     site, program = tmp_path / 'venv/lib/python3.11/site-packages/nova', tmp_path / 'source/tools/quickstart.sh'
     site.mkdir(parents=True)
@@ -98,6 +116,63 @@ def test_interrupted_step_tells_of_the_return_and_leaves_no_ticker(tmp_path):
     assert 'Release 0.0.1 is installed as before; no data were lost.' in done.stderr
     ticker = int((tmp_path / 'ticker').read_text())
     assert not pathlib.Path('/proc', str(ticker)).exists()
+
+
+# Stand-ins for what tools/upgrade.sh calls: each writes its name, and the one of $1 fails.
+PARTS = '''
+set -euo pipefail
+. tools/lib.sh; . tools/upgrade.sh
+cd {place}
+mkdir 1 2
+log=$PWD/log base=$PWD old=1 new=2 root=yes systemd=yes was_running=yes switched=no meter= files=()
+unit=$PWD/unit up=yes
+mkdir unit.d; : >unit
+installed_version=0.0.1
+part() {{ echo "$*" >>calls; [ "$1" != "{failing}" ]; }}
+install_units() {{ part units "${{@##*/2/}}"; }}
+stop_cloud() {{ part stop && up=no; }}
+link_programs() {{ part programs; }}
+systemctl() {{ part "$1"; case $1 in stop) up=no ;; start) up=yes ;; esac; }}
+running() {{ [ $up = yes ]; }}
+serving() {{ part asks && running; }}
+show_log() {{ :; }}
+return_on_failure
+step Change switch
+trap - EXIT
+'''
+
+
+@pytest.mark.parametrize('failing, calls', [
+    ('', 'units venv|stop|reset-failed|start|programs|asks|asks'),
+    ('units', 'units venv|daemon-reload|asks|asks'),            # the installed release has served all the time
+    ('stop', 'units venv|stop|stop|daemon-reload|reset-failed|start|asks|asks'),
+])
+def test_units_are_made_while_the_installed_release_serves(tmp_path, failing, calls):
+    done = subprocess.run(['bash', '-c', PARTS.format(place=tmp_path, failing=failing)], capture_output=True, text=True,
+                          timeout=20, cwd=TOOLS.parent)
+    assert (tmp_path / 'calls').read_text().splitlines() == calls.split('|')
+    assert done.returncode == (1 if failing else 0), done.stderr
+    assert ('0.0.1 serves as before' in done.stderr) == bool(failing)
+
+
+@pytest.mark.parametrize('python, modules, known', [
+    ('python3.11', 'python3.11', True), ('python3.13', 'python3.11', False), ('python3', 'python3.11', True)])
+def test_python_of_an_environment_is_started_only_if_its_name_does_not_tell(tmp_path, python, modules, known):
+    venv, program = tmp_path / 'venv', tmp_path / python
+    (venv / 'bin').mkdir(parents=True)
+    (venv / 'lib' / modules / 'site-packages').mkdir(parents=True)
+    (venv / 'nova.stamp').write_text('1')
+    program.write_text(f'#!/bin/sh\necho started\nexit {0 if known else 1}\n')
+    program.chmod(0o755)
+    (venv / 'bin/python').symlink_to(program)
+    check = subprocess.run(['bash', '-c', f'. {TOOLS}/lib.sh; venv_check {venv} "exec echo anew"'],
+                           capture_output=True, text=True, check=True).stdout
+
+    def run():
+        return subprocess.run(['sh', '-c', check], capture_output=True, text=True).stdout
+    assert run() == ('' if python == modules else 'started\n' if known else 'started\nanew\n')
+    (venv / 'nova.stamp').unlink()
+    assert run() == 'anew\n'
 
 
 def test_file_that_is_neither_wheel_nor_bundle_is_refused(tmp_path):

@@ -97,7 +97,8 @@ def options(services, *names, **more):
 
 
 def test_a_guest_reads_what_the_targets_answer(services, start):
-    service = start(**options(services, 'good', 'refusing', 'redirecting'))
+    service = start(**options(services, 'good', 'refusing', 'redirecting', api__vendordata_dynamic_connect_timeout=30,
+                              api__vendordata_dynamic_read_timeout=30))
     services.asked.clear()
     answer = service.ask('/openstack/latest/vendor_data2.json')
     assert answer.json() == {'good': {'join': 'domain'}, 'refusing': {}, 'redirecting': {}}
@@ -141,8 +142,11 @@ def test_a_target_that_hangs_leaves_threads_for_others(services):
     assert sorted(codes) == [200] * vendordata.MAX_CONCURRENT + [429] * 4
 
 
-@pytest.mark.parametrize('line', ['name', '@http://h', 'a@ftp://h', 'a@file:///etc/passwd', 'a@http://', 'a@http:h'])
-def test_invalid_vendordata_target_is_refused(line):
-    with pytest.raises(exception.InvalidInput):
-        vendordata.VendorData(nova_conf.new(files=[], api__vendordata_dynamic_targets=[line]))
+@pytest.mark.parametrize('line', [
+    'name', '@http://h', 'a@ftp://u:s3cret@h', 'a@file:///etc/passwd', 'a@http://', 'a@http:u:s3cret@h',
+    'a@http://u:s3cret@h:99999', 'a@http://u:s3cret/x@h', 'a@http://u:s3cret@[::1'])
+def test_invalid_vendordata_target_is_refused_without_its_password(line):
+    with pytest.raises(exception.InvalidInput, match='line 2 is not NAME@URL') as caught:
+        vendordata.VendorData(nova_conf.new(files=[], api__vendordata_dynamic_targets=['first@http://h/', line]))
+    assert 's3cret' not in str(caught.value)
     assert not vendordata.VendorData(nova_conf.new(files=[]))

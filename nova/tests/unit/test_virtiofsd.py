@@ -132,7 +132,7 @@ def test_a_program_that_serves_a_share_ends_when_the_guest_has(tmp_path, script,
     place, group = tmp_path / 'share', tmp_path / 'share.group'
     group.mkdir()
     (group / 'cgroup.procs').write_bytes(b'-')
-    held = subprocess.Popen([sys.executable, '-c', HELD, place, script, '0.5', '20'])
+    held = subprocess.Popen([sys.executable, '-c', HELD, place, script, '60' if flushed else '0.5', '20'])
     waiting.wait_for(lambda: pathlib.Path(f'/proc/{held.pid}/comm').read_text() == 'sleep\n', 30, 'the mount')
     pid = int((tmp_path / 'share.pid').read_text())
     keeper = int(open(f'/proc/{pid}/stat').read().split()[3])

@@ -3,10 +3,12 @@ import contextlib
 import types
 
 import pytest
+import sqlalchemy as sa
 
 from nova import conf as nova_conf
 from nova import context
 from nova import exception
+from nova.db.volumes import volumes
 from nova.volume import barbican
 from nova.volume import cinder
 
@@ -59,3 +61,15 @@ def test_volume_type_is_found_on_any_page(name, ignores_markers, found):
     with contextlib.nullcontext() if found else pytest.raises(exception.VolumeTypeNotFound):
         client.check_type(CTX, name)
     assert client._service.count <= 4
+
+
+def test_page_without_a_limit_has_all_rows_after_its_offset():
+    """It ended after 1000 rows."""
+    table = sa.Table('numbers', sa.MetaData(), sa.Column('id', sa.Integer))
+    with sa.create_engine('sqlite://').begin() as conn:
+        table.create(conn)
+        conn.execute(sa.insert(table), [{'id': number} for number in range(1100)])
+        rows = volumes._page(conn, table, [], sort=[('id', 'asc')], offset=2)
+        assert [row['id'] for row in rows] == list(range(2, 1100))
+        rows = volumes._page(conn, table, [], sort=[('id', 'asc')], limit=2, offset=3)
+        assert [row['id'] for row in rows] == [3, 4]

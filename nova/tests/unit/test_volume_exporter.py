@@ -1,7 +1,11 @@
 """Exports of volumes with daemons that only record what they are told."""
+import concurrent.futures
+import threading
+
 import pytest
 
 from nova import exception
+from nova.tests.support import waiting
 from nova.volume.exports import daemon as daemons
 from nova.volume.exports import exporter
 
@@ -18,6 +22,7 @@ class Daemon:
         if not hasattr(self, 'exports'):
             self.directory, self.exports, self.alive, self.error, self.host = directory, set(), False, None, None
             self.closes = True
+            self.copies, self.begun, self.copied = [], [], threading.Event()
 
     def record(self):
         return {'host': self.host, 'port': 1} if self.host else None
@@ -44,6 +49,17 @@ class Daemon:
     def open(self, name, path, readonly):
         assert self.alive
         self.exports.add(daemons.ident(name))
+
+    def begin_copy(self, name, path):
+        assert not self.copies, 'QEMU refuses a second node with the name'
+        self.copies.append(path)
+        self.begun.append(path)
+
+    def is_copied(self, name):
+        return self.copied.is_set()
+
+    def end_copy(self, name):
+        self.copies.clear()
 
     def close(self, *nodes):
         if not self.closes:
@@ -106,3 +122,18 @@ def test_exports_of_closing_attachments_are_closed_and_unknown_ones_stay(world):
     world.ending.add(('h1', world.wanted.pop().attachment_id))
     world.exporter.reconcile()
     assert world.daemon('h1').names() == {'va1', 'vb1'}
+
+
+def test_copies_of_an_attachment_are_made_one_after_the_other(world):
+    world.want('a1', 'h1')
+    world.exporter.reconcile()
+    daemon = world.daemon('h1')
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        copies = [pool.submit(world.exporter.copy, 'a1', 'h1', path) for path in ('one', 'two')]
+        try:
+            waiting.wait_for(lambda: world.exporter._copies_ended._waiters and len(daemon.begun) == 1, 10)
+            assert not any(each.done() for each in copies)
+        finally:
+            daemon.copied.set()
+        assert [each.result(30) for each in copies] == [None, None]
+    assert sorted(daemon.begun) == ['one', 'two']

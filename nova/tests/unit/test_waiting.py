@@ -1,10 +1,18 @@
 """Limits of waits in tests: nova/tests/support/waiting.py."""
 import itertools
-import time
+import types
 
 import pytest
 
 from nova.tests.support import waiting
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """[seconds]"""
+    now = [1000.0]
+    monkeypatch.setattr(waiting, 'time', types.SimpleNamespace(monotonic=lambda: now[0]))
+    return now
 
 
 @pytest.fixture
@@ -19,28 +27,29 @@ def busy(monkeypatch, tmp_path):
     return write
 
 
-def test_limit_on_quiet_machine_is_over_after_its_seconds(busy):
-    limit = waiting.Limit(0.02)
+def test_limit_on_quiet_machine_is_over_after_its_seconds(busy, clock):
+    limit = waiting.Limit(20)
+    clock[0] += 19
     assert not limit.is_over()
-    time.sleep(0.03)
+    clock[0] += 2
     assert limit.is_over()
 
 
-def test_limit_on_busy_machine_lasts_up_to_four_times_as_long(busy):
-    limit = waiting.Limit(0.1)
-    busy(2.0)
-    time.sleep(0.15)
+def test_limit_on_busy_machine_lasts_up_to_four_times_as_long(busy, clock):
+    limit = waiting.Limit(10)
+    busy(100.0)
+    clock[0] += 39
     assert not limit.is_over()
-    time.sleep(0.3)
+    clock[0] += 2
     assert limit.is_over()
 
 
-def test_machine_that_does_not_count_stalls_is_taken_for_a_busy_one(monkeypatch, tmp_path):
+def test_machine_that_does_not_count_stalls_is_taken_for_a_busy_one(monkeypatch, tmp_path, clock):
     monkeypatch.setattr(waiting, 'PRESSURE', (tmp_path / 'missing',))
-    limit = waiting.Limit(0.1)
-    time.sleep(0.15)
+    limit = waiting.Limit(10)
+    clock[0] += 39
     assert not limit.is_over()
-    time.sleep(0.3)
+    clock[0] += 2
     assert limit.is_over()
 
 

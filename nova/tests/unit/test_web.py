@@ -10,6 +10,7 @@ from nova.web import application
 from nova.web import faults
 from nova.web import mapper as mappers
 from nova.web import openapi
+from nova.web import params
 from nova.web import pipeline
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -107,6 +108,11 @@ def test_types_of_fields_are_described_by_version():
     assert table.described(1) == {'id': 'string required'}
     assert table.described(3) == {'id': 'string required', 'links': 'array', 'links[]': 'object'}
     assert table.described(5).keys() == {'id', 'links', 'links[]', 'links[].rel'}
+
+
+@pytest.mark.parametrize('minimum, bounds', [(-1, {}), (None, {}), (0, {'pattern': '^0*[0-9]{1,3}$'})])
+def test_bounds_of_integers_as_text_are_published_as_patterns(minimum, bounds):
+    assert openapi.published(params.integer(minimum, 999).schema(1))['allOf'] == [bounds]
 
 
 @pytest.mark.parametrize('headers, code, encoded', [

@@ -10,8 +10,10 @@ import time
 import pytest
 
 from nova import exception
+from nova.runtime import concurrency
 from nova.runtime import wsgi
 from nova.runtime.http import limits
+from nova.tests.support import waiting
 
 
 def echo(environ, start_response):
@@ -185,6 +187,21 @@ def test_an_idle_connection_does_not_delay_stop(served):
     assert time.monotonic() - begun < 30
 
 
+def test_stop_without_connections_waits_for_nothing(served, monkeypatch):
+    if concurrency.model() != 'native':
+        pytest.skip('the loop is that of native threads')
+    from nova.runtime.http import native
+    turns, turn = [], native.Native._turn
+    monkeypatch.setattr(native.Native, '_turn', lambda self: (turns.append((self, self._ending)), turn(self)))
+    server = served(echo)
+    own = server._server
+
+    def endings():
+        return {ending for loop, ending in turns if loop is own}
+    waiting.wait_for(endings, 20, 'a turn of the loop')
+    assert server.stop(60) is True and endings() == {None}
+
+
 def test_a_taken_port_is_a_sentence(served):
     server = served(echo)
     with pytest.raises(exception.InvalidInput, match=f'Cannot listen on 127.0.0.1:{server.port}'):
@@ -205,8 +222,8 @@ def test_huge_headers_are_refused(served):
 
 # ---- mounts
 
-MOUNTS = wsgi.Mounts([wsgi.Mount('/image', echo, max_body=None), wsgi.Mount('/compute', echo, max_body=1000),
-                      wsgi.Mount('/v2.1', echo, strip=False)], lambda url: {'at': url})
+MOUNTS = wsgi.Mounts([wsgi.Mount('/image', echo, max_body=None, api=('image', '/v2')),
+                      wsgi.Mount('/compute', echo, max_body=1000), wsgi.Mount('/v2.1', echo, strip=False)])
 
 
 @pytest.mark.parametrize('path, script, rest', [
@@ -219,7 +236,7 @@ def test_the_longest_mount_answers(served, path, script, rest):
 
 def test_index_names_mounts_and_unknown_paths_return_404(served):
     server = served(MOUNTS)
-    assert json.loads(ask(server)[1]) == {'at': f'http://127.0.0.1:{server.port}'}
+    assert json.loads(ask(server)[1]) == {'services': {'image': f'http://127.0.0.1:{server.port}/image/v2'}}
     for path in ('/imagery', '/nothing'):
         status, body, _response = ask(server, path=path)
         assert (status, json.loads(body)['error']['code']) == (404, 404)
@@ -243,7 +260,7 @@ def test_an_undeclared_body_over_the_bound_raises(served):
             seen.append(error.code)
         start_response('413 Too Large', [('Content-Length', '0'), ('Connection', 'close')])
         return []
-    server = served(wsgi.Mounts([wsgi.Mount('/a', reads_all, max_body=1000)], dict))
+    server = served(wsgi.Mounts([wsgi.Mount('/a', reads_all, max_body=1000)]))
     status, _body, _response = ask(server, 'POST', '/a', (b'q' * 600 for _ in range(3)), encode_chunked=True,
                                    headers={'Transfer-Encoding': 'chunked'})
     assert (status, seen) == (413, [413])

@@ -136,7 +136,7 @@ class Machine:
 
     @contextlib.contextmanager
     def operation(self, name: str, report: progress.Report = progress.ignore) -> Iterator[None]:
-        """Wait for the configured delay of an operation, and possibly fail, before the block.
+        """Context manager: before the with block, wait for the configured delay and raise the configured error.
 
         :param report: called with the percentage during the delay
         """
@@ -224,10 +224,11 @@ class Machine:
         self.on_event(uuid, power_state)
 
     def keep_volumes(self, instance: Instance, devices: list[BlockDevice]) -> None:
-        """Set the initial volumes of a guest: block_device_mappings rows."""
+        """Set the initial volumes of a guest, block_device_mappings rows, and save the guests."""
         self.guests[instance.uuid]['volumes'] = {
             volume_id: device['device_name'] for device in devices
             if device.get('destination_type') == 'volume' and (volume_id := device['volume_id'])}
+        self.save()
 
     def give_tpm(self, instance: Instance, keep: bool) -> None:
         """Give a guest the TPM preserved during a rebuild, or a new TPM with random content."""

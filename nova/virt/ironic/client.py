@@ -56,11 +56,11 @@ class Client:
 
     def _pages(self, operation: str, query: dict[str, str], kind: str = 'nodes') -> Iterator[Any]:
         while True:
-            found = self._call(operation, 'GET', f'/v1/{kind}?' + urllib.parse.urlencode(query)).json()[kind]
-            yield from found
-            if len(found) < int(query['limit']):
+            answer = self._call(operation, 'GET', f'/v1/{kind}?' + urllib.parse.urlencode(query)).json()
+            yield from answer[kind]
+            if not answer[kind] or not answer.get('next'):       # the service may have a smaller limit than PAGE
                 return
-            query = {**query, 'marker': found[-1]['uuid']}
+            query = {**query, 'marker': answer[kind][-1]['uuid']}
 
     def node(self, uuid: str) -> Node:
         """Return a node.
@@ -123,13 +123,13 @@ class Client:
         self._call(operation, 'PUT', f'/v1/nodes/{_segment(uuid)}/states/provision', body={'target': target, **more})
 
     def power(self, uuid: str, target: str, timeout: int | None = None) -> bool:
-        """Begin a change of the power state; return False if the machine does not support it.
+        """Begin a change of the power state; return False if the service refuses a soft change.
 
         :param timeout: seconds after which the service aborts the change
         """
         wanted: JsonObject = {'target': target, **({'timeout': timeout} if timeout else {})}
         return self._call('change the power', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/power', body=wanted,
-                          fine=(400,)).status_code != 400
+                          fine=(400,) if target.startswith('soft ') else ()).status_code != 400
 
     def console(self, uuid: str) -> Console:
         return self._call('look at the console', 'GET', f'/v1/nodes/{_segment(uuid)}/states/console').json()

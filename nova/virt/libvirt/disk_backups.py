@@ -54,11 +54,12 @@ class DiskBackups:
         :raises InsufficientStorage: free space is low, so the copy was aborted
         """
         deadline, report_at = time.monotonic() + self._timeout, time.monotonic() + REPORT_S
+        done: bool | None = None
         try:
             while time.monotonic() < deadline:
                 done = self._hypervisor.guest(OPERATION, uuid, calls.backup_done)
                 if done is not None:
-                    return bool(done)
+                    break
                 self._storage.check_room()
                 if time.monotonic() > report_at:
                     percent = self._hypervisor.guest(OPERATION, uuid, calls.backup_percent)
@@ -71,8 +72,11 @@ class DiskBackups:
         except exception.NovaException:  # check_room found too little space, or ``report`` cancels the task
             self._abort(uuid)
             raise
-        self._abort(uuid)
-        return False
+        if done is None:
+            self._abort(uuid)
+        elif done:
+            report(100)
+        return bool(done)
 
     def _abort(self, uuid: str) -> None:
         try:

@@ -1,5 +1,6 @@
 """Driver for QEMU and KVM guests through libvirt."""
 import contextlib
+import functools
 import logging
 import os
 from collections.abc import Callable
@@ -102,7 +103,8 @@ class LibvirtDriver(base.LibvirtBase):
             options.volume_root_helper, options.volume_use_multipath,
             os.path.join(os.path.dirname(directory), 'os-brick')))
         self._connections = connections.VolumeConnections(conf, self.storage, self.hypervisor, self.connectors,
-                                                          self._volume_passphrase)
+                                                          self._volume_passphrase, functools.partial(
+                                                              shared_storage.incoming_guests, self.storage, host))
         self._guests = guests.Guests(conf, host, self.storage, self.hypervisor, self._steps, self.platform,
                                      self._connections, self.clients, self._disk_passphrase)
         self._agent = agent.Agent(self._guests)
@@ -266,7 +268,7 @@ class LibvirtDriver(base.LibvirtBase):
             if not keep_disks:
                 resize_backups.forget(self.storage, uuid)
             self._guests.remove(uuid, keep_disks, keep_machine and self._guests.keeps_machine(instance, guest))
-            self._connections.disconnect(guest.volumes if guest else ())
+            self._connections.disconnect(uuid, guest.volumes if guest else ())
         self._guests.remove_unused_images()
 
     def power_on(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo) -> None:

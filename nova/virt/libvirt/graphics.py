@@ -108,7 +108,7 @@ def add(devices: etree.Element, record: Record, log: str, usb: bool) -> None:
                 element.set('defaultMode', 'secure')
             etree.SubElement(element, 'listen', type='address', address=found['listen'])
     if 'vnc' in record or 'spice' in record:
-        # a tablet has absolute coordinates, so the guest's pointer follows the viewer's; without USB it is virtio
+        # a tablet sends absolute coordinates, so the guest's pointer follows the viewer's; without USB, use virtio
         etree.SubElement(devices, 'input', type='tablet', bus='usb' if usb else 'virtio')
 
 

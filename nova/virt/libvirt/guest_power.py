@@ -94,7 +94,7 @@ class GuestPower:
                 if not self.shut_down(uuid, timeout):
                     self.hypervisor.guest('stop the guest', uuid, calls.stop)
             except exception.GuestNotFound:
-                self.record(uuid)        # raises GuestNotFound without a record; otherwise the guest is already off
+                self.record(uuid)        # without a record, raise GuestNotFound; with a record, the guest is off
 
     def shut_down(self, uuid: str, timeout: float) -> bool:
         """Request a shutdown from a running guest. Return whether the guest is off after at most ``timeout`` seconds.

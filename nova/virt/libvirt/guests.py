@@ -143,13 +143,16 @@ class Guests(guest_power.GuestPower):
             self.start(self.refresh(uuid, network_info))
             return
         if state == states.POWER_SUSPENDED:
-            with self._opening_disks(self.record(uuid)):
+            guest = self.record(uuid)
+            self._prepare(guest)
+            self._plug(guest)
+            with self._opening_disks(guest):
                 self.hypervisor.guest('start the guest', uuid, calls.start_paused)
         self.hypervisor.guest('start the guest', uuid, calls.start)
 
     @contextlib.contextmanager
     def _opening_disks(self, guest: xml.Guest) -> Iterator[None]:
-        """Record the Ceph clients of the guest that the block starts. If this or the start fails, stop the guest."""
+        """Record the Ceph clients of the guest that the block starts. If recording or start fails, stop the guest."""
         try:
             with self._clients.starting(guest):
                 yield
@@ -159,7 +162,8 @@ class Guests(guest_power.GuestPower):
             raise
 
     def _prepare(self, guest: xml.Guest) -> None:
-        """Create libvirt's secrets for the guest's disks and volumes, and its mediated devices.
+        """Create libvirt's secrets for the guest's disks and volumes, and its mediated devices, before it starts or
+        resumes from its saved memory.
 
         Secrets are lost when libvirt restarts, and mediated devices are lost when the host restarts.
 
@@ -221,7 +225,7 @@ class Guests(guest_power.GuestPower):
         try:
             guest = self.storage.load(uuid)
             self.remove(uuid, keep_machine=keep_machine)
-            self._volumes.disconnect(guest.volumes if guest else ())
+            self._volumes.disconnect(uuid, guest.volumes if guest else ())
         except (exception.VirtError, OSError):
             LOG.exception('Cannot clean up after the failed build of %s.', uuid)
 

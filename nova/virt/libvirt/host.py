@@ -167,8 +167,10 @@ class Host:
                 return self._connection
             attempt = self._attempt
             if attempt is None:
-                attempt = self._attempt = _Attempt()
-                concurrency.spawn('libvirt-open', self._try_to_open, attempt)
+                attempt = _Attempt()
+                if not concurrency.try_spawn('libvirt-open', self._try_to_open, attempt):
+                    raise exception.HypervisorUnreachable(operation=operation, reason='no thread can start')
+                self._attempt = attempt
         if not attempt.done.wait(max(RECONNECT_MIN, until - time.monotonic())):
             raise exception.HypervisorUnreachable(operation=operation, reason='libvirt does not answer')
         if attempt.error is not None:
@@ -264,7 +266,7 @@ class Host:
         return self.run('describe the host', _facts)
 
     def domain_capabilities(self, virt_type: str) -> list[etree.Element]:
-        """Return the root elements of the domain capabilities of a virt_type with the machine types pc and q35."""
+        """Return the domain capabilities (root elements) of a virt_type for the machine types pc and q35."""
         return self.run('describe what guests can have', _domain_capabilities, virt_type)
 
     def pci_devices(self) -> list[pci.Device]:

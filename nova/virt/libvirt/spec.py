@@ -94,7 +94,7 @@ def cmdline(root: str, arch: str | None) -> str:
 
 
 def machine_files(kept: bool) -> tuple[str, ...]:
-    """Return the names of the files that a rebuild keeps; empty unless the machine is ``kept``."""
+    """Return the names of the files that a rebuild keeps with the machine; empty if ``kept`` is False."""
     return (NVRAM, MACHINE) if kept else ()
 
 

@@ -134,7 +134,7 @@ class Plugs:
         self._do('unplug', uuid, given)
 
     def _do(self, step: str, uuid: str, given: Port) -> None:
-        with self._lock:                     # calls share a connection to the database; each takes milliseconds
+        with self._lock:                     # calls share one connection to Open vSwitch's database, for milliseconds
             plugin, objects = self._prepared()
             info = objects.instance_info.InstanceInfo(uuid=uuid, name=uuid)
             try:

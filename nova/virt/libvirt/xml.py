@@ -256,7 +256,7 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
     small.filesystems(devices, guest.shares)
     graphics.add(devices, guest.consoles, guest.console_log, hardware.has_usb)
     if hardware.agent:
-        if small.virtio_attributes(hardware.settings):     # libvirt adds a controller without attributes
+        if small.virtio_attributes(hardware.settings):     # libvirt would add a controller without attributes
             _add(devices, 'controller', type='virtio-serial', index=0)
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')

@@ -1,12 +1,12 @@
-"""qemu-storage-daemon of one compute host: exports volumes to this host over NBD with TLS.
+"""qemu-storage-daemon for one compute host: it exports volumes to that host over NBD with TLS.
 
-Only a client with this host's certificate is accepted. The daemon outlives the process that started it; the next
-process finds the daemon by the files of the daemon. The directory contains:
+Only a client with that host's certificate is accepted. The daemon outlives the process that started it; the next
+process finds the daemon by the files in its directory:
 
-    host.json       its Record
-    monitor         its socket
-    pid             its process; written when the start is complete
-    log             its output
+    host.json       host, port and certificate expiry of the daemon (Record)
+    monitor         socket for QMP commands
+    pid             process id; written when the start is complete
+    log             output of the daemon
 """
 import contextlib
 import errno
@@ -21,6 +21,7 @@ import typing
 from cryptography import x509
 
 from nova import exception
+from nova.runtime import process_exit
 from nova.runtime import versioned_records
 from nova.disk_files import files
 from nova.volume.exports import qmp
@@ -32,7 +33,7 @@ Record = typing.TypedDict('Record', {
     'host': str, 'port': int, 'certificate_expires_at': typing.NotRequired[float]})
 FORMAT = versioned_records.RecordFormat[Record](
     name='record of an exporter', fields=frozenset(Record.__annotations__), required=Record.__required_keys__)
-COPY = 'c'                   # first letter of the names of block nodes for copies
+COPY = 'c'                   # first letter of the names of QEMU's block nodes to which copies are written
 START_S, CLOSE_S, POLL_S = 20, 5, 0.02
 CONNECTIONS = 1024           # maximum concurrent connections of a host, one for each attached volume
 
@@ -122,11 +123,10 @@ class Daemon:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def kill(self) -> None:
-        """Kill the daemon: all its exports end."""
+        """Kill the daemon and wait until its port is free: all its exports end."""
         pid = self._pid()
         if pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            process_exit.end(pid, signal.SIGKILL, CLOSE_S)
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -148,8 +148,8 @@ class Daemon:
             if node in _exports(monitor):
                 return
             if node not in _nodes(monitor):
-                # Without file locks: in a live migration the daemons of both hosts have the file open. Attachments
-                # control the access.
+                # No file locks, because in a live migration the daemons of both hosts have the file open. Instead,
+                # attachments control the access.
                 monitor.run('blockdev-add', driver='raw', node_name=node, read_only=readonly, discard='unmap', file={
                     'driver': 'file', 'filename': path, 'locking': 'off', 'discard': 'unmap',
                     'read-only': readonly})
@@ -284,7 +284,7 @@ def _listening(address: str, port: int) -> socket.socket:
 
 
 def ident(name: str) -> str:
-    """Return the id of an export and its node: QEMU's ids have at most 31 characters and begin with a letter."""
+    """Return the id of an export and its block node in QEMU, which allows 31 characters, the first a letter."""
     return 'v' + name.replace('-', '')[:30]
 
 

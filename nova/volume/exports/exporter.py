@@ -4,7 +4,8 @@ Attachments in the database define the exports. Missing exports are opened at th
 daemons are restarted within two seconds. An export is closed only by ``close``, or if its attachment is closing. An
 export without an attachment on its host stays open, because the database may have been restored from a backup.
 """
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 import dataclasses
 import hashlib
 import logging
@@ -64,6 +65,7 @@ class Exporter:
         self._unknown: dict[str, set[str]] = {}          # {host: exports without an attachment}
         self._daemons: dict[str, daemons.Daemon] = {}
         self._unreadable = versioned_records.UnreadableRecords()         # keyed by the daemon's directory
+        self._copying, self._copies_ended = set[str](), threading.Condition()      # attachments that are being copied
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -115,18 +117,33 @@ class Exporter:
     def copy(self, attachment_id: str, host: str, path: str) -> None:
         """Make a point-in-time copy of an attachment's volume in a qcow2 file of the same size.
 
+        A second copy of the attachment waits until the first has ended, because a copy has the attachment's name.
+
         :raises InvalidVolume: the copy failed
         """
-        with self._locked(host):
-            daemon = self._daemon(host)
-            daemon.begin_copy(attachment_id, path)
-        try:
-            while not daemon.is_copied(attachment_id):
-                if self._stopping.wait(COPY_POLL_S):
-                    raise exception.InvalidVolume(reason='the service is stopping.')
-        finally:
+        with self._only_copy(attachment_id):
             with self._locked(host):
-                daemon.end_copy(attachment_id)
+                daemon = self._daemon(host)
+                daemon.begin_copy(attachment_id, path)
+            try:
+                while not daemon.is_copied(attachment_id):
+                    if self._stopping.wait(COPY_POLL_S):
+                        raise exception.InvalidVolume(reason='the service is stopping.')
+            finally:
+                with self._locked(host):
+                    daemon.end_copy(attachment_id)
+
+    @contextlib.contextmanager
+    def _only_copy(self, attachment_id: str) -> Iterator[None]:
+        with self._copies_ended:
+            self._copies_ended.wait_for(lambda: attachment_id not in self._copying)
+            self._copying.add(attachment_id)
+        try:
+            yield
+        finally:
+            with self._copies_ended:
+                self._copying.discard(attachment_id)
+                self._copies_ended.notify_all()
 
     # ---- all attachments
 
@@ -186,29 +203,35 @@ class Exporter:
             record = daemon.record()
         warn_at = time.time() + EXPIRY_WARNING_S
         if record and record.get('certificate_expires_at', warn_at) < warn_at:
-            LOG.warning('The certificate of the exporter of host %s expires soon. Migrate its servers with volumes '
-                        'away once, or kill the daemon at a quiet time: it restarts with a new certificate.', host)
+            LOG.warning('The certificate of the exporter of host %s expires soon. The exporter gets a new certificate '
+                        'when it restarts: live-migrate all servers with volumes from the host, or terminate its '
+                        'qemu-storage-daemon in a maintenance window.', host)
 
-    def watch(self) -> None:
-        """End copies of an earlier process, and reconcile the exports periodically until ``stop``."""
+    def watch(self, *periodic: Callable[[], None]) -> None:
+        """End volume copies that an earlier process began, and reconcile the exports periodically until ``stop``.
+
+        :param periodic: functions to call after each time
+        """
         for host in self._hosts():
             with self._locked(host):
                 self._daemon(host).end_copies()
         self.reconcile()
-        self._thread = concurrency.spawn('volume-exports', self._watch)
+        self._thread = concurrency.spawn('volume-exports', self._watch, periodic)
 
     def stop(self, timeout: float) -> bool:
         """Stop the thread. Daemons continue, because guests of other hosts use the exports."""
         self._stopping.set()
         return self._thread is None or concurrency.join(self._thread, timeout)
 
-    def _watch(self) -> None:
+    def _watch(self, periodic: tuple[Callable[[], None], ...]) -> None:
         reconciled = time.monotonic()
         while not self._stopping.wait(POLL_S):
             try:
                 if time.monotonic() - reconciled > RECONCILE_S:
                     reconciled = time.monotonic()
                     self.reconcile()
+                    for task in periodic:
+                        task()
                 else:
                     self._restart_exited()
             except Exception:
@@ -222,7 +245,7 @@ class Exporter:
             except exception.InvalidVolume as error:
                 self._unreadable.add(daemon.directory, error)
                 continue
-            with self._locked(host, wait=False) as held:         # False: another thread starts or stops the daemon
+            with self._locked(host, wait=False) as held:         # False: another thread holds the host's lock
                 dead = held and daemon.record() is not None and not daemon.is_alive()
             if dead:
                 LOG.warning('The exporter of host %s exited and is restarted.', host)

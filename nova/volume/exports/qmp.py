@@ -22,7 +22,7 @@ class Failed(Exception):
 
 
 class Monitor:
-    """A connection to a monitor; a context manager.
+    """A connection to the QMP socket (monitor) of a program; a context manager.
 
     :param directory: directory of the socket. The socket's path may be too long for a socket address
     :raises OSError: nothing answers there
@@ -64,7 +64,7 @@ class Monitor:
             answer = self._read(deadline)
             if 'error' in answer:
                 raise Failed(answer['error'].get('class', ''), answer['error'].get('desc', ''))
-            if 'return' in answer:                                       # other messages are events
+            if 'return' in answer:                                       # messages without these keys are events
                 return answer['return']
 
     def _connect(self, path: str, deadline: float) -> None:

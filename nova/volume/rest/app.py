@@ -125,7 +125,7 @@ class VolumeApi(application.Api[VolumeRequest]):
     def fault(self, req: VolumeRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
-            code = 413                   # code that the Block Storage API documents for quotas
+            code = 413                   # status that the Block Storage API documents for exceeded quotas
         return Response(faults.document(code, message), code)
 
     def finish(self, req: VolumeRequest, code: int, headers: Headers,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SHOWN = ('volume_backend_name', 'pool_name', 'storage_protocol', 'thin_provisioning_support', 'multiattach',
           'QoS_support')
 GIB = 1024 ** 3
-HOST, POOL = services.BACKEND_HOST, types.BACKEND['pool_name']    # parts of os-vol-host-attr:host of volumes
+HOST, POOL = services.BACKEND_HOST, types.BACKEND['pool_name']    # parts of the field os-vol-host-attr:host
 SINCE_MESSAGES, SINCE_FILTERS = 3, 33
 LISTED = {'volume': resources.VOLUME, 'snapshot': resources.SNAPSHOT, 'backup': resources.BACKUP}
 

@@ -8,6 +8,7 @@ from nova.volume.rest import listing
 from nova.volume.rest import schemas
 from nova.volume.rest.resources import BACKUP
 from nova.volume.rest.resources import TRANSFER
+from nova.volume.rest.resources import VOLUME
 from nova.volume.rest.schemas import forward
 from nova.volume.rest.schemas import route
 from nova.web import routes
@@ -65,7 +66,9 @@ def restore_backup(request: VolumeRequest, ident: str) -> JsonObject:
 # ---- transfers ---------------------------------------------------------------
 
 def create_transfer(request: VolumeRequest) -> Offer:
-    return request.store.transfers.create(request.context, request.body['volume_id'], request.body.get('name'))
+    given = request.body
+    return request.store.transfers.create(request.context, given['volume_id'], given.get('name'),
+                                          schemas.flag('no_snapshots', given.get('no_snapshots')))
 
 
 def accept_transfer(request: VolumeRequest, ident: str) -> VolumeTransfersRow:
@@ -75,8 +78,8 @@ def accept_transfer(request: VolumeRequest, ident: str) -> VolumeTransfersRow:
 def _transfers(path: str) -> tuple[routes.Route, ...]:
     """Return the routes of transfers below a path; the API has two paths for them."""
     shown = One(TRANSFER, 'show')
-    return (listing.listed(path, 'list_transfers', 'volume:get_all_transfers', TRANSFER),
-            listing.listed(f'{path}/detail', 'list_transfers', 'volume:get_all_transfers', TRANSFER),
+    return (listing.listed(path, 'list_transfers', 'volume:get_all_transfers', TRANSFER, volume=VOLUME),
+            listing.listed(f'{path}/detail', 'list_transfers', 'volume:get_all_transfers', TRANSFER, volume=VOLUME),
             route('POST', path, create_transfer, 'volume:create_transfer', status=202,
                   body=TRANSFER.body('create'), answer=One(TRANSFER, 'create')),
             route('GET', f'{path}/{{ident}}', forward(lambda store: store.transfers.get), 'volume:get_transfer',

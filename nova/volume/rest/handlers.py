@@ -52,14 +52,14 @@ SUMMARY, SUMMARY_METADATA = 12, 36       # first microversions with the summary,
 IMAGE_FIELDS = 1         # first microversion with the keys visibility and protected of os-volume_upload_image
 CLOSED = 53              # first microversion that refuses unknown attributes of new volumes
 # rules that are checked only for some requests of an operation
-CREATE_FROM_IMAGE, MULTIATTACH, FORCE_DELETE = 'volume:create_from_image', 'volume:multiattach', 'volume:force_delete'
+CREATE_FROM_IMAGE, FORCE_DELETE = 'volume:create_from_image', 'volume:force_delete'
 EXTEND_ATTACHED, REIMAGE_RESERVED = 'volume:extend_attached_volume', 'volume:reimage_reserved'
 UPLOAD_PUBLIC = 'volume_extension:volume_actions:upload_public'
 SAME_HOST = 'same_host'        # scheduler hint that is always met, because there is only one backend
 _WORD: Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 STATUSES = ['available', 'error', 'in-use', 'attaching', 'detaching', 'reserved', 'creating', 'deleting']
 
-# {path segment that precedes an id, or body key that has an id as value: table of the resource}
+# {name before an id: table of the resource}; a name is a path segment, or a key of a request body
 _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
            'backups': volume_backups, 'os-volume-transfer': volume_transfers, 'volume-transfers': volume_transfers,
            'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots,
@@ -74,12 +74,12 @@ _NOT_FOUND: dict[Table, Callable[[str], exception.NovaException]] = {
 
 
 def owned_table(row: Route) -> Table | None:
-    """Return the table of the resource in a path; None: no resource with an owner, or a transfer to accept."""
+    """Return the table of a path's resource; None if the path has no owned resource or accepts a transfer."""
     return _IDENTS.get(row.path.split('/')[1]) if '{ident}' in row.path and not row.path.endswith('/accept') else None
 
 
 def check_shown(request: VolumeRequest, row: Route, parts: dict[str, str]) -> None:
-    """Hide volumes of servers that only administrators see, and resources of these volumes, from users.
+    """Hide from users the volumes of servers that only administrators see, and the resources of these volumes.
 
     :raises VolumeNotFound, VolumeSnapshotNotFound, VolumeAttachmentNotFound: the request names a hidden resource
     """
@@ -133,8 +133,7 @@ def create_volume(request: VolumeRequest) -> rows_of.Volume:
     if given.get('size') is None and not any(sources):
         raise exception.InvalidInput(reason='size must be given.')
     try:
-        shared = given.get('multiattach') or _is_shared(request, given.get('volume_type'), any(sources))
-        for rule, asked in ((CREATE_FROM_IMAGE, image_id), (MULTIATTACH, shared)):
+        for rule, asked in ((CREATE_FROM_IMAGE, image_id), (type_rows.MULTIATTACH, given.get('multiattach'))):
             if asked:
                 request.authorize(rule)
         return request.store.create(
@@ -142,20 +141,9 @@ def create_volume(request: VolumeRequest) -> rows_of.Volume:
             image_id=image_id, snapshot_id=snapshot_id, volume_type=given.get('volume_type'),
             source_volume_id=source_id, backup_id=backup_id, availability_zone=given.get('availability_zone'),
             multiattach=bool(given.get('multiattach')), metadata=items.replaced(given.get('metadata')),
-            of_server_images=request.version >= OF_SERVER_IMAGE)
+            of_server_images=request.version >= OF_SERVER_IMAGE, may_share=request.allows(type_rows.MULTIATTACH))
     except (exception.ImageNotFound, exception.VolumeTypeNotFound) as error:
         raise type(error)(error.message) from None
-
-
-def _is_shared(request: VolumeRequest, name: str | None, copied: bool = True) -> bool:
-    """Return whether a volume type supports multiattach.
-
-    :param name: name or id of the type; None: the default type
-    :param copied: whether the volume is a copy; the default type of the project is not for copies
-    :raises VolumeTypeNotFound:
-    """
-    return type_rows.is_multiattach(types.find(request, name) if copied else request.store.types.of_new(
-        name, request.context))
 
 
 def update_volume(request: VolumeRequest, ident: str) -> rows_of.Volume:
@@ -197,8 +185,8 @@ def set_readonly(request: VolumeRequest, ident: str) -> None:
 def retype(request: VolumeRequest, ident: str) -> None:
     """Change the type. migration_policy is ignored, because there is only one backend."""
     row = request.store.get(request.context, ident)
-    if not row['multiattach'] and _is_shared(request, request.body['new_type']):
-        request.authorize(MULTIATTACH, row)
+    if not row['multiattach'] and type_rows.is_multiattach(types.find(request, request.body['new_type'])):
+        request.authorize(type_rows.MULTIATTACH, row)
     request.store.retypes.retype(request.context, ident, request.body['new_type'])
 
 
@@ -274,7 +262,7 @@ ROUTES: tuple[Route, ...] = (
     listing.listed('/volumes', 'list_volumes', 'volume:get_all', VOLUME, 'list'),
     listing.listed('/volumes/detail', 'list_volumes_in_detail', 'volume:get_all', VOLUME,
                    prepare=rows_of.with_attachments),
-    route('POST', '/volumes', create_volume, 'volume:create', (CREATE_FROM_IMAGE, MULTIATTACH), status=202,
+    route('POST', '/volumes', create_volume, 'volume:create', (CREATE_FROM_IMAGE, type_rows.MULTIATTACH), status=202,
           body=VOLUME.body('create', CLOSED, _HINTS), answer=One(VOLUME, 'create')),
     route('GET', '/volumes/summary', summarize_volumes, 'volume:get_all', since=SUMMARY,
           query=listing.Query(*listing.EVERYONE), answer=_Summary({})),
@@ -295,7 +283,7 @@ ROUTES: tuple[Route, ...] = (
                    schema=closed('image_id', image_id=schemas.ID, reimage_reserved=schemas.FLAG)),
     schemas.action('volumes', 'os-update_readonly_flag', set_readonly, 'volume:update_readonly_flag',
                    schema=shape(readonly=schemas.FLAG)),
-    schemas.action('volumes', 'os-retype', retype, 'volume:retype', checks=(MULTIATTACH,), schema=closed(
+    schemas.action('volumes', 'os-retype', retype, 'volume:retype', checks=(type_rows.MULTIATTACH,), schema=closed(
         'new_type', new_type=_WORD, migration_policy={'enum': ['never', 'on-demand', None]})),
     schemas.action('volumes', 'os-force_delete', schemas.forward(lambda store: store.delete, force=True),
                    _ADMIN_ACTION + 'force_delete', name='force_delete'),

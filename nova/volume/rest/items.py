@@ -28,7 +28,7 @@ class Items(TypedDict):
 
 Column = Literal['metadata', 'image_metadata']
 Change = Callable[[Items], JsonObject]   # function(row) -> {column: value to write}
-MAX_BYTES = {'metadata': sizes.METADATA, 'image_metadata': sizes.IMAGE}      # maximum bytes of JSON
+MAX_BYTES = {'metadata': sizes.METADATA, 'image_metadata': sizes.IMAGE}      # maximum bytes of a column as JSON
 
 
 def added(column: Column, given: dict[str, str], refusal: str) -> Change:

@@ -23,7 +23,7 @@ from nova.web.resource import shape
 if TYPE_CHECKING:
     from nova.volume.rest.request import VolumeRequest
 
-# {key of the response: (True: the limit, False: the usage; name of the resource)}
+# {key of the response: (whether the value is the limit and not the usage, name of the resource)}
 ABSOLUTE = {
     'maxTotalVolumes': (True, 'volumes'), 'maxTotalSnapshots': (True, 'snapshots'),
     'maxTotalVolumeGigabytes': (True, 'gigabytes'), 'maxTotalBackups': (True, 'backups'),
@@ -34,7 +34,7 @@ ZONE: JsonObject = {'zoneState': {'available': True}}
 OF_PROJECT = ('project_id', 'tenant_id')         # query parameters that select the project
 USED_LIMITS, SHOW_QUOTAS = 'limits_extension:used_limits', 'volume_extension:quotas:show'
 _LIMIT: Schema = {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1, 'maximum': 2147483647}
-OF_TYPE = f'^({"|".join(storage_quotas.PER_TYPE)})_.'         # pattern of limits for single volume types
+OF_TYPE = f'^({"|".join(storage_quotas.PER_TYPE)})_.'         # pattern of the names of limits for single volume types
 _QUOTAS: Schema = {'type': 'object', 'minProperties': 1, 'additionalProperties': False,
                    'properties': dict.fromkeys(storage_quotas.VOLUMES, _LIMIT), 'patternProperties': {OF_TYPE: _LIMIT}}
 

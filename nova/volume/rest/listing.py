@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import datetime
+import functools
 import urllib.parse
 from collections.abc import Iterable, Sequence
 from typing import Any, cast, TYPE_CHECKING, TypedDict
@@ -82,17 +83,20 @@ def _integer() -> dict[str, Any]:
 
 
 def listed(path: str, name: str, rule: str | None, shown: resource.Resource, view: str = 'show', *, first: str = 'desc',
-           prepare: resource.Prepare | None = None) -> Route:
+           prepare: resource.Prepare | None = None, volume: resource.Resource | None = None) -> Route:
     """Return the route of a list.
 
     :param name, rule: name and policy of the operation
     :param first: default direction of sorting by creation time
     :param prepare: see resource.Page
+    :param volume: see ``page``
     """
     times = [name for name, column in shown.filters.items() if _kind(shown, column) is datetime.datetime]
+    of_volume = [] if volume is None else [name for name, column in volume.filters.items() if (
+        name not in shown.filters and _kind(volume, column) is not datetime.datetime)]
     return schemas.route(
-        'GET', path, page_from_oldest if first == 'asc' else page, rule, name=name,
-        query=Query(*shown.filters, *EVERYONE, *PAGED, *SORTED, 'with_count', times=times),
+        'GET', path, functools.partial(page, direction=first, volume=volume), rule, name=name,
+        query=Query(*shown.filters, *of_volume, *EVERYONE, *PAGED, *SORTED, 'with_count', times=times),
         answer=resource.Page(shown, view, prepare, {f'{shown.plural}_links': schemas.LINKS, 'count': schemas.INTEGER}))
 
 
@@ -107,32 +111,23 @@ def asked_of(request: VolumeRequest) -> nova_context.Projects | str:
     return nova_context.ALL_PROJECTS if everyone and request.context.is_admin else request.context.project_id or ''
 
 
-def page_from_oldest(request: VolumeRequest) -> JsonObject:
-    return page(request, 'asc')
-
-
-def page(request: VolumeRequest, direction: str = 'desc') -> JsonObject:
+def page(request: VolumeRequest, direction: str = 'desc', volume: resource.Resource | None = None) -> JsonObject:
     """Return a page of the project's rows, or of all projects if an administrator asks for them.
 
     Only administrators and services see resources of servers that are hidden from users.
 
     :param direction: default direction of sorting by creation time
+    :param volume: VOLUME if its filters apply to the volumes of the rows. Horizon lists transfers with the filters of
+        its list of volumes
     """
     query, answer = request.query, cast(resource.Page, cast('Route', request.route).answer)
     shown, table = answer.resource, answer.resource.table
     assert table is not None
-    project_id, equal, compare = asked_of(request), {}, []
-    for name, column in shown.filters.items():
-        if (text := query.get(name)) is not None:
-            kind = db.kind_of(table, column)
-            if kind is dict:
-                compare += _items(text)
-            elif kind is datetime.datetime:
-                compare += _times(name, text)
-            elif len(texts := _alternatives(text)) > 1:
-                compare.append((column, 'in', [_value(kind, {name: each}, name) for each in texts]))
-            else:
-                equal[column] = _value(kind, {name: texts[0]}, name)
+    project_id, (equal, compare) = asked_of(request), _conditions(query, shown, shown.filters)
+    if volume is not None and volume.table is not None:
+        of_volume = _conditions(query, volume, volume.filters.keys() - shown.filters.keys())
+        if any(of_volume):
+            compare.append(('volume_id', 'in', db.matching(volume.table, *of_volume)))
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
     sort = _sort(query, shown.sort_keys, 'created_at', direction)
     with request.store.db.reader() as conn:
@@ -150,6 +145,26 @@ def page(request: VolumeRequest, direction: str = 'desc') -> JsonObject:
         with request.store.db.reader() as conn:
             body['count'] = db.count(conn, table, project_id, equal, request.trusted, compare)
     return body
+
+
+def _conditions(query: dict[str, str], shown: resource.Resource, names: Iterable[str],
+                ) -> tuple[dict[str, bool | int | str], list[tuple[str, str, object]]]:
+    """Return ({column: value}, further conditions) of these filters of a resource."""
+    equal: dict[str, bool | int | str] = {}
+    compare: list[tuple[str, str, object]] = []
+    for name in names:
+        if (text := query.get(name)) is not None:
+            column = shown.filters[name]
+            kind = _kind(shown, column)
+            if kind is dict:
+                compare += _items(text)
+            elif kind is datetime.datetime:
+                compare += _times(name, text)
+            elif len(texts := _alternatives(text)) > 1:
+                compare.append((column, 'in', [_value(kind, {name: each}, name) for each in texts]))
+            else:
+                equal[column] = _value(kind, {name: texts[0]}, name)
+    return equal, compare
 
 
 def _items(text: str) -> list[tuple[str, str, object]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
     from nova.volume.rest.request import VolumeRequest
 
-SINCE = 8                # microversion of manageable_volumes
+SINCE = 8                # first microversion with the path manageable_volumes
 _NAME = 'source-name'    # key of the file name in a reference
 
 
@@ -60,7 +60,7 @@ _LISTED: dict[str, Schema] = {'reference': closed(_NAME, **{_NAME: schemas.TEXT}
            'safe_to_manage': {'const': True}}
 _DETAILS = dict.fromkeys(('reason_not_safe', 'cinder_id', 'extra_info'), schemas.NULL)
 _HOST = listing.Query('host')
-# (path, first microversion, resource in names of operations, name of the POST operation)
+# (path, first microversion, noun in the names of the GET operations, name of the POST operation)
 _PATHS = (('/manageable_volumes', SINCE, 'manageable_volumes', 'manage_volume'),
           ('/os-volume-manage', 0, 'unmanaged_volumes', 'manage_existing_volume'))
 _TEXT: Schema = {'type': 'string', 'maxLength': 255}

@@ -89,7 +89,7 @@ ROUTES = (
     route('DELETE', _ONE, delete_qos_specs, _RULE + 'delete', status=202, query=listing.Query('force')),
     route('GET', f'{_ONE}/associations', list_associations, _RULE + 'get_all', answer=Document({
         'qos_associations': [shape(association_type={'const': 'volume_type'}, name=schemas.TEXT, id=schemas.UUID)]})),
-    # the public API changes associations with GET
+    # the Block Storage API defines GET for these changes
     route('GET', f'{_ONE}/associate', associate_qos_specs, _RULE + 'update', status=202, query=_OF_TYPE),
     route('GET', f'{_ONE}/disassociate', disassociate_qos_specs, _RULE + 'update', status=202, query=_OF_TYPE),
     route('GET', f'{_ONE}/disassociate_all', disassociate_all_types, _RULE + 'update', status=202),

@@ -266,7 +266,7 @@ TRANSFER = Resource('transfer', 'transfers', volume_transfers, (
     Field('links', s.LINKS, _links('os-volume-transfer'), 'URLs of the transfer.'),
     Field('auth_key', s.TEXT, 'auth_key', 'Key that accepts the transfer; shown once.', 'create'),
     Field('project_id', s.TEXT, None, 'Project.', '', column='project_id', filter='project_id'),
-    Field('no_snapshots', s.BOOLEAN, None, 'Ignored: volumes with snapshots cannot be transferred.', '',
+    Field('no_snapshots', s.BOOLEAN, None, 'Whether to refuse a volume with snapshots, which go with the volume.', '',
           write='create', accepts=s.FLAG),
 ))
 
@@ -274,7 +274,7 @@ TRANSFER = Resource('transfer', 'transfers', volume_transfers, (
 
 IS_PUBLIC = 'os-volume-type-access:is_public'
 READ_SENSITIVE = 'volume_extension:types_extra_specs:read_sensitive'
-USERS_SPECS = ('multiattach', 'RESKEY:availability_zones')      # extra specs that concern all users of a type
+USERS_SPECS = ('multiattach', 'RESKEY:availability_zones')      # extra specs that all users of a type see
 
 
 def visible_specs(request: VolumeRequest, specs: dict[str, str]) -> dict[str, str]:

@@ -76,7 +76,7 @@ METADATA_ANSWER = Document({'metadata': STRINGS})
 
 def route(method: str, path: str, handler: Callable[..., Any], policy: str | None = None, checks: tuple[str, ...] = (),
           answer: Document | None = None, since: int = 0, **more: Any) -> Route:
-    """Return a Route. Its ``checks`` also list the rules of the fields in ``answer``."""
+    """Return a Route. Its ``checks`` (policy rules) also contain the rules of the fields in ``answer``."""
     fields = answer.checks if answer is not None else ()
     return Route(method, path, handler, policy, (*checks, *fields), answer=answer, since=since, **more)
 

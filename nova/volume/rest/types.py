@@ -37,7 +37,7 @@ _VOLUME_KEY = ('provider', 'cipher', 'key_size', 'control_location', 'encryption
 
 
 def list_types(request: VolumeRequest) -> JsonObject:
-    """List accessible types; is_public=false: only private types. is_public=none: administrators see all types."""
+    """List accessible types; with is_public=false only private ones. With is_public=none, administrators see all."""
     word, caller = request.query.get('is_public', ''), request.context
     public = None if word.lower() in ('', 'none') else schemas.flag('is_public', word)
     everyones = caller.is_admin and word and not public

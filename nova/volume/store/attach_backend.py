@@ -23,7 +23,7 @@ from nova.volume.exports import exporter
 from nova.volume.store import files as volume_files
 
 CLOSING = 'closing'              # status of an attachment while its export is being closed
-PREVIOUS_HOST = 'previous_host'  # key in a connector: previous host, to which an export is still being closed
+PREVIOUS_HOST = 'previous_host'  # key in a connector: the previous host, until its export is closed
 # {file in [volume] export_tls_dir: function(content) that raises ValueError if the content is invalid}
 _CREDENTIALS: dict[str, Callable[[bytes], object]] = {
     'ca-cert.pem': x509.load_pem_x509_certificate, 'server-cert.pem': x509.load_pem_x509_certificate,
@@ -70,9 +70,9 @@ class EmbeddedAttachBackend:
                 why = error.strerror if isinstance(error, OSError) else 'it is not in the PEM format'
                 raise exception.InvalidInput(f'[volume] export_tls_dir: cannot use {path}: {why}.') from None
 
-    def watch(self) -> None:
-        """Start the thread that reconciles exports with attachments."""
-        self.exports.watch()
+    def watch(self, *periodic: Callable[[], None]) -> None:
+        """Start the thread that reconciles exports with attachments, and then calls ``periodic``, every minute."""
+        self.exports.watch(*periodic)
 
     def stop(self, timeout: float) -> bool:
         return self.exports.stop(timeout)
@@ -107,6 +107,11 @@ class EmbeddedAttachBackend:
     def close(self, attachment_id: str, connector: api.Connector) -> None:
         """Close the export of an attachment."""
         self.exports.close(attachment_id, str(connector['host']))
+
+    def complete_extension(self, row: VolumesRow) -> None:
+        """Extend the file of an unattached volume whose guest's host did not do so while the volume was attached."""
+        if not row['key_id']:            # an encrypted volume is not extended while it is attached
+            self._files.complete_extension(row['id'], row['size'])       # the detachment does not fail if this does
 
     def copy(self, attachment_id: str, connector: api.Connector, path: str) -> None:
         """Write a point-in-time copy of an exported volume to a qcow2 file while the guest runs.

@@ -108,7 +108,8 @@ class Attachments:
         def remove(conn: Connection) -> None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             db.delete(conn, t.volume_attachments, attachment_id)
-            update_status(conn, attachment['volume_id'])
+            if update_status(conn, attachment['volume_id']) == 'available':
+                self._backend.complete_extension(rows.volume(conn, ctx, attachment['volume_id']))
         with contextlib.suppress(exception.NotFound):
             exported = self._db.run(begin)
             if exported is not None:
@@ -116,7 +117,7 @@ class Attachments:
                 self._db.run(remove)
 
     def recover(self) -> None:
-        """Finish deletions of attachments that the end of the process has interrupted."""
+        """Delete attachments with the status 'closing': the end of the process has interrupted their deletion."""
         with self._db.reader() as conn:
             closing = [row for row in db.every(conn, t.volume_attachments) if row['status'] == CLOSING]
         for row in closing:
@@ -168,10 +169,11 @@ def _check_open(attachment: VolumeAttachmentsRow) -> None:
         raise exception.InvalidVolume(reason='the attachment is being removed.')
 
 
-def update_status(conn: Connection, volume_id: str) -> None:
-    """Set a volume's status according to its attachments."""
+def update_status(conn: Connection, volume_id: str) -> str:
+    """Set a volume's status according to its attachments, and return the status."""
     found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
     status = next((shown for held, shown in (
         ('attached', 'in-use'), ('attaching', 'attaching'), ('reserved', 'reserved'), (CLOSING, 'in-use'))
         if held in found), 'available')
     db.update(conn, t.volumes, volume_id, {'status': status})
+    return status

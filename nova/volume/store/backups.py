@@ -1,7 +1,10 @@
 """Backups: full copies of volumes in a separate directory. They remain if the volume is deleted."""
 from collections.abc import Callable
+import contextlib
 from typing import cast
 import uuid
+
+from oslo_db import exception as db_exc
 
 from nova import context as nova_context
 from nova import exception
@@ -54,7 +57,7 @@ class Backups:
         if snapshot_id is None and volume['status'] == 'in-use':
             if not force:
                 raise exception.InvalidVolume(reason='a backup of a volume in use needs force.')
-            # created before the backup's row: after a crash between them, the owner sees a snapshot and can delete it
+            # snapshot before the backup's row: after a crash in between, the owner sees the snapshot and can delete it
             snapshot_id, temporary = self._snapshot(ctx, volume['id'], f'for backup {ident}')['id'], True
 
         def write(conn: Connection) -> db_rows.VolumeBackupsRow:
@@ -75,12 +78,12 @@ class Backups:
                 'description': description, 'metadata': metadata or {}}))
         log.about(ident)
         try:
-            row = self._db.run(write)
-        except exception.NovaException:
+            self._jobs.start_after(write, self._jobs.make_backup)
+        except (exception.NovaException, db_exc.DBError):
             if temporary and snapshot_id is not None:
-                self._jobs.end_snapshot(snapshot_id)
+                with contextlib.suppress(db_exc.DBError, OSError):
+                    self._jobs.end_snapshot(snapshot_id)
             raise
-        self._jobs.make_backup(row)
         return self.get(ctx, ident)
 
     @staticmethod
@@ -116,9 +119,7 @@ class Backups:
             return rows.change(conn, t.volumes, volume, {
                 'status': jobs.RESTORING, 'backup_id': backup['id'], 'bootable': backup['bootable'],
                 'image_metadata': backup['image_metadata']})
-        row = self._db.run(write)
-        self._jobs.restore_volume(row)
-        return row
+        return self._jobs.start_after(write, self._jobs.restore_volume)
 
     def update(self, ctx: Context, backup_id: str, values: JsonObject) -> db_rows.VolumeBackupsRow:
         """Update a backup's name, description or metadata; return the row."""

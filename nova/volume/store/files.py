@@ -3,16 +3,18 @@
 Files of encrypted volumes have a LUKS header and are copied without decryption.
 
 <directory>/<volume id>             data of a volume
-<directory>/snapshots/<id>          a full copy, with shared blocks if the file system has reflinks (XFS, btrfs)
-<backups>/<id>                      a full copy, in the operator's directory
+<directory>/snapshots/<id>          snapshot: a full copy; shares blocks if the file system has reflinks (XFS, btrfs)
+<backups>/<id>                      backup: a full copy; <backups> is by default <directory>/backups
 <directory>/trash/                  files to delete in the background, because large files take seconds
 <directory>/unmanaged/<name>        raw disks without a volume; administrators can turn them into volumes
-*.part                              incomplete; deleted after a crash
+*.part                              incomplete file; deleted after a crash
 """
 from collections.abc import Callable
 import contextlib
 import errno
+import logging
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -27,7 +29,10 @@ from nova import exception
 from nova.hardware import disks
 from nova.runtime import disk_space
 from nova.runtime import durable_files
+from nova.runtime import privileges
 from nova.volume.store import luks
+
+LOG = logging.getLogger(__name__)
 
 DIRECTORY_MODE = 0o711                   # world-executable because QEMU runs as a separate user
 PART, SNAPSHOTS, BACKUPS, TRASH, UNMANAGED = '.part', 'snapshots', 'backups', 'trash', 'unmanaged'
@@ -52,7 +57,7 @@ class VolumeFiles:
                  backups: str | None = None) -> None:
         self.directory, self._reserve, self._convert = directory, reserve, convert
         self._backups = backups or os.path.join(directory, BACKUPS)
-        self._copies: dict[str, disk_space.Claim] = {}       # {path: claim of ``prepare_copy``}
+        self._copies: dict[str, disk_space.Claim] = {}       # {path: claim of disk space by ``prepare_copy``}
 
     @property
     def has_tools(self) -> bool:
@@ -220,7 +225,7 @@ class VolumeFiles:
         return part
 
     def finish_copy(self, path: str, size: int, check: Check, encrypted: bool = False) -> None:
-        """Create the final file from the copy of ``prepare_copy``; idempotent.
+        """Create the final file from the copy that QEMU wrote to the file of ``prepare_copy``; idempotent.
 
         The data is copied to a new file, because a guest that has taken over QEMU can still write to QEMU's copy.
 
@@ -281,7 +286,7 @@ class VolumeFiles:
     @staticmethod
     def _make_readable(path: str) -> None:
         files.give_to_guest(path)
-        if os.geteuid():  # libvirt gives the file to QEMU's user; this service must open it for exports in migrations
+        if os.geteuid():    # libvirt gives the file to QEMU's user, but this service must still open it for exports
             files.let_read(path, os.geteuid(), files.READ | files.WRITE)
 
     @contextlib.contextmanager
@@ -313,8 +318,22 @@ class VolumeFiles:
         except (FileNotFoundError, PermissionError) as error:
             raise exception.InvalidVolume(reason='its file is missing or belongs to another user.') from error
 
+    def complete_extension(self, volume_id: str, size: int, encrypted: bool = False) -> bool:
+        """Extend the file of a volume whose extension was interrupted; return False, with a log entry, if this fails.
+
+        :param size: GiB
+        """
+        path = self.volume(volume_id)
+        try:
+            self.extend(path, self.room(path, size * qemu_img.GIB, encrypted))
+        except (exception.InvalidVolume, OSError) as error:
+            LOG.warning('Cannot extend the file of volume %s to %s GiB: %s', volume_id, size, error)
+            return False
+        return True
+
     def discard(self, path: str) -> None:
-        """Move a file to the trash; ``empty_trash`` frees its space."""
+        """Move a file to the trash; ``empty_trash`` frees its space. Ends a copy to this path."""
+        self._end_claim(path)
         try:
             self._make_directories()
             os.replace(path, os.path.join(self.directory, TRASH, str(uuid.uuid4())))
@@ -392,6 +411,22 @@ class VolumeFiles:
                     found.append(path)
         self.empty_trash()
         return found
+
+
+def let_use(directory: str, user: pwd.struct_passwd) -> None:
+    """Let an ordinary user use the volumes and snapshots that root has created, also while QEMU owns them.
+
+    root calls it. A link or a missing directory is ignored.
+    """
+    if not os.path.isdir(directory):
+        return
+    for _folder, below, names, descriptor in os.fwalk(directory):
+        below[:] = {SNAPSHOTS}.intersection(below)       # QEMU opens no other file; those of exports stay private
+        for name in names:
+            with privileges.plain_file(name, descriptor) as file:
+                if file is not None:
+                    with contextlib.suppress(OSError):   # a file system without access control lists
+                        files.let_read(file, user.pw_uid, files.READ | files.WRITE)
 
 
 def _copy(source: str, target: str) -> None:

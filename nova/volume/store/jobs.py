@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 import contextlib
 import dataclasses
+import datetime
 import functools
 import logging
 import threading
-from typing import cast
+from typing import cast, TypeVar
+
+from oslo_db import exception as db_exc
 
 from nova import context as nova_context
 from nova import exception
+from nova import utils
+from nova.db.engine import CommitUnanswered
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.engine import Table
@@ -37,6 +42,9 @@ MAX_WAIT_S = 0.25                        # seconds that a request waits for its 
 CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
 RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # status of a volume
 RESTORING_FROM = 'restoring'                                             # status of the backup
+_Result = TypeVar('_Result')
+RESUME_S = 120                           # age of a row in seconds after which its request has started its job
+HAS_FILE = (AVAILABLE, RESTORING_FROM)                                   # statuses of a complete backup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +100,26 @@ class VolumeJobs:
         """Start restoring a backup to a volume with status 'restoring-backup'; the row names the backup."""
         self.work(row, functools.partial(self._restore, row['id'], row['backup_id'] or ''))
 
+    def start_after(self, write: Callable[[Connection], _Result], start: Callable[[_Result], None]) -> _Result:
+        """Run a transaction, call ``start`` with its result, which starts a job, and return the result.
+
+        The job also starts if the answer to the commit is lost. If the commit was not made, the job finds no row with
+        its status and ends. If the database is still away then, ``resume`` starts the job again.
+        """
+        made: list[_Result] = []
+
+        def noted(conn: Connection) -> None:
+            made[:] = [write(conn)]
+        try:
+            self._db.run(noted)
+        except CommitUnanswered:
+            with contextlib.suppress(db_exc.DBError):
+                self._db.run(lambda conn: None)          # waits until the database answers again
+            start(made[0])
+            raise
+        start(made[0])
+        return made[0]
+
     def work(self, row: rows.Stored, job: Callable[[], None]) -> None:
         """Start a job on a volume, snapshot or backup, scheduled fairly between projects."""
         self._submit(row['id'], job, row['project_id'])
@@ -99,6 +127,10 @@ class VolumeJobs:
     def is_busy(self, ident: str) -> bool:
         """Return whether a job on a volume, snapshot or backup is running or queued."""
         return ident in self._busy
+
+    def is_abandoned(self, row: rows.Stored, age_s: float) -> bool:
+        """Return whether a row has no job and was not written for so many seconds."""
+        return row['updated_at'] < utils.utcnow() - datetime.timedelta(seconds=age_s) and not self.is_busy(row['id'])
 
     def discard(self, *paths: str) -> None:
         """Move files to the trash, which is emptied in the background."""
@@ -132,7 +164,7 @@ class VolumeJobs:
         work = _Work(ident, concurrency.with_context(job))
         with self._lock:
             if ident in self._busy:
-                self._requeued[ident] = work            # the running job may miss the latest changes
+                self._requeued[ident] = work            # start it after the running job, which may have read old rows
                 return
             self._busy.add(ident)
         try:
@@ -151,7 +183,7 @@ class VolumeJobs:
         while following is not None:                 # a requeued job runs on the same thread
             try:
                 following.job()
-            except BaseException:                    # the id must leave ``_busy``, or its later jobs never run
+            except BaseException:                    # go on: otherwise no later job of this id would run
                 LOG.exception('Work on %s failed.', work.ident)
             with self._lock:
                 following = self._requeued.pop(work.ident, None)
@@ -166,7 +198,7 @@ class VolumeJobs:
         path, size = self._files.volume(volume_id), row['size'] * GIB
         with self._failed_status(t.volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
-                pass   # keep an existing file: it is complete. After a reset of the status, it has the user's data
+                pass   # an existing file is complete: keep it; if the status was reset to CREATING, it has user data
             elif row['snapshot_id']:
                 self._copy(self._files.snapshot(row['snapshot_id']), path, row)
             elif row['source_volume_id']:
@@ -177,6 +209,7 @@ class VolumeJobs:
                 self._files.create_empty(path, size, self._keys.of(row))
             if not self._db.run(_mark_available, volume_id):
                 self._discard_deleted(volume_id)
+        self._end_temporary(row['snapshot_id'])
 
     def _fill(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         row = self._read(volume_id)
@@ -288,14 +321,21 @@ class VolumeJobs:
             self._copy(self._files.snapshot(row['snapshot_id']) if row['snapshot_id'] else
                        self._files.volume(row['volume_id']), self._files.backup(backup_id), row)
             self._db.run(db.update, t.volume_backups, backup_id, {'status': AVAILABLE}, statuses=[CREATING])
-        if row['temporary'] and row['snapshot_id']:
-            self.end_snapshot(row['snapshot_id'])
+        self._end_temporary(row['snapshot_id'])
+
+    def _end_temporary(self, snapshot_id: str | None) -> None:
+        """Delete the source of an ended copy, if it is the temporary snapshot of any backup."""
+        if snapshot_id is not None:
+            with self._db.reader() as conn:
+                found = db.is_temporary(conn, snapshot_id)
+            if found:
+                self.end_snapshot(snapshot_id)
 
     def end_snapshot(self, snapshot_id: str) -> None:
-        """Delete the temporary snapshot of a backup, unless its owner is creating a volume from it."""
+        """Delete the temporary snapshot of a backup, unless a volume or backup is being created from the snapshot."""
         def write(conn: Connection) -> bool:
             row = db.get(conn, t.volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS, lock=True)
-            if db.unfinished(conn, t.volumes, {'snapshot_id': snapshot_id}):
+            if db.copied_from(conn, [snapshot_id]):
                 return False
             db.delete(conn, t.volume_snapshots, snapshot_id)
             self._keys.delete_if_unused(conn, row['key_id'] if row else None)
@@ -305,7 +345,7 @@ class VolumeJobs:
 
     def _restore(self, volume_id: str, backup_id: str) -> None:
         row = self._read(volume_id)
-        if row is not None and row['status'] == RESTORING:  # skip a volume that was deleted or has a reset status
+        if row is not None and row['status'] == RESTORING:  # not if the volume was deleted or its status reset
             with self._failed_status(t.volumes, volume_id, RESTORING, ERROR_RESTORING):
                 self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
                 if not self._db.run(db.update, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
@@ -330,6 +370,21 @@ class VolumeJobs:
             else:
                 self._db.run(db.update, table, ident, {'status': failed}, statuses=[status])
 
+    def resume(self) -> None:
+        """Start unfinished work again that has no job: the database was away at the start or end of its job.
+
+        The age of a row shows that its request has started its job.
+        """
+        with self._db.reader() as conn:
+            volumes = db.in_statuses(conn, t.volumes, (CREATING, DOWNLOADING, RESTORING))
+            backups = db.in_statuses(conn, t.volume_backups, (CREATING, RESTORING_FROM))
+        for volume in cast('list[db_rows.VolumesRow]', volumes):
+            if self.is_abandoned(volume, RESUME_S):
+                self._recover_volume(volume)
+        for backup in cast('list[db_rows.VolumeBackupsRow]', backups):
+            if self.is_abandoned(backup, RESUME_S):
+                self._recover_backup(backup)
+
     # ---- after a start
 
     def recover(self) -> None:
@@ -344,20 +399,23 @@ class VolumeJobs:
         for volume in all_volumes:
             self._recover_volume(volume)
         for row in all_snapshots:
-            if row['status'] == CREATING:      # the incomplete file is deleted; the host's later report has no effect
+            if row['status'] == CREATING:   # its incomplete file was deleted above; a host's later report has no effect
                 self.snapshot_ended(row['id'], ERROR)
             elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
                 LOG.error('The file of snapshot %s is missing.', row['id'])
                 self._db.run(db.update, t.volume_snapshots, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
 
         for backup in all_backups:
-            if backup['status'] == CREATING:
-                self.make_backup(backup)
-            elif self._files.size(self._files.backup(backup['id'])) is None:
-                LOG.error('The file of backup %s is missing.', backup['id'])
-                self._db.run(db.update, t.volume_backups, backup['id'], {'status': ERROR}, statuses=[AVAILABLE])
-            elif backup['status'] == RESTORING_FROM:
-                self._db.run(self._restored, backup['id'])
+            self._recover_backup(backup)
+
+    def _recover_backup(self, row: db_rows.VolumeBackupsRow) -> None:
+        if row['status'] == CREATING:
+            self.make_backup(row)
+        elif row['status'] in HAS_FILE and self._files.size(self._files.backup(row['id'])) is None:
+            LOG.error('The file of backup %s is missing.', row['id'])
+            self._db.run(db.update, t.volume_backups, row['id'], {'status': ERROR}, statuses=HAS_FILE)
+        elif row['status'] == RESTORING_FROM:
+            self._db.run(self._restored, row['id'])
 
     def _recover_volume(self, row: db_rows.VolumesRow) -> None:
         if row['status'] == CREATING:
@@ -373,10 +431,7 @@ class VolumeJobs:
                 LOG.error('The file of volume %s is missing.', row['id'])
                 self._db.run(db.update, t.volumes, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
             elif row['status'] == AVAILABLE:
-                with contextlib.suppress(exception.InvalidVolume):
-                    room = self._files.room(path, row['size'] * GIB, row['key_id'])
-                    if size < room:                                  # an extension was interrupted
-                        self._files.extend(path, room)
+                self._files.complete_extension(row['id'], row['size'], bool(row['key_id']))
 
 
 def _waits(conn: Connection, snapshot_id: str | None) -> bool:
@@ -389,7 +444,7 @@ def _mark_available(conn: Connection, volume_id: str) -> bool:
     """Record that a volume is complete. Return False if the volume is gone or its status is not 'creating'."""
     found = db.update(conn, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
     if found:
-        attachments.update_status(conn, volume_id)   # the status of an attached volume may have been reset
+        attachments.update_status(conn, volume_id)   # 'in-use' if attached: an administrator may have reset the status
     return found
 
 

@@ -38,12 +38,12 @@ class Keys:
         self._path, self._db = secret_encryption.path_of(conf), database
         self._external = conf.volume.encryption_key_backend == db.BARBICAN
         self._manager = key_manager.find(conf)
-        # ids of keys for volumes that requests now create: they must not be deleted. Only this process creates volumes
+        # ids of keys that are in use soon, so not to be deleted; in memory, because no other process creates volumes
         self._reserved: set[str] = set()
 
     @contextlib.contextmanager
     def reserved(self, kind: types.Type | None) -> collections.abc.Iterator[str | None]:
-        """Context manager: store a key for a new volume of a type before the transaction that calls ``make``.
+        """Context manager: store a new volume's key before the transaction that calls ``make``, and yield the key's id.
 
         A transaction must not wait for a Key Manager service. Yields None if ``make`` creates the key, or no key is
         needed.
@@ -144,10 +144,10 @@ class Keys:
         if self._manager is None or not self._manager.has_account:
             return
         with self._db.reader() as conn:
-            unused = db.unused_outside(conn)
+            unused = [ident for ident in db.unused_outside(conn) if ident not in self._reserved]
         ctx = nova_context.admin_context()
-        for ident in unused:
-            row = None if ident in self._reserved else self._db.run(db.give_up, ident)
+        for number, ident in enumerate(unused):
+            row = self._db.run(db.give_up, ident)
             if row is None:
                 continue
             try:
@@ -156,8 +156,8 @@ class Keys:
                 for secret in [known] if known else self._manager.named(ctx, _owner(ident)):
                     self._manager.destroy(ctx, secret)
             except exception.Unavailable as error:
-                LOG.warning('Cannot delete %d secrets of deleted volumes in the Key Manager service. The next deletion '
-                            'of a volume or start of this service retries: %s', len(unused), error)
+                LOG.warning('Cannot delete up to %d secrets of deleted volumes in the Key Manager service. The next '
+                            'deletion of a volume or start of this service retries: %s', len(unused) - number, error)
                 return
             except exception.NovaException as error:         # the failure concerns only this secret
                 LOG.warning('Cannot delete secret %s of a deleted volume in the Key Manager service. The next deletion '

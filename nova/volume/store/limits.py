@@ -67,7 +67,8 @@ class Limits:
         own = quotas.own_limits(conn, project_id, set(stored.values()))
         return {name: own.get(key, quotas.UNLIMITED) for name, key in stored.items()}
 
-    def check_type(self, conn: Connection, project_id: str, kind: types.Type, noun: str | None, adding: int) -> None:
+    def check_type(self, conn: Connection, project_id: str, kind: types.Type, noun: str | None, adding: int,
+                   number: int = 1) -> None:
         """Check the limits of a project for one volume type; for the parameters see ``check``.
 
         :raises QuotaExceeded: or a subclass
@@ -75,7 +76,7 @@ class Limits:
         keys = {each: storage_quotas.of_type(each, kind['id']) for each in storage_quotas.PER_TYPE}
         limits = quotas.own_limits(conn, project_id, set(keys.values()))
         used = db.used_of_types(conn, project_id, kind['name']) if limits else {}
-        for each, more, error in ((noun, 1, _TOO_MANY.get(noun or '')),
+        for each, more, error in ((noun, number, _TOO_MANY.get(noun or '')),
                                   ('gigabytes', adding, exception.VolumeSizeExceedsAvailableQuota)):
             if each and error:
                 name, limit = f'{each}_{kind["name"]}', limits.get(keys[each], quotas.UNLIMITED)
@@ -83,13 +84,14 @@ class Limits:
                     raise error(resource=name, requested=more, used=used.get(name, 0), limit=limit)
 
     def check(self, conn: Connection, project_id: str, noun: str | None, adding: int, size: int = 0,
-              volume_type: str = '') -> None:
+              volume_type: str = '', number: int = 1) -> None:
         """Check the quota of a project.
 
         :param noun: 'volumes', 'snapshots' or 'backups': the kind of new resource; None: nothing is created
         :param adding: additional GiB
         :param size: GiB of the volume
         :param volume_type: name of the type of the volume; empty for backups
+        :param number: new resources of this kind
         :raises QuotaExceeded: or a subclass
         :raises InvalidInput: the volume would be larger than MAX_SIZE
         """
@@ -99,11 +101,12 @@ class Limits:
             raise exception.VolumeSizeExceedsLimit(size=size, limit=limits['per_volume_gigabytes'])
         pool, too_large = (('backup_gigabytes', exception.QuotaExceeded) if noun == 'backups' else
                            ('gigabytes', exception.VolumeSizeExceedsAvailableQuota))
-        for name, more, error in ((noun, 1, _TOO_MANY.get(noun or '')), (pool, adding, too_large)):
+        for name, more, error in ((noun, number, _TOO_MANY.get(noun or '')), (pool, adding, too_large)):
             if name and error and 0 <= limits[name] < used[name] + more:
                 raise error(resource=name, requested=more, used=used[name], limit=limits[name])
         if volume_type:
-            self.check_type(conn, project_id, types.find(conn, volume_type, nova_context.ALL_PROJECTS), noun, adding)
+            kind = types.find(conn, volume_type, nova_context.ALL_PROJECTS)
+            self.check_type(conn, project_id, kind, noun, adding, number)
         if size > MAX_SIZE:              # checked last: if a quota is exceeded too, the error names the quota
             raise _invalid(size)
 
@@ -116,7 +119,7 @@ def _stored(conn: Connection) -> dict[str, str]:
 
 
 def check_size(size: int | None) -> int:
-    """Check that the size of a volume is positive, and return it; ``Limits.check`` checks the maximum.
+    """Check that the size of a volume is positive, and return the size; ``Limits.check`` checks the maximum.
 
     :raises InvalidInput: the size is missing or not positive
     """

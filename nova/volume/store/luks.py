@@ -1,11 +1,11 @@
 """LUKS header (version 1) of encrypted volumes: https://gitlab.com/cryptsetup/cryptsetup/-/wikis/Specification
 
-The row of a volume tells whether it is encrypted, because a guest can write a LUKS header to an unencrypted volume.
+The row of a volume records its encryption, because a guest can write a LUKS header to an unencrypted volume.
 """
 from nova import exception
 
 MAGIC = b'LUKS\xba\xbe\x00\x01'
-PAYLOAD_AT, SECTOR = 104, 512            # offset of the field with the first sector of the payload
+PAYLOAD_AT, SECTOR = 104, 512   # byte offset of the field with the number of the first payload sector; sector size
 MAX_HEADER_BYTES = 16 * 1024 ** 2              # maximum size of a header; QEMU writes 2 MiB
 
 

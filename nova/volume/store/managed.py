@@ -89,7 +89,7 @@ class Managed:
             raise exception.Conflict(f'The file {name!r} is no longer in the directory of unmanaged volumes: another '
                                      'request has managed or moved it.') from error
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):           # the transaction failed before it moved the file
+            with contextlib.suppress(FileNotFoundError):           # not found: the transaction failed before the move
                 self._files.release(ident, name)
             raise
 

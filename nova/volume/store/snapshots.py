@@ -1,11 +1,13 @@
 """Snapshots: point-in-time copies of volumes, including volumes in use."""
 from collections.abc import Callable
 import functools
+import logging
 from typing import cast
 import uuid
 
 from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.engine import Database
@@ -21,7 +23,10 @@ from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
 from nova.volume.store import attach_backend
 
+LOG = logging.getLogger(__name__)
+
 Context = nova_context.RequestContext
+REPORT_S = 48 * 3600     # maximum seconds until a host reports a copy: it may wait, and then take up to 24 hours
 
 
 class Snapshots:
@@ -68,10 +73,11 @@ class Snapshots:
                 'metadata': metadata or {}, 'image_metadata': row['image_metadata'], 'key_id': row['key_id']}))
             held = [each for each in db.attachments(conn, volume_ids=[row['id']]) if each['connector'] is not None]
             return made, held
-        made, held = self._db.run(write)
+        with engine.undone_if_unanswered(lambda: self._db.run(db.delete, t.volume_snapshots, ident)):
+            made, held = self._db.run(write)
         try:
             self._copy(ctx, made, held)
-        except exception.NovaException:
+        except Exception:
             self._db.run(self._forget, made)
             self._jobs.discard(self._files.snapshot(ident))
             raise
@@ -120,7 +126,7 @@ class Snapshots:
                 begin(files.prepare_copy(target, size, source))
 
     def copied(self, snapshot_id: str, status: str) -> None:
-        """Handle a compute host's report on a copy: complete (status 'creating') or failed ('error').
+        """Handle a compute host's report on a copy: 'creating' means that it is complete, 'error' that it failed.
 
         Administrators may report 'available' for a snapshot if its status was reset to 'creating'.
 
@@ -137,6 +143,16 @@ class Snapshots:
         elif status == jobs.ERROR:
             self._files.discard_copy(self._files.snapshot(snapshot_id))
             self._jobs.snapshot_ended(snapshot_id, jobs.ERROR)
+
+    def end_lost(self) -> None:
+        """End copies of guests whose host has not reported for REPORT_S: the host crashed, or its report was lost."""
+        with self._db.reader() as conn:
+            found = cast('list[db_rows.VolumeSnapshotsRow]', db.unfinished(conn, t.volume_snapshots, {}))
+        for row in found:
+            if self._jobs.is_abandoned(row, REPORT_S):
+                LOG.warning('Snapshot %s is in error: its host has not reported the copy for %s hours.', row['id'],
+                            REPORT_S // 3600)
+                self.copied(row['id'], jobs.ERROR)
 
     def _is_made(self, conn: Connection, row: db_rows.VolumeSnapshotsRow) -> bool:
         """Return whether a copy may be in progress. QEMU of a guest copies only while the volume is attached."""

@@ -43,9 +43,10 @@ class Transfers:
         with self._db.reader() as conn:
             return rows.transfer(conn, ctx, transfer_id)
 
-    def create(self, ctx: Context, volume_id: str, name: str | None) -> Offer:
-        """Create a transfer; return the row with 'auth_key', which is shown only once.
+    def create(self, ctx: Context, volume_id: str, name: str | None, no_snapshots: bool = False) -> Offer:
+        """Create a transfer of a volume with its snapshots; return the row with 'auth_key', which is shown only once.
 
+        :param no_snapshots: refuse a volume with snapshots: they cannot stay in the project without the volume
         :raises InvalidVolume, VolumeNotFound:
         """
         ident, key = str(uuid.uuid4()), secrets.token_hex(KEY_BYTES)
@@ -53,14 +54,18 @@ class Transfers:
         def write(conn: Connection) -> VolumeTransfersRow:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] != AVAILABLE or db.being_copied(conn, row['id']):
-                raise exception.InvalidVolume(reason=f'status must be available and it must not be copied; its status '
-                                                     f'is {row["status"]}.')
+                raise exception.InvalidVolume(reason='the volume must be available and no copy of it in progress; its '
+                                                     f'status is {row["status"]}.')
             if row['key_id']:
                 raise exception.InvalidVolume(reason='it is encrypted and its key belongs to this project. Copy the '
                                                      'data to a volume of the other project.')
-            if db.has_snapshots(conn, row['id']):
-                raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
-            db.delete_transfer(conn, row['id'])  # an old transfer remains if the volume's status was reset
+            snapshots = [ident for ident, _size in db.snapshots(conn, row['id'])]
+            if snapshots and no_snapshots:
+                raise exception.InvalidVolume(reason='it has snapshots, which cannot stay in this project without the '
+                                                     'volume. Omit no_snapshots to transfer them, or delete them.')
+            if db.copied_from(conn, snapshots):
+                raise exception.InvalidVolume(reason='a volume or backup is being created from one of its snapshots.')
+            db.delete_transfer(conn, row['id'])  # a transfer may remain after a reset of the volume's status
             db.update(conn, t.volumes, row['id'], {'status': AWAITING})
             return cast(VolumeTransfersRow, db.insert(conn, t.volume_transfers, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'], 'name': name,
@@ -69,7 +74,7 @@ class Transfers:
         return {**self._db.run(write), 'auth_key': key}
 
     def accept(self, ctx: Context, transfer_id: str, key: str) -> VolumeTransfersRow:
-        """Move an offered volume to the caller's project.
+        """Move an offered volume and its snapshots to the caller's project.
 
         :raises VolumeTransferNotFound: no such transfer, or a wrong key for a transfer of another project
         :raises InvalidVolume: wrong key for the project's own transfer, or the volume is no longer offered
@@ -87,9 +92,14 @@ class Transfers:
                 raise exception.InvalidVolume(reason='it is no longer offered.')
             _check_type(conn, volume, ctx)
             project_id = nova_context.the_project(ctx.project_id)
-            self._limits.check(conn, project_id, 'volumes', volume['size'], volume['size'], volume['volume_type'])
+            sizes = [size for _ident, size in db.snapshots(conn, volume['id'])]
+            for noun, number in (('volumes', 1), ('snapshots', len(sizes))):
+                if number:
+                    self._limits.check(conn, project_id, noun, volume['size'] + sum(sizes), volume['size'],
+                                       volume['volume_type'], number)
             db.update(conn, t.volumes, volume['id'], {
                 'project_id': project_id, 'user_id': ctx.user_id, 'status': AVAILABLE})
+            db.give_snapshots(conn, volume['id'], project_id, ctx.user_id)
             db.delete(conn, t.volume_transfers, row['id'])
             return cast(VolumeTransfersRow, row)
         return self._db.run(write)

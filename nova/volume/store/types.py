@@ -1,7 +1,7 @@
 """Volume types: two built-in types, and types created by administrators.
 
 Extra specs without a scope are requirements for the backend: a volume of the type is created only if the backend meets
-them. Encryption is LUKS on the hosts. Specs that only drivers of other backends read are refused.
+them. The only encryption is LUKS on the compute hosts. Specs that only drivers of other backends read are refused.
 """
 from collections.abc import Callable
 import logging
@@ -28,6 +28,8 @@ from nova.json_types import JsonObject
 from nova.volume import api
 
 LOG = logging.getLogger(__name__)
+
+MULTIATTACH = 'volume:multiattach'           # policy rule of volumes that several servers can attach
 
 
 class Type(TypedDict):

@@ -5,6 +5,7 @@ import logging
 
 from nova import context as nova_context
 from nova import exception
+from nova.db import engine
 from nova.db.engine import Connection
 from nova.db.engine import Database
 from nova.db.tables.volume import volumes
@@ -52,7 +53,12 @@ class Uploads:
             if row['key_id']:
                 raise exception.InvalidVolume(reason='it is encrypted, but its image would not be.')
             return rows.with_attachments(conn, [rows.change(conn, volumes, row, {'status': UPLOADING})])[0]
-        row = self._db.run(reserve)
+
+        def undo() -> None:
+            if not self._jobs.is_busy(volume_id):        # busy: another upload
+                self._end(volume_id)
+        with engine.undone_if_unanswered(undo):
+            row = self._db.run(reserve)
         try:
             properties = {
                 name: str(value) for name, value in row['image_metadata'].items() if name not in _OWN}
@@ -75,7 +81,7 @@ class Uploads:
         except Exception as error:
             known = isinstance(error, exception.NovaException)
             LOG.warning('Cannot create image %s from volume %s: %s', image_id, volume_id, error, exc_info=not known)
-            with contextlib.suppress(exception.NovaException):           # clients would wait for the image's data
+            with contextlib.suppress(exception.NovaException):   # without the deletion, clients would wait for the data
                 self._images.delete(ctx, image_id)
         finally:
             self._end(volume_id)
@@ -86,7 +92,7 @@ class Uploads:
     def recover(self) -> None:
         """Make volumes available again after a crash has interrupted their uploads.
 
-        The uploads are not repeated, because the caller's permissions may have changed. The images stay queued.
+        The uploads are not repeated, because the caller's permissions may have changed. The images stay 'queued'.
         """
         with self._db.reader() as conn:
             found = [row['id'] for row in db.every(conn, volumes) if row['status'] == UPLOADING]

@@ -1,4 +1,4 @@
-"""nova-manage cell_v2: the cells themselves; for their hosts and servers see ``contents``.
+"""nova-manage cell_v2: list, create and change cells; for their hosts and servers see ``contents``.
 
 The commands read and write rows: no daemon has to run. They use the API database of the configuration. A missing URL is
 taken from the configuration. Daemons notice a change of rows within a minute.
@@ -150,9 +150,9 @@ def delete_cell(conf: cfg.ConfigOpts, cell_uuid: str, force: bool) -> int:
         hosts = cell_rows.hosts(conn, cell_uuid)
     if hosts and not force:
         return outcome(f'There are existing hosts mapped to cell with uuid {cell_uuid}.', 2)
-    any_mapped, database = False, known.open(row)
+    any_mapped, database = False, None           # an empty cell needs no database: it may be gone, or mistyped
     for uuids in _mapped(known, cell_uuid):
-        any_mapped = True
+        any_mapped, database = True, database or known.open(row)
         with database.reader() as conn:
             if cell_rows.any_exists(conn, uuids):
                 return outcome(f'There are existing instances mapped to cell with uuid {cell_uuid}.', 3)

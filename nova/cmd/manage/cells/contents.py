@@ -1,4 +1,4 @@
-"""nova-manage cell_v2: the hosts and the servers of cells; ``commands`` has the cells themselves."""
+"""nova-manage cell_v2: the hosts and the servers of cells; ``commands`` creates and changes cells."""
 from __future__ import annotations
 
 from collections.abc import Callable

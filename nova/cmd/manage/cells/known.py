@@ -1,4 +1,4 @@
-"""Shared lookups of the cell commands: rows of cells, with their URLs resolved for this process."""
+"""Shared lookups of the cell commands: rows of cells, and their URLs with variables filled in."""
 from __future__ import annotations
 
 from typing import NoReturn, TYPE_CHECKING
@@ -37,7 +37,7 @@ def _configured(conf: cfg.ConfigOpts) -> tuple[str | None, str]:
 
 
 class Known:
-    """Rows of cells, with their URLs resolved for this process.
+    """Rows of cells, and their URLs with variables filled in.
 
     :param conf: the configuration
     :param api_db: Database of the API database with any schema; None: open it, with the schema of this code
@@ -64,7 +64,7 @@ class Known:
         return row
 
     def urls(self, row: CellsRow) -> tuple[str, str]:
-        """Return the resolved (transport URL, database URL); '' for a broker that is not configured."""
+        """Return (transport URL, database URL) with variables filled in; '' for a broker that is not configured."""
         from nova.db.cells import urls as cell_urls
         return (cell_urls.fill(row['transport_url'], self.transport) or self.transport or '',
                 cell_urls.fill(row['database_url'], self.database) or self.database)

@@ -35,7 +35,7 @@ class Consoles:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        self._stopped = threading.Event()        # do not clear the old event: its thread may still have to stop
+        self._stopped = threading.Event()        # a new event, because the thread of an old one may still run
         concurrency.spawn('container-consoles', self._go_round, self._stopped)
 
     def stop(self) -> None:

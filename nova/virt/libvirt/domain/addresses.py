@@ -9,7 +9,7 @@ _DRIVE = ('controller', 'bus', 'target', 'unit')
 
 
 def read(text: str) -> device_addresses.Addresses:
-    """Return {MAC of an interface, or serial number or device name of a disk: [bus, address]} of a guest's XML."""
+    """Return {key: [bus, address]} from a guest's XML. Keys: MACs of interfaces, device paths and serials of disks."""
     return dict(_found(etree.fromstring(text)))
 
 

@@ -102,7 +102,7 @@ def memory_backing(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.
 def hostdev(device: pci.Device) -> etree.Element:
     """Return the element of a passthrough PCI device (pci.Device).
 
-    libvirt detaches it from the host's driver and reattaches it, unless the tag ``managed`` forbids that.
+    libvirt detaches the device from the host's driver and later reattaches it, unless the tag ``managed`` is 'false'.
     """
     root = etree.Element('hostdev', mode='subsystem', type='pci',
                          managed='no' if device.tags.get('managed') == 'false' else 'yes')

@@ -34,7 +34,7 @@ from nova.virt.libvirt.platform import Platform
 
 LOG = logging.getLogger(__name__)
 
-BASE_IMAGE = 'disk.base'                 # copy of the root disk's backing image, if the host's cache lacks the image
+BASE_IMAGE = 'disk.base'                 # copy of the root disk's backing image, used if this host's cache lacks it
 
 
 class SentGuest(typing.TypedDict, total=False):

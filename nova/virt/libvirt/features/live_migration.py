@@ -64,7 +64,7 @@ class LiveMigration:
         self._clients, self._addresses = clients, addresses
         self._post_copy = post_copy.PostCopy(self._hypervisor, self._storage, host)
         self._jobs: dict[str, outgoing.Job] = {}     # {uuid of a guest: migration from this host}
-        self._unsettled: set[str] = set()       # guests with a migration of an earlier process and unknown result
+        self._unsettled: set[str] = set()       # guests with an unknown result of a migration by an earlier process
 
     # ---- checks ----
 
@@ -142,7 +142,7 @@ class LiveMigration:
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self._connections.disconnect(guest.volumes)  # a rollback without a stored record disconnects no volume
+            self._connections.take_back(uuid, guest.volumes)  # without a record, a rollback disconnects no volume
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest,
@@ -161,7 +161,7 @@ class LiveMigration:
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
             else:
                 shared_storage.note_incoming(self._storage, guest, self._host)
-            for port in guest.ports():   # plug them after the record is stored, so that a rollback can unplug them
+            for port in guest.ports():   # plug ports after the record is stored, so that a rollback can unplug them
                 self._steps.plug(uuid, port)
             text = self._guests.domain_xml(guest, keep=copied)
         return {**facts, 'domain': text, 'incremental': incremental}
@@ -227,7 +227,7 @@ class LiveMigration:
             coming = self._unplug_expected(uuid)
             guest = coming if facts.get('block_migration') is False else self._storage.load(uuid)
             self._guests.remove(uuid, keep_disks=not facts.get('block_migration'))
-            self._connections.disconnect(guest.volumes if guest is not None else ())
+            self._connections.take_back(uuid, guest.volumes if guest is not None else ())
             shared_storage.forget_incoming(self._storage, uuid, self._host)
 
     def _unplug_expected(self, uuid: str) -> xml.Guest | None:
@@ -246,7 +246,7 @@ class LiveMigration:
     def discard_incoming_guest(self, uuid: str) -> None:
         with self._guests.operation(uuid):
             coming = self._unplug_expected(uuid)
-            self._connections.disconnect(coming.volumes if coming is not None else ())
+            self._connections.disconnect(uuid, coming.volumes if coming is not None else ())
             shared_storage.forget_incoming(self._storage, uuid, self._host)
 
     # ---- at the source ----
@@ -439,7 +439,7 @@ class LiveMigration:
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
             self._guests.remove(instance.uuid, keep_disks=not shared_storage.may_remove(guest, self._host))
-            self._connections.disconnect(guest.volumes if guest is not None else ())
+            self._connections.disconnect(instance.uuid, guest.volumes if guest is not None else ())
 
 
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:

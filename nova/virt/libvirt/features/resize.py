@@ -18,10 +18,12 @@ from nova.objects.instance import Instance
 from nova.virt import driver
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.features.cold_moves import BASE_IMAGE
 from nova.virt.libvirt.features.cold_moves import ColdMoves
 from nova.virt.libvirt.features.cold_moves import SentGuest
 from nova.virt.libvirt.guests import Guests
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import resize_backups
@@ -63,16 +65,16 @@ class Resize:
             if guest is not None:        # create the backup, which replaces an older backup
                 self._guests.power_off(uuid, timeout)
                 self._guests.remove(uuid, keep_disks=True)
-                self._connections.disconnect(guest.volumes)     # finish_migration connects the volumes again
+                self._connections.disconnect(uuid, guest.volumes)     # finish_migration connects the volumes again
                 shutil.rmtree(kept, ignore_errors=True)
-                stored.backends.release(guest)           # snapshots of earlier attempts must not be used
+                stored.backends.release(guest)           # remove snapshots of earlier attempts
                 variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
                     self._steps.let_read(variables)
                 os.rename(stored.path(uuid), kept)
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
-        # an adopted guest's disks outside of its directory cannot be sent; this host finds their paths in the backup
+        # an adopted guest with disks outside of its directory stays on this host, which finds their paths in the backup
         elsewhere = records.elsewhere(stored.load_backup(uuid))
         return {} if elsewhere else typing.cast(JsonObject, self._cold_moves.sent(uuid))
 
@@ -105,7 +107,7 @@ class Resize:
             if (self._storage.load_backup(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
                     or self._cold_moves.is_arriving(instance.uuid)):
                 self._guests.remove(instance.uuid)
-                self._connections.disconnect(guest.volumes if guest is not None else ())
+                self._connections.disconnect(instance.uuid, guest.volumes if guest is not None else ())
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
                                 block_devices: list[BlockDevice], power_on: bool) -> None:
@@ -141,6 +143,10 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
     """Copy files from the backup to a new directory, and enlarge disks to the flavor. Return (disks, boot files)."""
     uuid, source = instance.uuid, stored.backup_path(instance.uuid)
     stored.make_directory(uuid)
+    below = stored.path(uuid, BASE_IMAGE)
+    if any(disk.backing_file == below for disk in old.disks):
+        local_files.copy(os.path.join(source, BASE_IMAGE), below)
+        image_cache.protect(below)
     sizes = new_disks.flavor_sizes(instance)
     boot_files: dict[str, str] = {}
     disks: list[xml.Disk] = []

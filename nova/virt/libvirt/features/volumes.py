@@ -1,5 +1,7 @@
 """Attach, detach, swap, extend and copy volumes of running and stopped guests."""
 import contextlib
+import dataclasses
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -62,21 +64,21 @@ class Volumes:
             present: list[disk.Disk | disk.Volume] = [*guest.disks, *before]
             volume = self._connections.connect(instance, wanted, guest.hardware.machine,
                                                {each.target for each in present})
-            if self._guests.is_active(instance.uuid):
-                probe.check([volume])
             volume.iothread = disk.quietest(volume, present)
-            self._connections.define_secrets([volume])
-            self._connections.define_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
             self._storage.save(guest)         # save first, so that the record has the volume after a crash
             try:
+                if self._guests.is_active(instance.uuid):
+                    probe.check([volume])
+                self._connections.define_secrets([volume])
+                self._connections.define_keys(instance.uuid, [volume])
                 with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
                     self._hypervisor.guest('attach the volume', instance.uuid, calls.plug,
                                           xml.volume(volume, guest), volume.path)
-            except exception.VirtError:
-                if not known:
-                    guest.volumes = before
-                    self._storage.save(guest)
+            except exception.NovaException:
+                if not known:        # if the guest may have the disk, the record keeps it for a later detach_volume
+                    with contextlib.suppress(exception.NovaException):
+                        self.detach_volume(context, instance, device)
                 raise
 
     def _opening_volume(self, uuid: str, volume: disk.Volume) -> contextlib.AbstractContextManager[None]:
@@ -92,9 +94,9 @@ class Volumes:
             for volume in found:
                 with contextlib.suppress(exception.GuestNotFound):
                     self._guests.unplug('detach the volume', guest.uuid, xml.volume(volume, guest), volume.path)
-                guest.volumes = [each for each in guest.volumes if each is not volume]
-                self._storage.save(guest)
-            self._connections.disconnect(found)
+            guest.volumes = [each for each in guest.volumes if each not in found]
+            if found:        # if it remains connected, the record keeps it for a repeated call
+                self._connections.disconnect(guest.uuid, found, lambda: self._storage.save(guest))
 
     def swap_volume(self, context: RequestContext, instance: Instance, old: VolumeDevice, new: VolumeDevice) -> None:
         uuid, operation = instance.uuid, 'swap the volume'
@@ -105,21 +107,28 @@ class Volumes:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
             if old['volume_id'] == new['volume_id']:     # a repeated call: the swap is complete
                 return
+            left = volume
             if volume.volume_id == old['volume_id']:
                 fresh = self._connections.connect(instance, {**new, 'device_name': volume.target},
                                                   guest.hardware.machine, set())
                 fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
-                if volume.source.get('luks') or fresh.source.get('luks'):
-                    raise exception.VirtError(operation=operation, reason=NO_COPY)
-                if fresh.source.get('backing_files'):
-                    raise exception.VirtError(operation=operation, reason=NO_CHAIN)
-                self._give(guest, operation, fresh)
+                try:
+                    if volume.source.get('luks') or fresh.source.get('luks'):
+                        raise exception.VirtError(operation=operation, reason=NO_COPY)
+                    if fresh.source.get('backing_files'):
+                        raise exception.VirtError(operation=operation, reason=NO_CHAIN)
+                    self._give(guest, operation, fresh)
+                except exception.NovaException:
+                    if not self._may_use(guest, operation, fresh):
+                        self._connections.take_back(uuid, [fresh])
+                    raise
                 guest.volumes = [fresh if each is volume else each for each in guest.volumes]
                 self._storage.save(guest)
-            # a repeated call after a crash continues here, because the record has the new volume
+            else:                                # a repeated call after a crash: the record has the new volume
+                left = dataclasses.replace(volume, volume_id=old['volume_id'], source={
+                    'type': 'block', 'connection': old['connection_info']})
             self._hypervisor.run(operation, calls.define, uuid, self._guests.domain_xml(guest))
-            if old.get('connection_info'):
-                self._connectors.disconnect(old['connection_info'])
+            self._connections.take_back(uuid, [left])        # the guest has the new volume, also after an error
 
     def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
         with self._guests.operation(instance.uuid):
@@ -129,6 +138,14 @@ class Volumes:
                 volume.volume_id = stays
                 self._storage.save(guest)
                 self._hypervisor.run('rename the volume', calls.define, guest.uuid, self._guests.domain_xml(guest))
+
+    def _may_use(self, guest: xml.Guest, operation: str, fresh: disk.Volume) -> bool:
+        """Return whether the guest uses a volume at its target, or libvirt does not tell."""
+        try:
+            return self._hypervisor.guest(operation, guest.uuid, operations.uses, fresh.target,
+                                          xml.volume(fresh, guest))
+        except exception.VirtError as error:
+            return not isinstance(error, exception.GuestNotFound)
 
     def _give(self, guest: xml.Guest, operation: str, fresh: disk.Volume) -> None:
         """Copy the old volume to ``fresh`` and switch the guest, unless the guest already uses ``fresh``.
@@ -164,15 +181,24 @@ class Volumes:
 
     def extend_volume(self, context: RequestContext, instance: Instance, device: VolumeDevice) -> None:
         with self._guests.operation(instance.uuid), contextlib.suppress(exception.GuestNotFound):
-            volume = self._guests.record(instance.uuid).volume(device['volume_id'])
-            if volume is not None and volume.source.get('luks'):
+            guest = self._guests.record(instance.uuid)
+            volume = guest.volume(device['volume_id'])
+            if volume is None:
+                return
+            if volume.source.get('luks'):
                 raise exception.VirtError(operation='extend the volume', reason='it is encrypted; the guest sees its '
                                           'new size after a stop and a start')
-            if volume is not None and volume.source.get('connection'):
+            if volume.source.get('connection'):
                 self._connectors.extend(volume.source['connection'])
-            if volume is not None:
-                self._hypervisor.guest('extend the volume', instance.uuid, operations.resize, volume.target,
-                                      device['volume_size'] * GIB)
+            size = device['volume_size'] * GIB
+            if self._is_open(guest, volume):
+                self._hypervisor.guest('extend the volume', instance.uuid, operations.resize, volume.target, size)
+            elif _is_raw_file(volume):           # Block Storage leaves it to QEMU, or to this host if no QEMU has it
+                _extend(volume.source['path'], size)
+
+    def _is_open(self, guest: xml.Guest, volume: disk.Volume) -> bool:
+        """Return whether QEMU has the volume open. In a classic rescue, its target is the name of another disk."""
+        return self._guests.is_active(guest.uuid) and volume in guest.booted().volumes
 
     # ---- full copies, if Block Storage cannot create a snapshot of a volume
 
@@ -188,17 +214,33 @@ class Volumes:
             if bool(secret) != bool(create_info.get('encrypted')):
                 raise exception.VirtError(operation=operation, reason=NO_COPY)
             path = create_info['new_file']
-            if self._guests.is_active(instance.uuid):
+            if self._is_open(guest, volume):
                 others = [each.target for each in guest.devices() if each.target != volume.target]
                 text = disk.copy_of(volume.target, path, others, secret)
                 self._connections.define_keys(instance.uuid, [volume])     # libvirt loses keys when it restarts
                 if not self._backups.copy(instance.uuid, text, begun):
                     raise exception.VirtError(operation=operation, reason='the copy failed')
-            elif volume.source['type'] == 'file' and not volume.source.get('format'):
+            elif _is_raw_file(volume):
                 _copy(operation, volume.source['path'], path, 'raw' if secret else 'qcow2',
                       self._conf.libvirt.qemu_img_timeout)
             else:
-                raise exception.VirtError(operation=operation, reason='the guest does not run')
+                raise exception.VirtError(operation=operation, reason='no running guest has it')
+
+
+def _is_raw_file(volume: disk.Volume) -> bool:
+    return volume.source['type'] == 'file' and not volume.source.get('format')
+
+
+def _extend(path: str, size: int) -> None:
+    """Extend a smaller file to ``size`` bytes.
+
+    :raises VirtError: the file is missing, or belongs to another user
+    """
+    try:
+        if os.path.getsize(path) < size:
+            os.truncate(path, size)
+    except OSError as error:
+        raise exception.VirtError(operation='extend the volume', reason=error.strerror) from error
 
 
 def _copy(operation: str, source: str, target: str, form: str, timeout: float) -> None:

@@ -113,7 +113,7 @@ class Backends:
             self.pool.erase(guest.uuid, names)
 
     def release(self, guest: xml.Guest) -> None:
-        """Delete the snapshots of a guest's disks that a resize has made for a revert (Place.restore)."""
+        """Delete the snapshots that a resize has taken of a guest's disks for a revert (Place.restore)."""
         for disk in guest.disks:
             self.of(disk).release(disk)
 
@@ -130,7 +130,7 @@ class Backends:
         return status.f_frsize * status.f_blocks
 
     def unused_bytes(self) -> int:
-        """Return the free bytes, including space that sparse disks of guests may still allocate."""
+        """Return the free bytes; space that sparse disks of guests may still allocate is not subtracted."""
         room = self.new.room()
         if room:
             return int(room.unused)

@@ -85,7 +85,7 @@ class Place:
         raise NotImplementedError
 
     def renew(self, disk: xml.Disk, source: str) -> None:
-        """Begin a resize: copy the old disk at ``source`` to the path of ``disk``, or take a snapshot of ``disk``."""
+        """Begin a resize: file-based backends copy ``source`` to the path of ``disk``; pools take a snapshot."""
         raise NotImplementedError
 
     def rebase(self, disk: xml.Disk) -> None:

@@ -16,7 +16,7 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import base
 from nova.virt.libvirt.local_disks import image_cache
 
-PLAIN = 'disk.plain'                     # file name of plain content while it is encrypted into a disk
+PLAIN = 'disk.plain'                     # name of the plain file from which an encrypted disk is created
 NO_COPY = 'its disks are encrypted, and the copy would not be'
 
 

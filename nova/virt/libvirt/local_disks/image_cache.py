@@ -91,7 +91,7 @@ class ImageCache:
             again = disk_format in qemu_img.FOREIGN and self._verify and image_signatures.is_signed(image)
             if again or not os.path.exists(path):
                 self._download(context, image, path, report, most_bytes)
-            elif self._verify:           # a user who trusts other certificates may have fetched the image
+            elif self._verify:           # verify again: the user who fetched the image may trust other certificates
                 self._verify(context, image, path)
             protect(path)
             os.utime(path)               # last use, for remove_unused
@@ -210,7 +210,7 @@ class ImageCache:
                         files.remove(self.path_of(name))
 
     def protect(self) -> None:
-        """Call ``protect`` for all cached images, because libvirt of earlier releases gave images to QEMU's user."""
+        """Call ``protect`` for all cached images: earlier releases let libvirt give the images to QEMU's user."""
         for entry in list(os.scandir(self._directory)):
             if not entry.name.endswith(SCRATCH) and entry.is_file(follow_symlinks=False):
                 protect(entry.path)

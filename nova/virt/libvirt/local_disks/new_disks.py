@@ -48,8 +48,8 @@ def create(stored: Storage, context: RequestContext, instance: Instance,
     """
     uuid, encrypted = instance.uuid, guest_options.encrypts(instance)
     stored.backends.new.check_new(uuid)
-    stored.make_directory(uuid, exist_ok=True)         # a rebuild that keeps files has kept the directory
-    # The API has checked the kernel in the instance's row; the image may have named another kernel since.
+    stored.make_directory(uuid, exist_ok=True)         # exists in a rebuild that keeps files
+    # Use the kernel in the instance's row, which the API has checked: the image may have named another kernel since.
     paths = boot_files(stored, context, uuid, request.image, {
         part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
     bus = _bus(request.image.get('properties') if request.image else instance.image_properties, request.image)

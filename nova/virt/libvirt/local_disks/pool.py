@@ -83,7 +83,7 @@ class Pool:
     # ---- clients, for images in any pool ----
 
     def watchers(self, image: str, timeout: float = COMMAND_TIMEOUT_S) -> set[str]:
-        """Return the client addresses with a watch on an image, renewed within the last 30 s.
+        """Return the addresses of the clients that have renewed a watch on an image within the last 30 s.
 
         :param image: pool/image
         """

@@ -136,7 +136,7 @@ class Rbd(places.SharedPlace):
         return xml.Disk(path, 'raw', target, bus, readonly=readonly, cache=self.cache, source=self.source(path))
 
     def source(self, path: str) -> DiskSource:
-        """Return QEMU's source of a disk with this host's configuration."""
+        """Return the DiskSource of a disk, with the monitors and the login that this host is configured to use."""
         made: DiskSource = {'type': 'network', 'protocol': 'rbd', 'hosts': self._monitors,
                         'name': f'{self._pool.name}/{name_of(path)}'}
         if self._auth:

@@ -48,7 +48,7 @@ def read(directory: str) -> xml.Guest | None:
 
 
 def read_file(path: str) -> xml.Guest | None:
-    """Read a record from a file with another name, as ``read`` does."""
+    """Like ``read``, but read the record from the file ``path``."""
     try:
         return FORMAT.read_as(path, xml.Guest.from_dict)
     except exception.RecordUnreadable as error:
@@ -60,7 +60,7 @@ def write(directory: str, guest: xml.Guest) -> None:
 
 
 def write_file(path: str, guest: xml.Guest) -> None:
-    """Write a record to a file with another name, as ``write`` does."""
+    """Like ``write``, but write the record to the file ``path``."""
     FORMAT.write(path, guest.to_record())
 
 

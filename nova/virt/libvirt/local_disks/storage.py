@@ -133,7 +133,7 @@ class Storage:
         return self.path(uuid) + BACKUP
 
     def load_backup(self, uuid: str) -> xml.Guest | None:
-        """Return the record of a backup, or None if there is none. Paths in the record are in the guest's directory."""
+        """Return the record of a backup, or None. Its paths name the guest's directory, not the backup's."""
         return records.read(self.backup_path(uuid))
 
     def backups(self) -> dict[str, xml.Guest | None]:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import time
+from urllib import parse
 from xml.etree import ElementTree as etree
 
 import libvirt
@@ -21,7 +22,7 @@ from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_copy
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
-ATTEMPTS, PAUSE_S = 5, 1.0               # maximum connections in a row that copy nothing; seconds between the first two
+ATTEMPTS, PAUSE_S = 5, 1.0               # maximum connections in a row that copy nothing; pause, doubled after each
 # libvirt's errors for a connection that has ended or cannot be opened
 _BROKEN = (libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INTERNAL_ERROR,
            libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_NO_CONNECT)
@@ -58,7 +59,8 @@ def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target
 def _fetch(uri: str, directory: str, copies: list[disk_copy.Copy], deadline: float) -> None:
     """Fetch the files. Runs on a native thread, so it takes no lock and writes no log.
 
-    A broken connection is reopened and the copy resumes, up to ATTEMPTS times without progress.
+    A broken connection is reopened and the copy resumes, up to ATTEMPTS times without progress. A pool that another
+    transfer of the directory has destroyed is reopened likewise, also before the first block.
     """
     attempt = 0
     while True:
@@ -68,9 +70,9 @@ def _fetch(uri: str, directory: str, copies: list[disk_copy.Copy], deadline: flo
             return
         except libvirt.libvirtError as error:
             attempt = 0 if sum(copy.offset for copy in copies) > before else attempt + 1
-            if error.get_error_code() not in _BROKEN or not any(copy.offset for copy in copies) or attempt >= ATTEMPTS:
-                raise
-            if time.monotonic() > deadline:
+            code = error.get_error_code()
+            again = code == libvirt.VIR_ERR_NO_STORAGE_POOL or code in _BROKEN and any(copy.offset for copy in copies)
+            if not again or attempt >= ATTEMPTS or time.monotonic() > deadline:
                 raise
         time.sleep(PAUSE_S * 2 ** attempt)
 
@@ -90,14 +92,24 @@ def _fetch_rest(uri: str, directory: str, copies: list[disk_copy.Copy], deadline
 
 @contextlib.contextmanager
 def pool(connection: libvirt.virConnect, directory: str) -> collections.abc.Iterator[libvirt.virStoragePool]:
-    """Context manager: a temporary libvirt storage pool of the files in a directory."""
-    name = f'nova-{os.path.basename(directory)}'
-    with contextlib.suppress(libvirt.libvirtError):      # a pool that a crashed call has left
-        connection.storagePoolLookupByName(name).destroy()
+    """Context manager: a temporary libvirt storage pool of the files in a directory.
+
+    libvirt permits one pool for a directory. A pool of another transfer, or one that a crashed call has left, is used
+    too. The first user that ends destroys it; the others get VIR_ERR_NO_STORAGE_POOL.
+    """
+    # libvirt finds the files of a pool by its name, so the names for two directories differ
+    name = 'nova-' + parse.quote(directory, safe='')
     root = etree.Element('pool', type='dir')
     etree.SubElement(root, 'name').text = name
     etree.SubElement(etree.SubElement(root, 'target'), 'path').text = directory
-    made = connection.storagePoolCreateXML(etree.tostring(root, encoding='unicode'), 0)
+    try:
+        made = connection.storagePoolCreateXML(etree.tostring(root, encoding='unicode'), 0)
+    except libvirt.libvirtError:
+        found = [each for each in connection.listAllStoragePools() if each.name() == name]
+        if not found:
+            raise
+        made = found[0]
+        made.refresh()                                   # read the present files of the directory
     try:
         yield made
     finally:

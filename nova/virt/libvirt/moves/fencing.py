@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 RBD, NBD = 'rbd', 'nbd'
 # values of Part.kind for parts that can be fenced; any other value is the reason why a part cannot be fenced
 CEPH, CLOSED = 'ceph', 'closed'
-UNKNOWN = 'its clients in Ceph were not recorded when it was started'
+UNKNOWN = 'there is no record of the Ceph clients with which the guest opened it'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ def decide(parts: collections.abc.Iterable[Part], recorded: disk_clients.Images 
     unfenced: dict[str, str] = {}
     images = {part.image for part in parts if part.kind == CEPH}
     for part in parts:
-        # the guest never opened a disk that is not recorded; the clients of an unrecorded volume are unknown
+        # a disk without an entry was never opened by the guest; the clients of a volume without an entry are unknown
         known = (recorded or {}).get(part.image, None if part.volume and recorded else [])
         if not part.shared:
             addresses |= part.seen
@@ -178,7 +178,7 @@ def _check(uuid: str, former: FormerHost, unfenced: collections.abc.Sequence[tup
     raise exception.NotFenced(part=unfenced[0][0], reason=unfenced[0][1], more=more, details=text)
 
 
-# Client that ``missing_rights`` blocks for a second: no real client has this address for documentation (RFC 5737).
+# Address that ``missing_rights`` blocks for one second as a test; RFC 5737 reserves it, so no client has it.
 PROBE_CLIENT, PROBE_S = '192.0.2.1:0/1', 1
 
 

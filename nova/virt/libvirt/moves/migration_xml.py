@@ -58,7 +58,7 @@ def _passwords(root: etree.Element) -> dict[str, str]:
 
 
 def _consoles(root: etree.Element, other: etree.Element) -> None:
-    """Keep the console passwords. Take listen addresses from the destination's consoles, or loopback if one is missing.
+    """Replace consoles by those of the destination (loopback if one is missing there), but keep their passwords.
 
     Backends of serial ports are replaced too, because a guest does not see them.
     """

@@ -160,7 +160,7 @@ def went_ahead(domain: libvirt.virDomain) -> bool:
 
 def settled(domain: libvirt.virDomain) -> bool:
     """Return whether no migration is in progress; a migration in progress is aborted."""
-    if not domain.isActive():            # the migration has ended without this host noticing
+    if not domain.isActive():            # a domain that is not active does not migrate
         return True
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
         return True

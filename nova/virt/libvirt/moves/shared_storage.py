@@ -68,6 +68,13 @@ def list_incoming(stored: storage.Storage, host: str) -> list[str]:
             if records.UUID.match(uuid) and os.path.exists(_coming(stored, uuid, host))]
 
 
+def incoming_guests(stored: storage.Storage, host: str) -> list[xml.Guest]:
+    """Return the guests that ``note_incoming`` has stored for ``host``. An unreadable record is logged and omitted."""
+    found = [stored.readable(_coming(stored, uuid, host), lambda each: incoming(stored, each, host), uuid)
+             for uuid in list_incoming(stored, host)]
+    return [guest for guest in found if guest is not None]
+
+
 def may_remove(guest: xml.Guest | None, host: str) -> bool:
     """Return whether a host may remove the files of a guest, according to the guest's record."""
     return guest is None or guest.ownership.host in (None, host) and guest.ownership.successor is None

@@ -48,7 +48,7 @@ class IncomingTransfer:
 
     def __init__(self, directory: str, move: Move, host: str | None = None) -> None:
         self._directory = directory
-        self._record: Record = {'move': move, 'host': host, 'files': {}}   # loaded records may have unknown fields
+        self._record: Record = {'move': move, 'host': host, 'files': {}}   # a loaded record keeps its unknown fields
         self._files: dict[str, tuple[FileVersion, int]] = {}
 
     @classmethod

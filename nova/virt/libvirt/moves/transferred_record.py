@@ -25,8 +25,8 @@ BASE = re.compile(r'([0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(raw|qcow2)|disk\.base)\Z')
 TARGET = re.compile(r'[a-z]{2}[a-z]\Z')
 FORMATS = ('raw', 'qcow2')
 DISKS = 26                               # maximum number of disks; a guest with only volumes has none
-# Fields that each host derives from the conductor's data and its own options. Another host
-# that could send a volume path, a device address or the program of a share would have access to this host.
+# Fields that each host derives from the conductor's data and its own options. If they came from another host,
+# a volume path, a device address or the program of a share could give that host access to this one.
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'shares', 'memory_source')
 NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # maximum number of characters of a setting

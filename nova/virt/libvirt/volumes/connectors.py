@@ -39,7 +39,7 @@ _Result = typing.TypeVar('_Result')
 class ConnectorOptions:
     """Options of os-brick.
 
-    root_helper  prefix of the commands that need root; None: not used
+    root_helper  prefix of the commands that need root; None: os-brick is not used
     multipath    whether the host's kernel uses several paths to a volume
     locks        directory of os-brick's locks
     """
@@ -69,9 +69,10 @@ class Connector:
         raise NotImplementedError
 
     def disconnect(self, data: ConnectionData, device: JsonObject | None = None) -> None:
-        """Disconnect a volume that is unused on this host.
+        """Disconnect a volume that is unused on this host; no error if it is not connected.
 
         :param device: value of 'device' in the 'connection' of the disk's source
+        :raises VirtError: the volume remains connected
         """
 
     def extend(self, data: ConnectionData) -> None:
@@ -174,7 +175,8 @@ class Initiator(typing.Protocol):
     """The methods of os-brick's InitiatorConnector that this module calls."""
 
     def connect_volume(self, properties: ConnectionData) -> JsonObject: ...
-    def disconnect_volume(self, properties: ConnectionData, device: JsonObject | None, ignore_errors: bool) -> None: ...
+    def disconnect_volume(self, properties: ConnectionData, device: JsonObject | None, force: bool,
+                          ignore_errors: bool) -> None: ...
     def extend_volume(self, properties: ConnectionData) -> int | None: ...
 
 
@@ -189,7 +191,8 @@ class Brick(Connector):
                 'connection': {'driver_volume_type': self.kind, 'data': data, 'device': device}}
 
     def disconnect(self, data: ConnectionData, device: JsonObject | None = None) -> None:
-        self._connector().disconnect_volume(data, device, ignore_errors=True)
+        # force, because os-brick heeds ignore_errors only with it, and would leave the device after a failed flush
+        _asked(self._connector().disconnect_volume, data, device, force=True, ignore_errors=True)
 
     def extend(self, data: ConnectionData) -> None:
         _asked(self._connector().extend_volume, data)
@@ -231,6 +234,7 @@ class Connectors:
             # the header of the file could name any file as backing file
             raise _refused(f'it is a file of the format {str(form)!r:.40}; this host opens only raw files, and '
                            f'unencrypted qcow2 files of {" and ".join(words.CHAINS)} volumes')
+        limits = _limits(data.get('qos_specs') or {})        # refuse the volume before it is connected
         source = self._of(info).connect(data)
         if form == chain.QCOW2:
             source = disk.with_files(source, [(disk.files_of(source)[0][0], form)])
@@ -241,7 +245,7 @@ class Connectors:
             source['shareable'] = True
         if data.get('encrypted'):
             source['encrypted'] = True
-        source['limits'] = _limits(data.get('qos_specs') or {})
+        source['limits'] = limits
         return source
 
     def below(self, info: Connection, source: disk.DiskSource) -> list[chain.File]:

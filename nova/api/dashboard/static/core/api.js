@@ -123,9 +123,20 @@ export function said(text) {
 }
 
 /**
- * All pages of a list.
+ * The marker of the next page, from the link of a page; null after the last one. A page may be short, and others follow.
+ * @param {any} document @param {string} key  of the list in the document @returns {string | null}
+ */
+export function nextMarker(document, key) {
+  const href =
+    document.next ?? (document[`${key}_links`] ?? []).find((/** @type {any} */ link) => link.rel === 'next')?.href;
+  return href ? new URL(href, location.href).searchParams.get('marker') : null;
+}
+
+/**
+ * All pages of a list; with ``cut``, what follows is left out.
  * @param {Service} service @param {string} path @param {string} key  of the list in the document
- * @param {Options & {most?: number}} [options]  most: items at most
+ * @param {Options & {most?: number}} [options]  most: items after which no further page is read
+ * @returns {Promise<any[] & {cut?: boolean}>}
  */
 export async function all(service, path, key, options = {}) {
   /** @type {any[]} */
@@ -135,9 +146,9 @@ export async function all(service, path, key, options = {}) {
     const document = await call(service, path, {...options, query});
     const rows = document[key] ?? [];
     found.push(...rows);
-    const href =
-      document.next ?? (document[`${key}_links`] ?? []).find((/** @type {any} */ link) => link.rel === 'next')?.href;
-    if (!href || !rows.length || found.length >= (options.most ?? 5000)) return found;
-    query = {...query, marker: new URL(href, location.href).searchParams.get('marker')};
+    const marker = nextMarker(document, key);
+    if (!marker || !rows.length) return found;
+    if (found.length >= (options.most ?? 5000)) return Object.assign(found, {cut: true});
+    query = {...query, marker};
   }
 }

@@ -185,5 +185,6 @@ export async function switchProject(project) {
 export async function logout() {
   const session = current();
   end('');
+  location.hash = '#/'; // the address has searches of this user
   if (session) await revoke(session.token);
 }

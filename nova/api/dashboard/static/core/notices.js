@@ -1,4 +1,5 @@
 // What has happened, said in a corner and to screen readers.
+import {onChange, shownSession} from './session.js';
 
 /** @typedef {{id: number, kind: 'done' | 'failed', text: string, detail?: string}} Notice */
 
@@ -10,6 +11,19 @@ const listeners = new Set();
 const SHOWN_MS = 6000;
 
 const changed = () => listeners.forEach(listener => listener(notices));
+
+const whose = () => {
+  const session = shownSession();
+  return session ? `${session.user.id} ${session.project?.id}` : '';
+};
+let owner = whose();
+/** Notices are of one user in one project. */
+onChange(() => {
+  if (whose() === owner) return;
+  owner = whose();
+  notices = [];
+  changed();
+});
 
 /** @param {(notices: Notice[]) => void} listener */
 export function onNotices(listener) {

@@ -13,49 +13,56 @@ export const flavors = async () =>
     row,
   }));
 export const images = async () =>
-  (await call('image', '/images', {query: {status: 'active', limit: 500, sort: 'name:asc'}})).images.map(
-    (/** @type {any} */ row) => option(row, row.size ? bytes(row.size) : undefined),
+  (await all('image', '/images', 'images', {query: {status: 'active', limit: 500, sort: 'name:asc'}})).map(
+    row => option(row, row.size ? bytes(row.size) : undefined),
   );
 const UNBOOTABLE = ['aki', 'ari']; // kernels and ramdisks
 /** Images that a server can start from. */
 export const bootImages = async () =>
-  (await call('image', '/images', {query: {status: 'active', limit: 500, sort: 'name:asc'}})).images
+  (await all('image', '/images', 'images', {query: {status: 'active', limit: 500, sort: 'name:asc'}}))
     .filter(
       (/** @type {any} */ row) =>
         !UNBOOTABLE.includes(row.disk_format) && !row.os_hidden && (row.size || row.block_device_mapping),
     )
     .map((/** @type {any} */ row) => option(row, row.size ? bytes(row.size) : undefined));
+/** The same, and the image of a server, which may be hidden by now. @param {string | undefined} own */
+export const rebuildImages = own => async () => {
+  const found = await bootImages();
+  if (!own || found.some(one => one.value === own)) return found;
+  const row = await call('image', `/images/${own}`).catch(() => null); // it may be deleted
+  return row?.status === 'active' ? [option(row, row.size ? bytes(row.size) : undefined), ...found] : found;
+};
 export const networks = async () =>
-  (await call('network', '/networks')).networks.map((/** @type {any} */ row) =>
+  (await all('network', '/networks', 'networks')).map((/** @type {any} */ row) =>
     option(row, row.shared ? t('shared') : undefined),
   );
 /** Networks that give addresses to servers. */
 export const serverNetworks = async () =>
-  (await call('network', '/networks')).networks
+  (await all('network', '/networks', 'networks'))
     .filter((/** @type {any} */ row) => row.subnets.length && !row['router:external'])
     .map((/** @type {any} */ row) => option(row, row.shared ? t('shared') : undefined));
 export const externalNetworks = async () =>
-  (await call('network', '/networks', {query: {'router:external': true}})).networks.map((/** @type {any} */ row) =>
+  (await all('network', '/networks', 'networks', {query: {'router:external': true}})).map((/** @type {any} */ row) =>
     option(row),
   );
 export const subnets = async () => {
-  const [{subnets: found}, {networks: known}] = await Promise.all([call('network', '/subnets'), call('network', '/networks')]);
-  const names = new Map(known.map((/** @type {any} */ row) => [row.id, row.name]));
+  const [found, known] = await Promise.all([all('network', '/subnets', 'subnets'), all('network', '/networks', 'networks')]);
+  const names = new Map(known.map(row => [row.id, row.name]));
   return found.map((/** @type {any} */ row) =>
     option({id: row.id, name: row.name || row.cidr}, [names.get(row.network_id), row.cidr].filter(Boolean).join(' ')),
   );
 };
 export const routers = async () =>
-  (await call('network', '/routers')).routers.map((/** @type {any} */ row) =>
+  (await all('network', '/routers', 'routers')).map((/** @type {any} */ row) =>
     option(row, row.external_gateway_info ? undefined : t('no gateway')),
   );
 export const qosPolicies = async () =>
-  (await call('network', '/qos/policies')).policies.map((/** @type {any} */ row) => option(row));
+  (await all('network', '/qos/policies', 'policies')).map((/** @type {any} */ row) => option(row));
 /** Ports of servers, by the names of these; the note says which ones no router with a gateway reaches. */
 export const ports = async () => {
-  const [{ports: found}, {routers: known}, servers] = await Promise.all([
-    call('network', '/ports'),
-    call('network', '/routers'),
+  const [found, known, servers] = await Promise.all([
+    all('network', '/ports', 'ports'),
+    all('network', '/routers', 'routers'),
     all('compute', '/servers', 'servers'),
   ]);
   const names = new Map(servers.map(row => [row.id, row.name]));
@@ -77,13 +84,13 @@ export const ports = async () => {
     .sort((/** @type {Option} */ one, /** @type {Option} */ other) => Number(!!one.note) - Number(!!other.note));
 };
 export const keypairs = async () =>
-  (await call('compute', '/os-keypairs')).keypairs.map((/** @type {any} */ row) => ({
+  (await all('compute', '/os-keypairs', 'keypairs')).map((/** @type {any} */ row) => ({
     value: row.keypair.name,
     label: row.keypair.name,
     note: row.keypair.type,
   }));
 export const securityGroups = async () =>
-  (await call('network', '/security-groups')).security_groups.map((/** @type {any} */ row) => ({
+  (await all('network', '/security-groups', 'security_groups')).map((/** @type {any} */ row) => ({
     value: row.name,
     label: row.name,
     note: row.description,
@@ -97,21 +104,21 @@ export const categories = async () =>
     .filter((/** @type {any} */ row) => row.name !== 'regular')
     .map((/** @type {any} */ row) => ({value: row.name, label: row.name, note: row.description}));
 export const serverGroups = async () =>
-  (await call('compute', '/os-server-groups')).server_groups.map((/** @type {any} */ row) =>
+  (await all('compute', '/os-server-groups', 'server_groups')).map((/** @type {any} */ row) =>
     option(row, row.policy ?? row.policies?.[0]),
   );
 export const freeVolumes = async () =>
-  (await call('volume', '/volumes/detail', {query: {status: 'available'}})).volumes.map((/** @type {any} */ row) =>
+  (await all('volume', '/volumes/detail', 'volumes', {query: {status: 'available'}})).map((/** @type {any} */ row) =>
     option(row, `${row.size} GiB`),
   );
 export const volumes = async () =>
-  (await call('volume', '/volumes/detail')).volumes.map((/** @type {any} */ row) => option(row, `${row.size} GiB`));
+  (await all('volume', '/volumes/detail', 'volumes')).map((/** @type {any} */ row) => option(row, `${row.size} GiB`));
 export const snapshots = async () =>
-  (await call('volume', '/snapshots')).snapshots.map((/** @type {any} */ row) => option(row, `${row.size} GiB`));
+  (await all('volume', '/snapshots', 'snapshots')).map((/** @type {any} */ row) => option(row, `${row.size} GiB`));
 export const backups = async () =>
-  (await call('volume', '/backups')).backups.map((/** @type {any} */ row) => option(row));
+  (await all('volume', '/backups', 'backups')).map((/** @type {any} */ row) => option(row));
 export const volumeTypes = async () =>
-  (await call('volume', '/types')).volume_types.map((/** @type {any} */ row) => ({value: row.name, label: typeName(row.name)}));
+  (await all('volume', '/types', 'volume_types')).map((/** @type {any} */ row) => ({value: row.name, label: typeName(row.name)}));
 /** Servers of all pages that fit a name, an address or an id. @param {any} _values @param {string} [text] */
 export const servers = async (_values, text = '') =>
   (await call('compute', '/servers', {query: {limit: 100, ...serverFilter(text.trim())}})).servers.map(
@@ -136,7 +143,7 @@ export function serverFilter(text) {
 }
 /** Security groups by id. */
 export const groups = async () =>
-  (await call('network', '/security-groups')).security_groups.map((/** @type {any} */ row) => option(row));
+  (await all('network', '/security-groups', 'security_groups')).map((/** @type {any} */ row) => option(row));
 export const hosts = async () =>
   (await call('compute', '/os-services', {query: {binary: 'nova-compute'}})).services.map((/** @type {any} */ row) => ({
     value: row.host,

@@ -107,7 +107,7 @@ export async function buckets() {
   return elements(text, 'Bucket').map(one => ({id: field(one, 'Name'), name: field(one, 'Name'), created_at: field(one, 'CreationDate')}));
 }
 
-/** The objects of a bucket. @param {string} bucket */
+/** The objects of a bucket, with ``cut`` the first ones. @param {string} bucket */
 export async function objects(bucket) {
   /** @type {any[]} */
   const found = [];
@@ -126,5 +126,5 @@ export async function objects(bucket) {
     );
     after = field(text, 'NextContinuationToken');
   } while (after && found.length < LISTED);
-  return found;
+  return Object.assign(found, {cut: !!after});
 }

@@ -9,7 +9,7 @@
  *   query?: Record<string, any> | (() => Record<string, any>), version?: string, paged?: boolean, counted?: boolean, unwrap?: (row: any) => any,
  *   fill?: (rows: any[]) => Promise<any[]>, id?: (row: any) => string, nameOf?: (row: any) => string, create?: Action, note?: string,
  *   sort?: import('../parts/table.js').Sort, search?: (text: string) => Record<string, any>, find?: string, filters?: Filter[],
- *   follow?: boolean, read?: () => Promise<any[]>, show?: (id: string) => Promise<any>, count?: (query: Record<string, any>) => Promise<number>,
+ *   follow?: boolean, read?: () => Promise<any[]>, show?: (id: string) => Promise<any>, count?: (query: Record<string, any>) => Promise<number | null>,
  *   item?: string, one?: string, facts?: (row: any) => [string, any][], more?: (row: any) => Promise<any>,
  *   parts?: (row: any, more: any, reload: () => void, choose: (action: Action, row: any, name?: string) => void) => any,
  *   board?: (rows: any[], reload: () => void) => any}} Resource
@@ -20,7 +20,7 @@
  * counted    a page of the API has the number of all rows (with_count)
  * search     the query of the API for a text; without it all rows are read and searched here. find: the label of the field
  * filters    choices above the list, and the key of the query that they set; without options: a check box; sent: the value in the query
- * sort       the order at first; follow: the event stream of servers changes the list; count: the number of rows of a query
+ * sort       the order at first; follow: the event stream of servers changes the list; count: the number of rows of a query, null of more than it counts
  * unwrap     what a row of the answer holds its resource in
  * fill       what else is asked about rows that are shown
  * id, nameOf what names a row where that is not id and name

@@ -2,7 +2,7 @@
 import {call} from '../core/api.js';
 import {openstack} from '../core/command.js';
 import * as options from '../core/options.js';
-import {isAdmin} from '../core/session.js';
+import {isAdmin, reached} from '../core/session.js';
 import {t} from '../core/text.js';
 import {STATES} from './action_states.js';
 
@@ -105,7 +105,7 @@ const ROWS = [
       },
     }),
     // the page of a serial console has the address of its WebSocket
-    open: answer => answer.remote_console.url.replace(/^ws/, 'http'),
+    open: answer => reached(answer.remote_console.url.replace(/^ws/, 'http')),
     command: (server, {type}) =>
       openstack(
         'console url show',
@@ -193,7 +193,7 @@ const ROWS = [
         label: 'Image',
         type: 'select',
         required: true,
-        options: options.bootImages,
+        options: options.rebuildImages(server.image?.id),
         value: server.image?.id,
       },
     ],
@@ -416,6 +416,7 @@ const many = row => async (/** @type {any[]} */ servers, /** @type {any} */ valu
   const answer = await call('compute', '/servers/action', {
     method: 'POST',
     body: {'os-bulk-action': {action, ids: servers.map(id)}},
+    forever: true, // the API ends it after a minute, and says what is done
   });
   return answer['os-bulk-action'].results.map((/** @type {any} */ result) => ({
     row: servers.find(server => server.id === result.id),

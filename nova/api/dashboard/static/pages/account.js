@@ -32,10 +32,16 @@ const changePassword = {
   ],
   perform: async (_row, {original, password, again}) => {
     if (password !== again) throw new Error(t('The two new passwords differ.'));
-    await call('identity', `/users/${required().user.id}/password`, {
-      method: 'POST',
-      body: {user: {original_password: original, password}},
-    });
+    try {
+      // without a token: a wrong password is 401, which would end the session
+      await call('identity', `/users/${required().user.id}/password`, {
+        method: 'POST',
+        token: '',
+        body: {user: {original_password: original, password}},
+      });
+    } catch (why) {
+      throw /** @type {any} */ (why).code === 401 ? new Error(t('The current password is wrong.')) : why;
+    }
   },
   command: () => openstack('user password set'),
 };

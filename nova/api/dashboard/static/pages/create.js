@@ -1,5 +1,5 @@
 // Creating servers: a form that says, while it is filled in, what would come of it.
-import {html, useEffect, useState} from '../core/html.js';
+import {html, useEffect, useMemo, useRef, useState} from '../core/html.js';
 import {call, has} from '../core/api.js';
 import {useLoad, useSettled} from '../core/load.js';
 import {done} from '../core/notices.js';
@@ -15,25 +15,32 @@ const SETTLED_MS = 500;
 
 /** @param {{query: URLSearchParams}} props */
 export default function Create({query}) {
-  const groups = GROUPS.filter(group => !group.service || has(group.service));
-  const [values, setValues] = useState(
-    /** @returns {Record<string, any>} */ () => ({
-      ...initial(groups.flatMap(group => group.fields)),
-      ...(query.get('image') ? {image: query.get('image')} : {}),
-    }),
+  const groups = useMemo(
+    () =>
+      GROUPS.filter(group => !group.service || has(group.service)).map(group => ({
+        ...group,
+        fields: group.fields.map(field => (field.name === 'image' ? {...field, value: query.get('image') ?? ''} : field)),
+      })),
+    [],
   );
+  const [values, setValues] = useState(() => initial(groups.flatMap(group => group.fields)));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [busy, setBusy] = useState(false);
+  const sent = useRef({text: '', key: ''}); // an answer may be lost: the same request is sent again with the same key
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setBusy(true);
     setError(null);
     try {
+      const document = body(values);
+      const text = JSON.stringify(document);
+      if (sent.current.text !== text) sent.current = {text, key: crypto.randomUUID?.() ?? String(Math.random())};
       const {server} = await call('compute', '/servers', {
         method: 'POST',
-        body: body(values),
-        headers: {'Idempotency-Key': crypto.randomUUID?.() ?? String(Math.random())},
+        body: document,
+        headers: {'Idempotency-Key': sent.current.key},
       });
+      sent.current = {text: '', key: ''};
       done(t('Server {name} is being created', {name: values.name}));
       go(Number(values.count) > 1 ? '/servers' : `/servers/${server.id}/timeline`);
     } catch (why) {

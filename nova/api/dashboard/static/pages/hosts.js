@@ -15,32 +15,36 @@ const MEASURES = [
 ];
 const MOST = 20000;
 const FEW = 60; // hosts that are shown with their names
-const AGGREGATES = 30; // whose maintenance is asked for
-const AGAIN_MS = 3000; // between two looks while servers move
+const AGGREGATES = 30; // whose maintenance is asked for at the same time
+const AGAIN_MS = 3000; // from an answer to the next question while servers move
 const MOVING = ['draining', 'rebalancing'];
 
 /**
- * A function of a host: its aggregate, the one that maintains it if there is one, and its maintenance.
+ * A function of a host: its aggregates, its maintenance, and the aggregate that maintains it.
  * @param {AbortSignal} signal
  */
 async function maintained(signal) {
   if (!may(drain.rule)) return () => ({});
   const {aggregates} = await call('compute', '/os-aggregates', {signal});
-  const rows = (
-    await Promise.all(
-      aggregates
-        .filter((/** @type {any} */ row) => row.hosts.length)
-        .slice(0, AGGREGATES)
+  const some = aggregates.filter((/** @type {any} */ row) => row.hosts.length);
+  /** @type {any[]} */
+  const rows = [];
+  for (let at = 0; at < some.length; at += AGGREGATES) {
+    const found = await Promise.all(
+      some
+        .slice(at, at + AGGREGATES)
         .map((/** @type {any} */ row) => call('compute', `/os-aggregates/${row.id}/os-host-maintenance`, {signal})),
-    )
-  ).flatMap(found => found['os-host-maintenance']);
+    );
+    rows.push(...found.flatMap(one => one['os-host-maintenance']));
+  }
   const latest = new Map(rows.filter(row => row.status !== 'ended').map(row => [row.host, row]));
   return (/** @type {string} */ host) => {
     const maintenance = latest.get(host);
-    const [first] = aggregates.filter(
-      (/** @type {any} */ row) => row.hosts.includes(host) && (!maintenance || row.id === maintenance.aggregate_id),
-    );
-    return {aggregate: first, maintenance};
+    return {
+      aggregates: some.filter((/** @type {any} */ row) => row.hosts.includes(host)),
+      maintenance,
+      maintainer: some.find((/** @type {any} */ row) => row.id === maintenance?.aggregate_id),
+    };
   };
 }
 
@@ -77,10 +81,10 @@ export default function Hosts() {
   const maintenances = rows.filter(row => row.maintenance);
   const moving = rows.some(row => MOVING.includes(row.maintenance?.status));
   useEffect(() => {
-    if (!moving) return;
-    const timer = setInterval(loaded.reload, AGAIN_MS);
-    return () => clearInterval(timer);
-  }, [moving]);
+    if (!moving || loaded.loading) return;
+    const timer = setTimeout(loaded.reload, AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [moving, loaded.loading]);
   const sum = (/** @type {string} */ key) => rows.reduce((total, row) => total + (row[key] ?? 0), 0);
   const zones = useMemo(() => [...new Set(rows.map(row => row.zone))], [loaded.data]);
   return html`
@@ -109,7 +113,7 @@ export default function Hosts() {
               [t('Memory'), `${mebibytes(chosen.memory_mb_used)} / ${mebibytes(chosen.memory_mb)}`],
               [t('Disk'), `${number(chosen.local_gb_used)} / ${number(chosen.local_gb)} GiB`],
               [t('Address'), chosen.host_ip],
-              [t('Aggregate'), chosen.aggregate?.name ?? (may(drain.rule) && t('none: a host is drained into the other hosts of its aggregate'))],
+              [t('Aggregate'), chosen.aggregates?.map((/** @type {any} */ row) => row.name).join(', ') || (may(drain.rule) && t('none: a host is drained into the other hosts of its aggregate'))],
             ]} />`
           : html`<p class="quiet">${t('Choose a host to see its details.')}</p>`
       }</${Card}>

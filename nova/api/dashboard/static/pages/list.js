@@ -1,9 +1,9 @@
 // The list of any resource: what its row in data/resources says. With an id in the address, the detail of one.
 import {html, useEffect, useMemo, useRef, useState} from '../core/html.js';
-import {all, call} from '../core/api.js';
+import {all, call, nextMarker} from '../core/api.js';
 import {useServerEvents} from '../core/events.js';
 import {offer} from '../core/here.js';
-import {useLoad, useSettled} from '../core/load.js';
+import {useLoad, useSettled, useSoon} from '../core/load.js';
 import {failed} from '../core/notices.js';
 import {link, setQuery} from '../core/router.js';
 import {isAdmin} from '../core/session.js';
@@ -16,8 +16,10 @@ import {RESOURCES} from '../data/resources.js';
 
 const SIZES = [20, 50, 100, 500];
 const SIZE = 50;
-const MOST = 5000; // rows that are read to search, sort or select all of them
-const RENEW_MS = 1500;
+const MOST = 5000; // rows that are read to search and sort them here
+const EXPORTED = 100000; // rows of an export or a selection
+/** The pages up to the one that is shown: the marker of each, and the number of rows before it. */
+const FIRST = [{marker: '', from: 0}];
 
 /** @typedef {import('../data/resources.js').Resource} Resource */
 
@@ -68,15 +70,19 @@ async function filled(resource, found) {
   return resource.fill ? await resource.fill(rows) : rows;
 }
 
-/** All rows that fit a view. @param {Resource} resource @param {View} view @param {AbortSignal} [signal] */
-async function readAll(resource, view, signal) {
+/**
+ * All rows that fit a view; ``cut``: of the first ones alone.
+ * @param {Resource} resource @param {View} view @param {AbortSignal | undefined} signal @param {number} most  rows after which no further page is read
+ */
+async function readAll(resource, view, signal, most) {
   const query = {...queryOf(resource, view), ...(resource.paged ? {limit: 500} : {})};
-  const options = {signal, version: resource.version, query, most: MOST};
+  const options = {signal, version: resource.version, query, most};
+  /** @type {any[] & {cut?: boolean}} */
   const found = resource.read ? await resource.read() : await all(resource.service, resource.path, resource.key, options);
   const rows = await filled(resource, found);
   const text = resource.search ? '' : view.find.toLowerCase();
   const columns = resource.columns;
-  return sorted(
+  const fitting = sorted(
     rows.filter(
       row =>
         !text ||
@@ -90,6 +96,7 @@ async function readAll(resource, view, signal) {
     columns,
     view.sort,
   );
+  return {rows: fitting, cut: !!found.cut};
 }
 
 /** One page. @param {Resource} resource @param {View} view @param {string} marker @param {AbortSignal} signal */
@@ -97,22 +104,15 @@ async function readPage(resource, view, marker, signal) {
   const query = {...queryOf(resource, view), limit: view.size, marker, ...(resource.counted ? {with_count: true} : {})};
   const document = await call(resource.service, resource.path, {signal, version: resource.version, query});
   const rows = await filled(resource, document[resource.key]);
-  return {rows, more: rows.length === view.size, total: document.count ?? null};
+  const next = nextMarker(document, resource.key);
+  return {rows, cut: false, more: !!next, next, total: document.count ?? null};
 }
 
 /** Keep a list as the event stream says. @param {{loaded: import('../core/load.js').Loaded<any>, all: boolean}} props */
 function Live({loaded, all: everyone}) {
-  const timer = useRef(0);
-  const latest = useRef(loaded);
-  latest.current = loaded;
-  const later = () => {
-    timer.current ||= setTimeout(() => {
-      timer.current = 0;
-      latest.current.reload();
-    }, RENEW_MS);
-  };
+  const later = useSoon(loaded.reload);
   const on = useServerEvents(server => {
-    const {data, set} = latest.current;
+    const {data, set} = loaded;
     const place = data?.rows.findIndex((/** @type {any} */ row) => row.id === server.id) ?? -1;
     if (!data || place < 0 || server.status === 'DELETED') {
       later();
@@ -167,7 +167,7 @@ function Rows({resource, page, query}) {
       size: Number(query.get('size')) || keptSize,
     }),
   );
-  const [markers, setMarkers] = useState(/** @type {string[]} */ (['']));
+  const [markers, setMarkers] = useState(FIRST);
   const [selected, setSelected] = useState(/** @type {Map<string, any>} */ (new Map()));
   const create = resource.create && offered(resource.create) ? resource.create : null;
   const [doing, setDoing] = useState(
@@ -176,16 +176,21 @@ function Rows({resource, page, query}) {
   const wanted = useSettled(view.find.trim(), 250);
   const settled = {...view, find: wanted};
   const byApi = served(resource, settled);
-  const marker = byApi ? markers[markers.length - 1] : '';
+  const {marker, from} = markers[markers.length - 1];
+  const shown = useRef(''); // the view, for what a view before it has asked
+  shown.current = JSON.stringify(view);
   const asked = JSON.stringify({...settled, marker, byApi, resource: page.path, ...(byApi ? {} : {size: 0})});
   const loaded = useLoad(
     async signal => {
       if (byApi) return readPage(resource, settled, marker, signal);
-      const rows = await readAll(resource, settled, signal);
-      return {rows, more: false, total: rows.length};
+      const {rows, cut} = await readAll(resource, settled, signal, MOST);
+      return {rows, cut, more: false, next: null, total: cut ? null : rows.length};
     },
     [asked],
   );
+  useEffect(() => {
+    if (marker && [400, 404].includes(/** @type {any} */ (loaded.error)?.code)) setMarkers(FIRST); // its thing is deleted
+  }, [loaded.error]);
   const counted = useLoad(
     async () =>
       byApi && resource.count && (loaded.data?.more || markers.length > 1) ? resource.count(queryOf(resource, settled)) : null,
@@ -194,7 +199,7 @@ function Rows({resource, page, query}) {
   const change = (/** @type {Partial<View>} */ by) => {
     const next = {...view, ...by};
     setView(next);
-    setMarkers(['']);
+    setMarkers(FIRST);
     setSelected(new Map());
     setQuery({
       find: next.find,
@@ -220,11 +225,10 @@ function Rows({resource, page, query}) {
     [hidden, resource],
   );
   const every = loaded.data?.rows ?? [];
-  const at = byApi ? 0 : (markers.length - 1) * view.size;
+  const at = byApi ? 0 : from;
   const rows = byApi ? every : every.slice(at, at + view.size);
   const more = byApi ? !!loaded.data?.more : at + view.size < every.length;
-  const total = loaded.data?.total ?? counted.data ?? (byApi && !more && loaded.data ? (markers.length - 1) * view.size + rows.length : null);
-  const from = (markers.length - 1) * view.size;
+  const total = loaded.data?.total ?? counted.data ?? (byApi && !more && loaded.data ? from + rows.length : null);
   const picked = [...selected.values()];
   const bulk = resource.actions.filter(action => action.bulk && offered(action));
   const choose = (/** @type {any} */ action, /** @type {any[]} */ on) => {
@@ -236,19 +240,26 @@ function Rows({resource, page, query}) {
     for (const row of rows) known.set(idOf(resource, row), row);
     setSelected(new Map([...ids].map(id => [id, known.get(id)])));
   };
-  const selectAll = () =>
-    readAll(resource, settled).then(
-      found => setSelected(new Map(found.map((/** @type {any} */ row) => [idOf(resource, row), row]))),
-      error => failed(t('Select all'), error),
+  const readMany = (/** @type {string} */ purpose, /** @type {(found: any[]) => void} */ use) =>
+    readAll(resource, settled, undefined, EXPORTED).then(
+      ({rows: found, cut}) => {
+        if (cut) failed(purpose, new Error(t('Only the first {count} rows are read. Narrow the list with a filter.', {count: number(EXPORTED)})));
+        use(found);
+      },
+      error => failed(purpose, error),
     );
+  const selectAll = () => {
+    const of = shown.current;
+    return readMany(t('Select all'), found => {
+      if (shown.current === of) setSelected(new Map(found.map((/** @type {any} */ row) => [idOf(resource, row), row])));
+    });
+  };
   const exported = (/** @type {string} */ kind) =>
-    readAll(resource, settled).then(
-      found =>
-        save(
-          new Blob([kind === 'csv' ? csv(found, seen) : JSON.stringify(found, null, 1)], {type: kind === 'csv' ? 'text/csv' : 'application/json'}),
-          `${page.path}.${kind}`,
-        ),
-      error => failed(t('Export'), error),
+    readMany(t('Export'), found =>
+      save(
+        new Blob([kind === 'csv' ? csv(found, seen) : JSON.stringify(found, null, 1)], {type: kind === 'csv' ? 'text/csv' : 'application/json'}),
+        `${page.path}.${kind}`,
+      ),
     );
   useEffect(() => {
     offer(() => (create ? [{label: t(create.label), run: () => choose(create, [{}])}] : []));
@@ -278,6 +289,7 @@ function Rows({resource, page, query}) {
     <${Bulk} rows=${picked} bulk=${bulk} onChoose=${choose} onClear=${() => setSelected(new Map())}
       onAll=${rows.length > 0 && rows.every((/** @type {any} */ row) => selected.has(idOf(resource, row))) && picked.length < (total ?? Infinity) && (more || from > 0) ? selectAll : null} total=${total} />
     <${Refusal} error=${loaded.error} />
+    ${loaded.data?.cut && html`<p class="note" role="status">${t('Only the first {count} rows are searched and sorted here. Narrow the list with a filter, or export it.', {count: number(MOST)})}</p>`}
     ${!loaded.data && loaded.loading && html`<${Busy} label=${t('Loading …')} />`}
     ${loaded.data && !rows.length && html`<${Empty} icon=${page.icon} text=${fits ? t('No matches.') : t(resource.empty)}>${!fits && button}</${Empty}>`}
     ${
@@ -290,7 +302,7 @@ function Rows({resource, page, query}) {
       (markers.length > 1 || more) &&
       html`<nav class="pager" aria-label=${t('Pages of the list')}>
       <button type="button" disabled=${markers.length === 1} onClick=${() => setMarkers(markers.slice(0, -1))}>${t('Back')}</button><span class="quiet">${t('Page {number}', {number: markers.length})}</span>
-      <button type="button" disabled=${!more} onClick=${() => setMarkers([...markers, idOf(resource, rows[rows.length - 1])])}>${t('Next')}</button></nav>`
+      <button type="button" disabled=${!more} onClick=${() => setMarkers([...markers, {marker: loaded.data?.next ?? '', from: from + rows.length}])}>${t('Next')}</button></nav>`
     }
     ${
       doing &&

@@ -24,7 +24,7 @@ export function Login({reason, onCancel}) {
     user: kept.user ?? '',
     password: '',
     domain: kept.domain ?? 'default',
-    project: kept.project ?? '',
+    project: onCancel ? '' : (kept.project ?? ''), // over an open page: the one of the page
   });
   const [factor, setFactor] = useState(/** @type {any} */ (null));
   const [choice, setChoice] = useState(/** @type {any} */ (null));
@@ -42,7 +42,7 @@ export function Login({reason, onCancel}) {
     setError(null);
     try {
       const {user, domain, project} = given;
-      localStorage.setItem(KEPT, JSON.stringify({user, domain, project}));
+      localStorage.setItem(KEPT, JSON.stringify({user, domain, project: onCancel ? kept.project : project}));
       const found = await work();
       if (found) setChoice(found);
     } catch (why) {

@@ -1,7 +1,7 @@
 // The first page: how much of the quota is used, what runs, what failed last.
 import {html, useState} from '../core/html.js';
 import {call, has} from '../core/api.js';
-import {useLoad} from '../core/load.js';
+import {useLoad, useSoon} from '../core/load.js';
 import {useServerEvents} from '../core/events.js';
 import {may} from '../core/permissions.js';
 import {link} from '../core/router.js';
@@ -53,7 +53,8 @@ export default function Overview() {
     last.reload();
     failed.reload();
   };
-  useServerEvents(renew, renew);
+  const soon = useSoon(renew);
+  useServerEvents(soon, soon);
   const [compute, volume, images] = quota.data ?? [];
   return html`
     <${Head} title=${t('Overview')} note=${html`<span class="quiet thin">${required().project?.name}</span>`}>

@@ -3,7 +3,7 @@ import {html, useEffect, useRef, useState} from '../core/html.js';
 import {call, has} from '../core/api.js';
 import {useServerEvents} from '../core/events.js';
 import {offer} from '../core/here.js';
-import {useLoad} from '../core/load.js';
+import {useLoad, useSoon} from '../core/load.js';
 import {link} from '../core/router.js';
 import {may} from '../core/permissions.js';
 import {isAdmin, reached} from '../core/session.js';
@@ -30,12 +30,16 @@ export function Server({id, tab}) {
   );
   const [doing, setDoing] = useState(/** @type {any} */ (null));
   const [round, setRound] = useState(0);
+  const next = () => setRound((/** @type {number} */ before) => before + 1);
+  const soon = useSoon(next);
   const renew = () => {
     loaded.reload();
-    setRound((/** @type {number} */ before) => before + 1);
+    next();
   };
   const live = useServerEvents(server => {
-    if (server.id === id) renew();
+    if (server.id !== id) return;
+    loaded.reload();
+    soon();
   }, renew);
   const server = loaded.data;
   const doable = server ? allowed(SERVER_ACTIONS, server) : [];

@@ -1,6 +1,6 @@
 // What the project used in a span of days; administrators see all projects.
 import {html, useState} from '../core/html.js';
-import {all, call} from '../core/api.js';
+import {all, call, nextMarker} from '../core/api.js';
 import {useLoad} from '../core/load.js';
 import {isAdmin, required} from '../core/session.js';
 import {ago, number, short, t} from '../core/text.js';
@@ -51,6 +51,30 @@ const SERVERS = [
   {name: 'ended', label: 'Ended', value: row => row.ended_at, show: row => (row.ended_at ? ago(row.ended_at) : '–')},
 ];
 
+const TOTALS = ['total_hours', 'total_vcpus_usage', 'total_memory_mb_usage', 'total_local_gb_usage'];
+/**
+ * All pages of a usage, added up by project: a page has the sums of its servers alone.
+ * @param {string} path @param {string} key @param {AbortSignal} signal @param {Record<string, any>} query
+ */
+async function pages(path, key, signal, query) {
+  /** @type {Map<string, any>} */
+  const found = new Map();
+  for (let marker; ; ) {
+    const document = await call('compute', path, {signal, query: {...query, marker}});
+    for (const row of [document[key]].flat().filter(one => one.tenant_id)) {
+      const known = found.get(row.tenant_id);
+      if (!known) {
+        found.set(row.tenant_id, row);
+        continue;
+      }
+      for (const name of TOTALS) known[name] += row[name];
+      known.server_usages.push(...row.server_usages);
+    }
+    marker = nextMarker(document, key);
+    if (!marker) return [...found.values()];
+  }
+}
+
 /** @param {number} days @param {AbortSignal} signal */
 async function read(days, signal) {
   const query = {
@@ -58,15 +82,16 @@ async function read(days, signal) {
     end: new Date(Date.now() + 60000).toISOString().slice(0, 19),
   };
   const project = required().project?.id;
-  const own = (await call('compute', `/os-simple-tenant-usage/${project}`, {signal, query})).tenant_usage;
-  if (!isAdmin()) return {own, every: [own].filter(one => one.tenant_id)};
+  const rows = await pages(`/os-simple-tenant-usage/${project}`, 'tenant_usage', signal, query);
+  const own = rows[0] ?? {};
+  if (!isAdmin()) return {own, every: rows};
   const [every, projects] = await Promise.all([
-    call('compute', '/os-simple-tenant-usage', {signal, query: {...query, detailed: 1}}),
+    pages('/os-simple-tenant-usage', 'tenant_usages', signal, {...query, detailed: 1}),
     all('identity', '/projects', 'projects', {signal}),
   ]);
   return {
     own,
-    every: every.tenant_usages.map((/** @type {any} */ row) => ({
+    every: every.map(row => ({
       ...row,
       name: projects.find(one => one.id === row.tenant_id)?.name,
     })),

@@ -3,7 +3,7 @@ import {html, useEffect, useLayoutEffect, useRef, useState} from '../core/html.j
 import {call} from '../core/api.js';
 import {done, failed} from '../core/notices.js';
 import {may} from '../core/permissions.js';
-import {isAdmin} from '../core/session.js';
+import {current, isAdmin, shownSession} from '../core/session.js';
 import {t} from '../core/text.js';
 import {Command, Copied, Refusal} from './basics.js';
 import {Dialog} from './dialog.js';
@@ -47,6 +47,13 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
   const [busy, setBusy] = useState(false);
   const [share, setShare] = useState(0);
   const [secret, setSecret] = useState(/** @type {any} */ (null));
+  const closed = useRef(false);
+  useEffect(
+    () => () => {
+      closed.current = true;
+    },
+    [],
+  );
   const many = rows.length > 1;
   const what = many ? t('{count} selected', {count: rows.length}) : nameOf(rows[0]);
   /** @param {number} count */
@@ -61,17 +68,29 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
     event.preventDefault();
     setBusy(true);
     setError(null);
+    const [token, user] = [current()?.token, shownSession()?.user.id];
+    const stopped = () => closed.current || current()?.token !== token;
     try {
       const results =
-        action.many && many ? await batches(action.many, rows, values, setShare) : await each(action, rows, values, setShare);
+        action.many && many
+          ? await batches(action.many, rows, values, setShare, stopped)
+          : await each(action, rows, values, setShare, stopped);
+      if (shownSession()?.user.id !== user) return;
       const refused = results.filter(result => result.error);
       if (!many && refused.length) {
         setError(refused[0].error);
         return;
       }
-      for (const {row, error: why} of refused) failed(`${t(action.label)}: ${nameOf(row)}`, /** @type {Error} */ (why));
+      const lines = refused.map(({row, error: why}) => [nameOf(row), /** @type {Error} */ (why).message]);
+      if (lines.length > ALONE)
+        failed(
+          t('{label}: {count} of {total} refused', {label: t(action.label), count: lines.length, total: rows.length}),
+          new Error(lines.slice(0, LINES).map(line => line.join(': ')).join('\n') + (lines.length > LINES ? '\n…' : '')),
+        );
+      else for (const [name, message] of lines) failed(`${t(action.label)}: ${name}`, new Error(message));
       if (refused.length < results.length) done(said(results.length - refused.length));
       onDone();
+      if (closed.current) return;
       const shown = !many && action.secret?.(/** @type {any} */ (results[0]).answer);
       const opened = !many && action.open?.(/** @type {any} */ (results[0]).answer);
       if (opened) {
@@ -107,23 +126,34 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
 }
 
 const BATCH = 100; // servers that one request acts on
+const ALONE = 3; // refusals that are said one by one
+const LINES = 10; // refusals that are said together
 
-/** Batches of one request each. @param {NonNullable<Action['many']>} act @param {any[]} rows @param {any} values @param {(share: number) => void} progress */
-async function batches(act, rows, values, progress) {
+/**
+ * Batches of one request each, until it is stopped. What one that fails holds is refused: no batch is sent twice.
+ * @param {NonNullable<Action['many']>} act @param {any[]} rows @param {any} values @param {(share: number) => void} progress
+ * @param {() => boolean} stopped
+ */
+async function batches(act, rows, values, progress, stopped) {
   /** @type {{row: any, error: Error | null, answer?: any}[]} */
   const results = [];
-  for (let at = 0; at < rows.length; at += BATCH) {
-    results.push(...(await act(rows.slice(at, at + BATCH), values)));
+  for (let at = 0; at < rows.length && !stopped(); at += BATCH) {
+    const some = rows.slice(at, at + BATCH);
+    results.push(...(await act(some, values).catch(error => some.map(row => ({row, error})))));
     progress(results.length / rows.length);
   }
   return results;
 }
 
-/** One request after the other. @param {Action} action @param {any[]} rows @param {any} values @param {(share: number) => void} progress */
-async function each(action, rows, values, progress) {
+/**
+ * One request after the other, until it is stopped.
+ * @param {Action} action @param {any[]} rows @param {any} values @param {(share: number) => void} progress @param {() => boolean} stopped
+ */
+async function each(action, rows, values, progress, stopped) {
   /** @type {{row: any, error: Error | null, answer?: any}[]} */
   const results = [];
   for (const row of rows) {
+    if (stopped()) break;
     try {
       results.push({row, error: null, answer: await perform(action, row, values, progress)});
     } catch (error) {

@@ -62,7 +62,7 @@ function One({field, values, set}) {
             !field.none &&
             !found.some(one => one.value === values[field.name])
           )
-            set(found[0]?.value ?? '');
+            set(field.value && field.type === 'select' ? '' : (found[0]?.value ?? '')); // nothing in place of what was chosen before
           else if (field.type === 'find' && !found.some(one => one.value === values[field.name])) set('');
         },
         failure => {
@@ -122,7 +122,7 @@ function control(field, options, values, set, common) {
   if (field.type === 'select' || field.type === 'find') {
     // without its options the field is empty, so it is required if it has a choice: no form is sent with one that is not shown
     return html`<select ...${common} required=${field.required || (!options && !!value)} value=${options ? value : ''} onChange=${typed} aria-busy=${!options}>
-      ${(field.none || !field.required || !options) && html`<option value="">${options ? (field.none ? t(field.none) : '–') : t('Loading …')}</option>`}
+      ${(field.none || !field.required || !options || !value) && html`<option value="">${options ? (field.none ? t(field.none) : '–') : t('Loading …')}</option>`}
       ${(options ?? []).map(option => html`<option key=${option.value} value=${option.value} selected=${option.value === value}>${Array.isArray(field.options) ? t(option.label) : option.label}${option.note ? ` · ${option.note}` : ''}</option>`)}
     </select>`;
   }

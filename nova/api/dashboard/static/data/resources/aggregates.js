@@ -17,16 +17,38 @@ const maintenance = (verb, row, host) => ({
   request: act(`os-host-maintenance:${verb}`, row, {host}),
   command: openstack(`host maintenance ${verb}`, ['--aggregate', row.name], host || 'HOST'),
 });
-/** Drain one host of an aggregate: the row has the host and its aggregate. @type {import('../../parts/actions.js').Action} */
+/** The aggregates into whose other hosts a host can be drained: a maintenance stays in its own. @param {any} row */
+const shelters = row =>
+  (row.maintainer ? [row.maintainer] : (row.aggregates ?? [])).filter((/** @type {any} */ one) => one.hosts.length > 1);
+/** The maintenance in the aggregate that was chosen, or in the only one. @param {any} row @param {any} values */
+const draining = (row, {aggregate}) => {
+  const found = shelters(row);
+  const chosen = found.length === 1 ? found[0] : found.find((/** @type {any} */ one) => String(one.id) === aggregate);
+  return maintenance('start', chosen ?? {id: '', name: 'AGGREGATE'}, row.host);
+};
+/** Drain one host: the row has the host and its aggregates. @type {import('../../parts/actions.js').Action} */
 export const drain = {
   name: 'drain',
   label: 'Drain',
   done: 'Host {name} is being drained',
   rule: 'nova:os-aggregates:maintenance',
-  when: row => row.aggregate?.hosts.length > 1 && !['draining', 'maintenance'].includes(row.maintenance?.status),
+  when: row => shelters(row).length > 0 && !['draining', 'maintenance'].includes(row.maintenance?.status),
   ask: 'The host is disabled, and its servers move to other hosts of its aggregate.',
-  request: row => maintenance('start', row.aggregate, row.host).request,
-  command: row => maintenance('start', row.aggregate, row.host).command,
+  form: row =>
+    shelters(row).length > 1
+      ? [
+          {
+            name: 'aggregate',
+            label: 'Aggregate',
+            type: 'select',
+            required: true,
+            none: 'Choose an aggregate', // nothing is chosen for the operator
+            options: async () => shelters(row).map((/** @type {any} */ one) => ({value: String(one.id), label: one.name})),
+          },
+        ]
+      : [],
+  request: (row, values) => draining(row, values).request,
+  command: (row, values) => draining(row, values).command,
 };
 /** @type {import('../../parts/actions.js').Action} */
 export const undrain = {
@@ -34,10 +56,10 @@ export const undrain = {
   label: 'End maintenance',
   done: 'Maintenance of {name} ended',
   rule: 'nova:os-aggregates:maintenance',
-  when: row => ['draining', 'maintenance', 'incomplete'].includes(row.maintenance?.status),
+  when: row => row.maintainer && ['draining', 'maintenance', 'incomplete'].includes(row.maintenance.status),
   ask: 'The host is enabled, and its servers move back.',
-  request: row => maintenance('stop', row.aggregate, row.host).request,
-  command: row => maintenance('stop', row.aggregate, row.host).command,
+  request: row => maintenance('stop', row.maintainer, row.host).request,
+  command: row => maintenance('stop', row.maintainer, row.host).command,
 };
 
 const own = async (/** @type {any} */ row) => row.hosts.map((/** @type {string} */ value) => ({value, label: value}));

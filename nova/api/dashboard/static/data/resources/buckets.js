@@ -2,7 +2,7 @@
 import {html} from '../../core/html.js';
 import {buckets, objects, store} from '../../core/s3.js';
 import {word} from '../../core/command.js';
-import {bytes, t} from '../../core/text.js';
+import {bytes, number, t} from '../../core/text.js';
 import {offered, save} from '../../parts/actions.js';
 import {CREATED, NAME, Rows} from '../common.js';
 
@@ -58,7 +58,7 @@ export default {
   facts: row => [['Name', row.name]],
   more: row => objects(row.name),
   parts: (row, found, _reload, choose) =>
-    html`<${Rows} title=${t('Objects')} icon="volume" rows=${found} choose=${choose} actions=${OBJECT_ACTIONS} add=${offered(upload) && html`<button type="button" class="small" onClick=${() => choose(upload, row)}>${t(upload.label)}</button>`} columns=${[
+    html`${found.cut && html`<p class="note span" role="status">${t('Only the first {count} objects are shown. A client for S3 lists all.', {count: number(found.length)})}</p>`}<${Rows} title=${t('Objects')} icon="volume" rows=${found} choose=${choose} actions=${OBJECT_ACTIONS} add=${offered(upload) && html`<button type="button" class="small" onClick=${() => choose(upload, row)}>${t(upload.label)}</button>`} columns=${[
       NAME,
       {name: 'size', label: 'Size', number: true, value: (/** @type {any} */ one) => one.size, show: (/** @type {any} */ one) => bytes(one.size)},
       CREATED,
