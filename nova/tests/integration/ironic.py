@@ -37,6 +37,7 @@ enabled_storage_interfaces = noop
 enabled_vendor_interfaces = no-vendor
 [database]
 connection = sqlite:///{directory}/ironic.sqlite
+sqlite_synchronous = false
 [api]
 host_ip = 127.0.0.1
 port = {port}

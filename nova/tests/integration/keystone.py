@@ -20,6 +20,7 @@ SETTINGS = '''[DEFAULT]
 use_stderr = true
 [database]
 connection = sqlite:///{directory}/keystone.sqlite
+sqlite_synchronous = false
 [token]
 provider = fernet
 [fernet_tokens]

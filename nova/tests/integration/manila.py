@@ -31,7 +31,7 @@ share_backend_name = dummy
 driver_handles_share_servers = false
 dummy_driver_default_driver_method_delay = 0
 [database]
-connection = sqlite:///{directory}/manila.sqlite?timeout=60
+connection = {database}
 [oslo_concurrency]
 lock_path = {directory}
 [coordination]
@@ -45,12 +45,6 @@ password = {password}
 project_name = admin
 user_domain_id = default
 project_domain_id = default
-'''
-# its migrations keep a SQLite locked from themselves
-TABLES = '''
-import sys, sqlalchemy
-from manila.db.sqlalchemy import models
-models.BASE.metadata.create_all(sqlalchemy.create_engine(sys.argv[1]))
 '''
 
 
@@ -104,11 +98,12 @@ def running(broker, identity, password, port):
     :param identity: that of a Keystone whose user admin has ``password``
     """
     place, url = programs(), f'http://127.0.0.1:{port}/v2'
-    with servers._directory() as directory, contextlib.ExitStack() as stack:
+    with servers.SHARED['mariadb']() as new_database, servers._directory() as directory, contextlib.ExitStack() as stack:
+        database = new_database('manila')     # green threads that wait for a lock of SQLite stop their process
         settings = directory / 'manila.conf'
         settings.write_text(SETTINGS.format(directory=directory, place=place, port=port, broker=broker,
-                                            identity=identity, password=password))
-        done = subprocess.run([place / 'python', '-W', 'ignore', '-c', TABLES, f'sqlite:///{directory}/manila.sqlite'],
+                                            database=database, identity=identity, password=password))
+        done = subprocess.run([place / 'manila-manage', '--config-file', settings, 'db', 'sync'],
                               capture_output=True, text=True, timeout=servers.START_S)
         assert done.returncode == 0, done.stderr[-2000:]
         for name in ('scheduler', 'share'):

@@ -43,6 +43,7 @@ filesystem_store_datadir = {directory}/tasks
 filesystem_store_datadir = {directory}/staging
 [database]
 connection = sqlite:///{directory}/glance.sqlite
+sqlite_synchronous = false
 [paste_deploy]
 flavor = keystone
 config_file = {etc}/glance/glance-api-paste.ini
@@ -82,7 +83,7 @@ enabled_backends = rows
 volume_driver = nova_test_volumes.Driver
 volume_backend_name = rows
 [database]
-connection = sqlite:///{directory}/cinder.sqlite
+connection = {database}
 [oslo_concurrency]
 lock_path = {directory}/lock
 [coordination]
@@ -170,11 +171,13 @@ class Services:
         self._manage('neutron', 'neutron-db-manage', '--config-file', file, 'upgrade', 'heads')
         self._serve('neutron', '', {'OS_NEUTRON_CONFIG_DIR': file.parent, 'OS_NEUTRON_CONFIG_FILES': 'neutron.conf'})
 
-    def cinder(self, broker):
+    def cinder(self, broker, database):
         """
         :param broker: URL of the messages between its processes
+        :param database: URL of an empty database: green threads that wait for a lock of SQLite stop their process
         """
-        file = self._settings('cinder', 'cinder.conf', CINDER, broker=broker, glance=self.urls['glance'])
+        file = self._settings('cinder', 'cinder.conf', CINDER, broker=broker, database=database,
+                              glance=self.urls['glance'])
         self._manage('cinder', 'cinder-manage', '--config-file', file, 'db', 'sync')
         for kind in ('scheduler', 'volume'):
             self._run(f'cinder-{kind}', [self._place / f'cinder-{kind}', '--config-file', file], {})

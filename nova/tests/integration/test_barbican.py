@@ -39,6 +39,7 @@ transport_url = fake:/
 db_auto_create = True
 [database]
 connection = sqlite:///{directory}/barbican.sqlite
+sqlite_synchronous = false
 [secretstore]
 enabled_secretstore_plugins = store_crypto
 [crypto]

@@ -47,8 +47,9 @@ def rig(tmp_path_factory):
         directory = stack.enter_context(servers._directory())
         services = openstack_services.Services(directory, stack, identity, secret, url)
         services.glance()
-        services.neutron(stack.enter_context(servers.SHARED['mariadb']())('neutron'))
-        services.cinder(servers.virtual_host().url.replace('nova-rabbit://', 'rabbit://'))
+        new_database = stack.enter_context(servers.SHARED['mariadb']())
+        services.neutron(new_database('neutron'))
+        services.cinder(servers.virtual_host().url.replace('nova-rabbit://', 'rabbit://'), new_database('cinder'))
         urls = services.urls
         keystone.publish(admin, [
             ('compute', 'nova', url + '/compute/v2.1'), ('image', 'glance', urls['glance']),

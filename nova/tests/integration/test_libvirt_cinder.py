@@ -55,7 +55,7 @@ rbd_ceph_conf = {ceph.conf}
 rbd_user = {ceph.user}
 rbd_secret_uuid = {secret}
 [database]
-connection = sqlite:///{directory}/cinder.sqlite
+connection = {database}
 [oslo_concurrency]
 lock_path = {directory}/lock
 [coordination]
@@ -151,11 +151,12 @@ def cinder(cloud, ceph):
     place, url = programs(), cloud.conf.cinder.endpoint_override
     port = int(url.rpartition(':')[2].partition('/')[0])
     auth = yaml.safe_load(cloud.clouds_yaml.read_text())['clouds']['nova-service']['auth']
-    with servers._directory() as directory, contextlib.ExitStack() as stack:
+    with servers._directory() as directory, servers.SHARED['mariadb']() as new_database, \
+            contextlib.ExitStack() as stack:
         file = directory / 'cinder.conf'
         file.write_text(SETTINGS.format(
-            directory=directory, place=place, etc=place.parent / 'etc' / 'cinder', cloud=cloud.url, ceph=ceph,
-            port=port, secret=SECRET, broker=servers.virtual_host().url.replace('nova-rabbit://', 'rabbit://'),
+            directory=directory, database=new_database('cinder'), place=place, etc=place.parent / 'etc' / 'cinder',
+            cloud=cloud.url, ceph=ceph, port=port, secret=SECRET, broker=servers.virtual_host().url.replace('nova-rabbit://', 'rabbit://'),
             account=ACCOUNT.format(identity=cloud.url + '/identity/v3', auth=auth)))
         environ = {**os.environ, 'HOME': str(directory), 'PATH': f'{place}:{os.environ["PATH"]}',
                    'PYTHONWARNINGS': 'ignore'}
