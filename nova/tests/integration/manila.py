@@ -98,7 +98,8 @@ def running(broker, identity, password, port):
     :param identity: that of a Keystone whose user admin has ``password``
     """
     place, url = programs(), f'http://127.0.0.1:{port}/v2'
-    with servers.SHARED['mariadb']() as new_database, servers._directory() as directory, contextlib.ExitStack() as stack:
+    with servers.SHARED['mariadb']() as new_database, servers._directory() as directory, \
+            contextlib.ExitStack() as stack:
         database = new_database('manila')     # green threads that wait for a lock of SQLite stop their process
         settings = directory / 'manila.conf'
         settings.write_text(SETTINGS.format(directory=directory, place=place, port=port, broker=broker,

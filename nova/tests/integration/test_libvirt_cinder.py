@@ -156,7 +156,8 @@ def cinder(cloud, ceph):
         file = directory / 'cinder.conf'
         file.write_text(SETTINGS.format(
             directory=directory, database=new_database('cinder'), place=place, etc=place.parent / 'etc' / 'cinder',
-            cloud=cloud.url, ceph=ceph, port=port, secret=SECRET, broker=servers.virtual_host().url.replace('nova-rabbit://', 'rabbit://'),
+            cloud=cloud.url, ceph=ceph, port=port, secret=SECRET,
+            broker=servers.virtual_host().url.replace('nova-rabbit://', 'rabbit://'),
             account=ACCOUNT.format(identity=cloud.url + '/identity/v3', auth=auth)))
         environ = {**os.environ, 'HOME': str(directory), 'PATH': f'{place}:{os.environ["PATH"]}',
                    'PYTHONWARNINGS': 'ignore'}
