@@ -122,8 +122,9 @@ def _after(conn: sa.Connection, column: sa.Column[Any], descending: bool, marker
     if value is None:
         same = sa.and_(column.is_(None), later_id)
         return same if descending else sa.or_(same, column.is_not(None))
-    same = sa.and_(column == value, later_id)
-    later = sa.or_(column < value, column.is_(None)) if descending else column > value
+    bound = sa.literal(value, column.type)         # SQLAlchemy refuses to compare with a bare True or False
+    same = sa.and_(column == bound, later_id)
+    later = sa.or_(column < bound, column.is_(None)) if descending else column > bound
     return sa.or_(same, later)
 
 

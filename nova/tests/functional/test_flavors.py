@@ -96,7 +96,8 @@ def test_flavors_are_filtered_and_sorted(api):
 
 
 @pytest.mark.parametrize('order', ['', 'sort_key=memory_mb&sort_dir=desc&', 'sort_key=description&',
-                                   'sort_key=description&sort_dir=desc&', 'sort_key=updated_at&'])
+                                   'sort_key=description&sort_dir=desc&', 'sort_key=updated_at&',
+                                   'sort_key=is_public&', 'sort_key=disabled&sort_dir=desc&'])
 def test_pages_follow_each_other(api, order):
     for number in range(5):
         _create(api, f'f{number}', ram=64 * (number % 2 + 1), **({'description': 'd'} if number % 3 == 0 else {}))
