@@ -39,6 +39,7 @@ Sort = tuple[tuple[str, str], ...]         # ((column, 'asc' or 'desc'), …)
 Clause = Callable[[types.Columns], sa.ColumnElement[bool]]
 
 BATCH = 1000                   # rows per SELECT when this module matches patterns
+SECOND = datetime.timedelta(seconds=1)
 MATCH_S = 20                   # maximum seconds of matching for one page
 PATTERN_MEMORY = 1 << 20       # maximum bytes of one compiled pattern
 
@@ -108,7 +109,7 @@ def _tag(columns: types.Columns, tag: str) -> sa.ColumnElement[bool]:
 def _within(name: str) -> Callable[..., Any]:
     """Return condition(columns, moment): the time ``name`` is less than one second after ``moment``, and not before."""
     return lambda columns, moment: sa.and_(columns[name] >= moment,
-                                           columns[name] < moment + datetime.timedelta(seconds=1))
+                                           columns[name] < min(moment, datetime.datetime.max - SECOND) + SECOND)
 
 
 CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -60,6 +60,7 @@ def names(client, query='', version='2.104', path='/servers'):
                           ('changes-before=2026-01-01T12:00:02Z', '2.66', [2, 1]),
                           ('unknown=1&_x=2', '2.74', [4, 3, 2, 1]),
                           ('created_at=2026-01-01T12:00:02Z', '2.83', [2]),
+                          ('created_at=9999-12-31T23:59:59Z', '2.83', []),
                           ('sort_key=vm_state&sort_dir=desc&sort_key=display_name&sort_dir=asc', '2.1',
                            [3, 1, 2, 4]),
                           ('sort_dir=asc', '2.1', [1, 2, 3, 4]),
