@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.engine import Database
+from nova.db.servers import history
 from nova.db.services import task_log
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import cell as t
@@ -22,7 +23,7 @@ FREE = frozenset({'pci_devices'})      # tables with rows that may have no serve
 
 
 def servers(db: Database, before: datetime | None = None, limit: int | None = None) -> dict[Any, int]:
-    """Move deleted servers with their actions, events and migrations to the shadow tables.
+    """Move deleted servers with their actions, events and migrations to the shadow tables, unless a host needs them.
 
     :param before: only servers deleted before this time
     :param limit: maximum number of servers, or None for all
@@ -42,7 +43,8 @@ def servers(db: Database, before: datetime | None = None, limit: int | None = No
 def _servers(conn: sa.Connection, before: datetime | None, limit: int) -> dict[Any, int]:
     table = t.instances_history
     # the rows are locked, so that a second archiving process waits and then finds other rows
-    statement = sa.select(table.c.id, table.c.uuid, table.c.deleted_at).where(table.c.deleted_at.is_not(None)).order_by(
+    statement = sa.select(table.c.id, table.c.uuid, table.c.deleted_at).where(
+        table.c.deleted_at.is_not(None), sa.not_(history.NEEDED_BY_HOST)).order_by(
         table.c.deleted_at).limit(limit).with_for_update()
     if before is not None:
         statement = statement.where(table.c.deleted_at < before)

@@ -23,6 +23,13 @@ _OVER: dict[sa.Table, sa.ColumnElement[bool]] = {
     t.migrations: sa.and_(t.migrations.c.status.in_([each for each in states.ENDED_MOVES if each != 'done']),
                           t.migrations.c.claimed_host.is_(None))}
 TABLES: tuple[sa.Table, ...] = tuple(_OVER)
+# Condition on rows of the history: a host may still have the guest, and asks about it when it returns. The server was
+# evacuated from it, or was deleted while it was down.
+NEEDED_BY_HOST = sa.or_(
+    sa.exists().where(t.migrations.c.instance_uuid == t.instances_history.c.uuid,
+                      t.migrations.c.migration_type == 'evacuation', t.migrations.c.status == 'done'),
+    sa.exists().where(t.services.c.host == t.instances_history.c.host, t.services.c.topic == 'compute',
+                      t.services.c.last_seen_at < t.instances_history.c.deleted_at))
 
 
 def get(conn: sa.Connection, uuid: str) -> InstancesRow:
@@ -50,12 +57,12 @@ def generations(conn: sa.Connection, uuids: list[str]) -> dict[str, int]:
 
 
 def expire(conn: sa.Connection, before: datetime, limit: int = BATCH) -> int:
-    """Remove servers that were deleted before this time, with their actions and moves.
+    """Remove servers that were deleted before this time, with their actions and moves, unless a host needs them.
 
     :returns: number of removed servers, at most ``limit``
     """
     table = t.instances_history
-    uuids = list(conn.execute(sa.select(table.c.uuid).where(table.c.deleted_at < before)
+    uuids = list(conn.execute(sa.select(table.c.uuid).where(table.c.deleted_at < before, sa.not_(NEEDED_BY_HOST))
                               .order_by(table.c.deleted_at).limit(limit)).scalars())
     if uuids:
         actions = sa.select(t.instance_actions.c.id).where(t.instance_actions.c.instance_uuid.in_(uuids))

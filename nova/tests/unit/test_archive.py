@@ -1,14 +1,19 @@
 """nova-manage db archive_deleted_rows, purge, null_instance_uuid_scan: rows, and the exit codes of the man page."""
+import datetime
 
 import pytest
 import sqlalchemy as sa
 
 from nova.db import engine
+from nova.db.moves import live_migrations
+from nova.db.servers import archive
+from nova.db.servers import history
 from nova.db.tables import cell as tables_cell
 from nova.db.tables.shadow import SHADOWS
 from nova.tests import schemas
 from nova.tests import server_rows
 from nova.tests.support.archive import SHADOW_TABLES
+from nova.tests.support.archive import START
 from nova.tests.support.archive import counts
 from nova.tests.support.archive import deleted
 from nova.tests.support.archive import fill
@@ -52,6 +57,31 @@ def test_archive_moves_complete_rows_of_deleted_servers_only(cell):
     assert nova_manage('db', 'archive_deleted_rows') == (1, '', '')
     assert nova_manage('db', 'archive_deleted_rows') == (0, '', '')
     assert counts(db, TABLES)['instance_actions'] == 1                    # of the server that lives
+
+
+@pytest.mark.parametrize('remove', [lambda db: archive.servers(db).get('instances_history', 0),
+                                    lambda db: db.run(history.expire, START + datetime.timedelta(days=9))],
+                         ids=['archive', 'expire'])
+def test_rows_that_a_host_needs_to_remove_a_guest_stay(cell, remove):
+    """Without its row, the guest of a deleted server counts as unknown and keeps its address."""
+    _nova_manage, db, rows = cell
+    services, moves = tables_cell.services, tables_cell.migrations
+    with db.writer() as conn:
+        conn.execute(sa.update(tables_cell.instances_history).where(
+            tables_cell.instances_history.c.uuid == rows[1]['uuid']).values(host='away'))
+        conn.execute(sa.insert(services), {
+            'uuid': 'away', 'host': 'away', 'binary': 'nova-compute', 'topic': 'compute', 'availability_zone': 'nova',
+            'version': 1, 'created_at': START, 'last_seen_at': START, 'disabled': False, 'forced_down': False})
+        conn.execute(sa.update(moves).where(moves.c.instance_uuid == rows[0]['uuid']).values(
+            migration_type='evacuation', status='done', source_compute='failed'))
+    assert remove(db) == 1
+    with db.reader() as conn:
+        assert history.generations(conn, [row['uuid'] for row in rows]).keys() == {row['uuid'] for row in rows[:2]}
+        assert [move['instance_uuid'] for move in live_migrations.list_evacuated(conn, 'failed')] == [rows[0]['uuid']]
+    with db.writer() as conn:                                        # both hosts have returned
+        conn.execute(sa.update(services).values(last_seen_at=START + datetime.timedelta(days=8)))
+        conn.execute(sa.update(moves).values(status='completed'))
+    assert remove(db) == 2
 
 
 def test_archive_until_complete_respects_before_and_includes_the_task_log(cell):
