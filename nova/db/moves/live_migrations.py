@@ -75,8 +75,8 @@ def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
     statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, t.instances.c.host, t.instances.c.generation)
                  .select_from(t.migrations.outerjoin(t.instances, t.instances.c.uuid == c.instance_uuid))
                  .where(c.source_compute == host, c.migration_type == server_migrations.EVACUATION,
-                        sa.or_(c.status == 'done', c.claims_swapped.is_(sa.true()) & c.status.not_in(
-                            server_migrations.OVER))).order_by(c.id))
+                        c.status.in_(('done', *server_migrations.OPEN)),
+                        sa.or_(c.status == 'done', c.claims_swapped.is_(sa.true()))).order_by(c.id))
     return [{'id': row.id, 'instance_uuid': row.instance_uuid, 'over': row.status == 'done', 'home': row.host == host,
              'generation': row.generation,
              'shared': bool(row.arguments.get('on_shared_storage'))} for row in conn.execute(statement)]

@@ -48,6 +48,7 @@ from nova.objects.flavor import Flavor
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)
 OVER = states.ENDED_MOVES
+OPEN = states.OPEN_MOVES             # the index of the column serves IN, not NOT IN
 # statuses of a live migration in progress
 LIVE_IN_PROGRESS = ('queued', 'preparing', 'running')
 _NOTHING = {'claimed_host': None, 'claimed_node': None, 'claimed_vcpus': 0, 'claimed_memory_mb': 0,
@@ -106,7 +107,7 @@ def open_on_host(conn: sa.Connection, host: str) -> list[MigrationsRow]:
     """Return the unfinished moves from or to a host, oldest first."""
     c = t.migrations.c
     statement = sa.select(t.migrations).where(
-        sa.or_(c.source_compute == host, c.dest_compute == host), c.status.not_in(OVER)).order_by(c.id)
+        sa.or_(c.source_compute == host, c.dest_compute == host), c.status.in_(OPEN)).order_by(c.id)
     return statements.dicts(conn.execute(statement))
 
 
