@@ -1,6 +1,7 @@
 """Tags of the EC2 API, for resources of services that store no tags."""
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from nova import exception
@@ -36,9 +37,13 @@ def put(db: engine.Database, project_id: str, number: int, tags: Mapping[str, st
 
 def _put(conn: sa.Connection, project_id: str, number: int, tags: dict[str, str]) -> None:
     of_it = [table.c.project_id == project_id, table.c.resource_id == number]
-    conn.execute(sa.delete(table).where(*of_it, table.c.key.in_(list(tags))))
-    for key, value in tags.items():
-        conn.execute(sa.insert(table).values(project_id=project_id, resource_id=number, key=key, value=value))
+    _delete(conn, [row['id'] for row in _rows(conn, project_id, number) if row['key'] in tags])
+    try:
+        for key, value in tags.items():
+            conn.execute(sa.insert(table).values(project_id=project_id, resource_id=number, key=key, value=value))
+    except db_exc.DBDuplicateEntry:
+        raise exception.BadRequest('This database does not store keys of tags of one resource that differ only in case '
+                                   'or in accents.') from None
     counted = sa.select(sa.func.count()).select_from(table).where(*of_it, sa.not_(table.c.key.startswith(HIDDEN)))
     if conn.execute(counted).scalar_one() > MAX_TAGS:
         raise exception.BadRequest(f'A resource has at most {MAX_TAGS} tags.')
@@ -50,13 +55,20 @@ def remove(db: engine.Database, project_id: str, number: int, tags: Mapping[str,
     :param tags: {key: required value, or None for any value}; an empty mapping removes all tags
     """
     def work(conn: sa.Connection) -> None:
-        of_it = [table.c.project_id == project_id, table.c.resource_id == number]
-        if not tags:
-            conn.execute(sa.delete(table).where(*of_it))
-        for key, value in tags.items():
-            valued = [] if value is None else [table.c.value == value]
-            conn.execute(sa.delete(table).where(*of_it, table.c.key == key, *valued))
+        _delete(conn, [row['id'] for row in _rows(conn, project_id, number)
+                       if not tags or row['key'] in tags and tags[row['key']] in (None, row['value'])])
     db.run(work)
+
+
+def _rows(conn: sa.Connection, project_id: str, number: int) -> Sequence[sa.RowMapping]:
+    """Return the id, key and value of each tag of a resource. Python compares keys, because MariaDB ignores case."""
+    return conn.execute(sa.select(table.c.id, table.c.key, table.c.value).where(
+        table.c.project_id == project_id, table.c.resource_id == number)).mappings().all()
+
+
+def _delete(conn: sa.Connection, ids: list[int]) -> None:
+    if ids:
+        conn.execute(sa.delete(table).where(table.c.id.in_(ids)))
 
 
 def listed(db: engine.Database, project_id: str) -> list[tuple[str, str, str, str]]:

@@ -2,8 +2,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
+from nova import exception
 from nova.db.networks import networks
 from nova.db.tables import network as t
 
@@ -15,10 +17,18 @@ def of(conn: sa.Connection, resource_ids: Iterable[str]) -> dict[str, list[str]]
 
 
 def replace(conn: sa.Connection, resource_id: str, wanted: list[str]) -> None:
-    """Replace the tags of a resource."""
+    """Replace the tags of a resource.
+
+    :raises BadRequest: the database compares two of the tags as equal, as MariaDB does with tags that differ in case
+    """
     conn.execute(sa.delete(t.tags).where(t.tags.c.resource_id == resource_id))
-    if wanted:
+    if not wanted:
+        return
+    try:
         conn.execute(sa.insert(t.tags), [{'resource_id': resource_id, 'tag': tag} for tag in sorted(set(wanted))])
+    except db_exc.DBDuplicateEntry:
+        raise exception.BadRequest('This database does not store tags of one resource that differ only in case or in '
+                                   'accents.') from None
 
 
 def having(column: sa.Column[Any], values: list[str], every: bool, without: bool) -> sa.ColumnElement[bool]:

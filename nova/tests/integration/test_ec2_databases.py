@@ -8,6 +8,7 @@ import pytest
 from nova import exception
 from nova import utils
 from nova.db.ec2 import launch_templates
+from nova.db.ec2 import tags
 from nova.db.projects import vpns
 from nova.tests import long_runs
 from nova.tests.functional import cloud as whole
@@ -56,6 +57,21 @@ def test_versions_made_at_the_same_moment_have_numbers_of_their_own(cloud):
     assert db.run(launch_templates.delete_version, row['id'], 1) == 'default'
     assert db.run(launch_templates.delete_version, row['id'], 2) is None
     assert add(0) == launch_templates.MAX_VERSIONS + 1, 'a number never comes again'
+
+
+def test_tags_whose_keys_differ_in_case_do_not_replace_each_other(cloud):
+    db = cloud.api_db
+    tags.put(db, 'counted', 7, {'Name': 'web'})
+    if db.engine.dialect.name == 'mysql':
+        with pytest.raises(exception.BadRequest, match='only in case'):
+            tags.put(db, 'counted', 7, {'name': 'other'})
+    else:
+        tags.put(db, 'counted', 7, {'name': 'other'})
+    tags.remove(db, 'counted', 7, {'NAME': None, 'name': None})
+    tags.put(db, 'counted', 7, {'Name': 'db'})
+    assert tags.of(db, 'counted', [7]) == {7: {'Name': 'db'}}
+    tags.remove(db, 'counted', 7, {'Name': 'web'})
+    assert tags.of(db, 'counted', [7]) == {7: {'Name': 'db'}}
 
 
 def test_one_request_makes_the_vpn_instance_of_a_project(cloud):

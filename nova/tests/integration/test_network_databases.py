@@ -52,6 +52,17 @@ def current(db):
         return sum(revisions.current(conn))
 
 
+def test_tags_that_the_database_compares_as_equal_are_refused(db):
+    if db.engine.dialect.name == 'mysql':
+        with pytest.raises(exception.BadRequest, match='only in case'):
+            db.run(tags.replace, 'network', ['Blue', 'blue'])
+    else:
+        db.run(tags.replace, 'network', ['Blue', 'blue'])
+        with db.reader() as conn:
+            assert tags.of(conn, ['network']) == {'network': ['Blue', 'blue']}
+    db.run(tags.replace, 'network', [])
+
+
 def test_writers_at_the_same_time_all_count(db):
     before = current(db)
 
