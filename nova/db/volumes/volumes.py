@@ -13,12 +13,10 @@ import sqlalchemy as sa
 from nova import context as nova_context
 from nova import exception
 from nova import utils
-from nova.db import engine
 from nova.db import functions
 from nova.db import statements
 from nova.db import types
 from nova.db.placement import categories
-from nova.db.tables import api as tables_api
 from nova.db.tables.rows import VolumeAttachmentsRow
 from nova.db.tables import volume as t
 from nova.db.types import ColumnValues
@@ -212,13 +210,6 @@ def used_of_types(conn: sa.Connection, project_id: str, volume_type: str | None 
             found[f'{noun}_{name}'] = number
             found[f'gigabytes_{name}'] = found.get(f'gigabytes_{name}', 0) + int(size)
     return found
-
-
-def lock_project(conn: sa.Connection, project_id: str) -> None:
-    """Lock a project until the transaction ends, to serialize the checks of its limits."""
-    table = tables_api.quota_locks
-    engine.insert_ignore(conn, table, {'project_id': project_id})
-    conn.execute(table.select().where(table.c.project_id == project_id).with_for_update())
 
 
 _HELD = t.volume_attachments.alias('held')

@@ -95,7 +95,7 @@ class Limits:
         :raises QuotaExceeded: or a subclass
         :raises InvalidInput: the volume would be larger than MAX_SIZE
         """
-        db.lock_project(conn, project_id)
+        quotas.lock(conn, project_id)
         used, limits = db.used(conn, project_id), self.of(conn, project_id)
         if 0 <= limits['per_volume_gigabytes'] < size:
             raise exception.VolumeSizeExceedsLimit(size=size, limit=limits['per_volume_gigabytes'])

@@ -3,6 +3,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.db.engine import Connection
 from nova.db.engine import Database
+from nova.db.projects import quotas
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.volume.store import limits as volume_limits
@@ -46,7 +47,7 @@ class Retypes:
             multiattach = types.is_multiattach(wanted)
             if multiattach != bool(row['multiattach']) and row['status'] != 'available':
                 raise exception.InvalidVolume(reason='multiattach can be changed only while the volume is available.')
-            db.lock_project(conn, row['project_id'])
+            quotas.lock(conn, row['project_id'])
             self._limits.check_type(conn, row['project_id'], wanted, 'volumes', row['size'])
             db.update(conn, volumes, row['id'], {'volume_type': wanted['name'], 'multiattach': multiattach})
         self._db.run(write)
