@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 def found(conn: sa.Connection, tables: Collection[str]) -> dict[str, str]:
     """Return {name of an existing table: its collation}. The dict is empty unless the database is MariaDB or MySQL."""
-    if conn.dialect.name not in ('mysql', 'mariadb'):
+    if conn.dialect.name != 'mysql':
         return {}
     rows = conn.execute(sa.text('SELECT table_name, table_collation FROM information_schema.tables '
                                 'WHERE table_schema = DATABASE() AND table_collation IS NOT NULL'))

@@ -110,7 +110,7 @@ class Database:
         self.engine: sa.Engine
         self._reading: sa.Engine         # the same object as ``engine`` for SQLite
         try:
-            self.url = sa.make_url(url)
+            self.url = _as_mysql(sa.make_url(url))
             self.sqlite = self.url.get_backend_name() == 'sqlite'
             if self.sqlite:
                 self.engine = self._reading = _sqlite_engine(self.url, pool_size, max_overflow)
@@ -185,6 +185,15 @@ class Database:
         Each statement sees all transactions committed before it, so a read after a lock sees the previous holder's
         changes.
         """
+        with self._transaction(threading.Event()) as conn:
+            yield conn
+
+    @contextlib.contextmanager
+    def _transaction(self, committing: threading.Event) -> Iterator[sa.Connection]:
+        """Provide what ``writer`` does.
+
+        :param committing: set directly before the COMMIT
+        """
         with self._writes(), self._connection('BEGIN IMMEDIATE', self.engine) as conn:
             after: list[tuple[commits.Callback, commits.Callback | None]] = []
             conn.info[commits.AFTER] = after
@@ -197,6 +206,7 @@ class Database:
                     join(conn, self)
                 for record, words in last.items():
                     record(conn, words)
+                committing.set()
                 conn.commit()
             except BaseException:
                 for _function, otherwise in after:
@@ -272,11 +282,10 @@ class Database:
         """
         attempt, began = 0, time.monotonic()
         while True:
-            committing = False
+            committing = threading.Event()
             try:
-                with self.writer() as conn:
+                with self._transaction(committing) as conn:
                     result = function(conn, *args, **kwargs)
-                    committing = True
                 if self._spare is not None:
                     self._spare.fill()
                 return result
@@ -285,7 +294,7 @@ class Database:
                     raise
                 continue
             except db_exc.DBConnectionError as error:
-                if committing:
+                if committing.is_set():
                     raise CommitUnanswered(error) from error
                 if attempt >= len(RECONNECT_PAUSES_S):
                     metrics.DB_FAILURES.labels(self.name).inc()
@@ -416,6 +425,11 @@ class _SqliteConnection(sqlite3.Connection):
     def close_cursors(self) -> None:
         while self._cursors:
             self._cursors.pop().close()
+
+
+def _as_mysql(url: sa.URL) -> sa.URL:
+    """Return a URL with SQLAlchemy's dialect mysql instead of mariadb. Either serves both servers."""
+    return url.set(drivername=url.drivername.replace('mariadb', 'mysql', 1))
 
 
 def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:

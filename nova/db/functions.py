@@ -28,10 +28,8 @@ class bytes_of(sa.sql.functions.GenericFunction[str]):
 
 # {function: {dialect: SQL of the function}}; the dialect '' stands for all others
 _FORMS: dict[type[sa.sql.functions.GenericFunction[Any]], dict[str, str]] = {
-    position: {'': 'instr({}, {})', 'postgresql': 'strpos({}, {})',
-               **dict.fromkeys(('mysql', 'mariadb'), 'instr({}, cast({} as binary))')},
-    bytes_of: {'': '{}', 'postgresql': '({} COLLATE "C")',
-               **dict.fromkeys(('mysql', 'mariadb'), 'cast({} as binary)')},
+    position: {'': 'instr({}, {})', 'postgresql': 'strpos({}, {})', 'mysql': 'instr({}, cast({} as binary))'},
+    bytes_of: {'': '{}', 'postgresql': '({} COLLATE "C")', 'mysql': 'cast({} as binary)'},
 }
 
 

@@ -250,7 +250,7 @@ def alone(conn: sa.Connection) -> Iterator[None]:
     if conn.dialect.name == 'postgresql':
         conn.execute(sa.text('SELECT pg_advisory_xact_lock(:number)'), {'number': LOCK_NUMBER})
         yield
-    elif conn.dialect.name in ('mysql', 'mariadb'):
+    elif conn.dialect.name == 'mysql':
         if not conn.execute(sa.text("SELECT GET_LOCK(CONCAT('nova_migration_', DATABASE()), :timeout)"),
                             {'timeout': LOCK_TIMEOUT}).scalar():
             raise exception.Unavailable(f'Another migration of this database has not ended within {LOCK_TIMEOUT} s.')

@@ -52,7 +52,7 @@ def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bo
     :param reading: for GET requests: autocommit each statement, without round trips for BEGIN and COMMIT
     :raises DBConnectionError: the server remains unreachable; only with ``wait``
     """
-    mysql = url.get_backend_name() in ('mysql', 'mariadb')
+    mysql = url.get_backend_name() == 'mysql'
     if mysql and url.get_driver_name() == 'mysqldb' and concurrency.model() == 'eventlet':
         raise exception.InvalidInput('mysqldb waits for the database in C, where no other green thread runs: use '
                                      'mysql+pymysql, or native threads.')

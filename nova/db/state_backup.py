@@ -70,7 +70,7 @@ def _barrier(databases: Sequence[engine.Database]) -> Iterator[None]:
         with contextlib.ExitStack() as locks:
             try:
                 for db in databases:
-                    locks.enter_context(_LOCKS[_kind(db)](db))
+                    locks.enter_context(_LOCKS[db.url.get_backend_name()](db))
             except (db_exc.DBDeadlock, sa.exc.OperationalError, db_exc.DBError) as error:
                 if isinstance(error, (db_exc.DBConnectionError, errors.Forbidden)):
                     raise
@@ -83,11 +83,6 @@ def _barrier(databases: Sequence[engine.Database]) -> Iterator[None]:
                 yield
                 return
         time.sleep(random.uniform(0.05, 0.5))
-
-
-def _kind(db: engine.Database) -> str:
-    name = db.url.get_backend_name()
-    return 'mysql' if name == 'mariadb' else name
 
 
 def _tables(conn: engine.Connection) -> list[str]:
@@ -148,7 +143,7 @@ def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
         return
     with db.engine.connect() as conn:
         conn.detach()                        # the connection is closed afterwards, which resets its settings
-        if _kind(db) == 'mysql':
+        if db.url.get_backend_name() == 'mysql':
             if getattr(conn.dialect, 'is_mariadb', False):
                 conn.exec_driver_sql('SET SESSION idle_transaction_timeout = 0')
             conn.exec_driver_sql('SET SESSION net_write_timeout = 600')

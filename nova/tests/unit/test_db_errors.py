@@ -118,6 +118,27 @@ def test_a_transaction_that_loses_its_connection_is_begun_again_before_its_commi
     assert calls == [1]
 
 
+def test_a_connection_lost_in_what_joins_a_transaction_is_lost_before_its_commit(database):
+    """The audit record and counters are written after the caller's statements and before the COMMIT."""
+    made, failures = database
+    joined = []
+
+    def join(conn, _database):
+        if not joined:
+            failures.append(READ_ONLY[0])
+        joined.append(1)
+        conn.execute(sa.text('SELECT 7'))
+    with engine.joining(join):
+        assert made.run(lambda conn: 'written') == 'written'
+    assert joined == [1, 1]
+
+
+def test_a_url_of_mariadb_gets_the_dialect_that_the_statements_know():
+    made = engine.Database('mariadb+pymysql://nova:secret@127.0.0.1:1/nova', wait=False)
+    assert made.engine.dialect.name == made.url.get_backend_name() == 'mysql'
+    made.dispose()
+
+
 @pytest.mark.parametrize('code', [1040, 1044, 1045], ids=['too many', 'database', 'password'])
 def test_access_denied_by_mariadb_is_reported_without_a_traceback(code, monkeypatch, tmp_path, capsys):
     """A wrong password in nova.conf ended every command and daemon with a traceback of 160 lines."""
