@@ -126,7 +126,7 @@ def states_of_status(wanted: typing.Container[str]) -> list[tuple[str, list[str]
 STATUSES = sorted({shown for default, by_task in STATUS.values() for shown in (default, *by_task.values())})
 
 # statuses of moves that a service continues
-OPEN_MOVES = ('accepted', 'pre-migrating', 'migrating', 'post-migrating', 'finished', 'confirming', 'reverting', 'queued',
-              'preparing', 'running')
+OPEN_MOVES = ('accepted', 'pre-migrating', 'migrating', 'post-migrating', 'finished', 'confirming', 'reverting',
+              'queued', 'preparing', 'running')
 # statuses of moves that have ended: they claim no resources, and no service continues them
 ENDED_MOVES = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')
