@@ -69,10 +69,10 @@ flavors: types.Table[rows.FlavorsRow] = table(
     sa.Column('root_gb', sa.Integer, nullable=False),
     sa.Column('ephemeral_gb', sa.Integer, nullable=False, default=0),
     sa.Column('swap', sa.Integer, nullable=False, default=0),          # MiB
-    sa.Column('rxtx_factor', sa.Float, nullable=False, default=1.0),
+    sa.Column('rxtx_factor', types.Float, nullable=False, default=1.0),
     sa.Column('is_public', sa.Boolean, nullable=False, default=True),
     sa.Column('disabled', sa.Boolean, nullable=False, default=False),
-    sa.Column('description', sa.Text),
+    sa.Column('description', types.LongText),
     sa.Column('extra_specs', types.Json, nullable=False),
 )
 
@@ -178,7 +178,7 @@ instance_categories: types.Table[rows.InstanceCategoriesRow] = table(
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('name', sa.String(255), nullable=False),
-    sa.Column('description', sa.Text),
+    sa.Column('description', types.LongText),
     sa.Column('image_id', sa.String(36)),                    # default image of servers
     sa.Column('flavor_id', sa.String(255)),                  # default flavor of servers, by the id in the API
     sa.Column('requirements', types.Json, nullable=False),   # {key: value} that hosts must meet

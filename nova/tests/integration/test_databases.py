@@ -24,6 +24,7 @@ from nova.db.networks import leases
 from nova.db.placement import compute_nodes
 from nova.db.placement import pci_devices
 from nova.db.projects import attempts
+from nova.db.projects import flavors
 from nova.db.servers import instance_actions
 from nova.db.servers import port_devices
 from nova.db.servers import usage
@@ -181,6 +182,34 @@ def test_heartbeats_update_one_service_row(cell):
     assert first['uuid'] == again['uuid'] and again['version'] == 2
     assert again['last_seen_at'] >= first['last_seen_at']
     assert again['last_seen_at'].microsecond or first['last_seen_at'].microsecond       # not cut to seconds
+
+
+def test_floats_and_long_texts_are_compared_and_stored_as_written(make):
+    """Four bytes of MariaDB made 1.3 to 1.29999995, so pages lost flavors and the last unit of a node stayed free."""
+    db, text = make('floats'), 'é' * 40_000
+    migration.sync(db, 'api')
+    with db.writer() as conn:
+        for name, factor in (('a', 1.1), ('b', 1.3), ('c', 1.3)):
+            flavors.create(conn, {'flavor_id': name, 'name': name, 'memory_mb': 1, 'vcpus': 1, 'root_gb': 1,
+                                  'rxtx_factor': factor, 'description': text})
+    found = [None]
+    with db.reader() as conn:
+        while rows := flavors.page(conn, project_id=context.ALL_PROJECTS, sort_key='rxtx_factor', limit=1,
+                                   marker=found[-1]):
+            found.append(rows[0]['flavor_id'])
+            assert rows[0]['description'] == text
+    assert found == [None, 'a', 'b', 'c']
+    cell = make('floats_cell')
+    migration.sync(cell, 'cell')
+    with cell.writer() as conn:
+        table = tables_cell.compute_nodes
+        row = {column.name: 0 for column in table.columns if not column.nullable and column.name != 'id'}
+        texts = {name: 'x' for name in row if isinstance(table.c[name].type, sa.String)}
+        conn.execute(sa.insert(table).values({
+            **row, **texts, 'vcpus': 10, 'cpu_allocation_ratio': 1.3, 'created_at': utils.utcnow(),
+            'updated_at': utils.utcnow()}))
+        capacity = sa.select(table.c.vcpus).where(table.c.vcpus * table.c.cpu_allocation_ratio >= 13)
+        assert conn.execute(capacity).scalars().all() == [10]
 
 
 def test_insert_ignore_keeps_what_is_there(cell):
