@@ -56,6 +56,7 @@ UPDATE = params.document(
     params.Param('force', params.BOOLEAN))
 UPDATE_CLASS = params.document(
     'quota_class_set', *(params.Param(key, _LIMIT, until=until) for key, (_resource, _, until) in KEYS.items()))
+MAX_ID = 255                 # characters of a user id or the name of a quota class
 ONE = params.Query(params.Param('user_id', params.STRING), closed=75)
 
 
@@ -104,6 +105,7 @@ def detail(req: api_request.Request, id: str) -> JsonDocument:
 def update(req: api_request.Request, id: str) -> JsonDocument:
     known.check(req, id)
     user_id, given = req.query.one('user_id'), dict(req.body['quota_set'])
+    _check_length('user', user_id or '')
     force = given.pop('force', False)
     wanted = {resource: limit for key, limit in given.items() if (resource := KEYS[key][0]) is not None}
     of_networks = {key: limit for key, limit in given.items() if key in proxied_limits.NAMES}
@@ -122,6 +124,14 @@ def update(req: api_request.Request, id: str) -> JsonDocument:
         db_limits.replace(conn, id, changed)
         return _limits(conn, req, id, user_id)
     return {'quota_set': LIMITS.builder(req)(req.services.api_db.run(run))}
+
+
+def _check_length(kind: str, name: str) -> None:
+    """
+    :raises BadRequest: the database does not store the whole id
+    """
+    if len(name) > MAX_ID:
+        raise exception.BadRequest(f'The id of a {kind} has at most {MAX_ID} characters.')
 
 
 def _refuse_below_usage(wanted: dict[str, int], used: Mapping[str, int]) -> None:
@@ -156,6 +166,7 @@ def show_class(req: api_request.Request, id: str) -> JsonDocument:
 
 
 def update_class(req: api_request.Request, id: str) -> JsonDocument:
+    _check_length('quota class', id)
     given = req.body['quota_class_set']
     wanted = {resource: limit for key, limit in given.items() if (resource := KEYS[key][0]) is not None}
     of_networks = {key: limit for key, limit in given.items() if key in proxied_limits.NAMES}

@@ -346,3 +346,12 @@ def test_limits_of_networks_are_the_network_services(tmp_path):
     assert _set(api, {'security_groups': 0, 'cores': 9}, version='2.35', query='?user_id=u').status == 200
     assert 'security_groups' not in api.client().get(f'/os-quota-sets/{base.PROJECT}', version='2.36').json['quota_set']
     api.close()
+
+
+@pytest.mark.parametrize('path, name', [
+    ('/os-quota-class-sets/{}', 'quota_class_set'), ('/os-quota-sets/project?user_id={}', 'quota_set')])
+def test_limits_of_an_id_that_the_database_would_cut_are_refused(api, path, name):
+    admin, body = api.admin(), {name: {'cores': 3}}
+    assert admin.put(path.format('x' * 255), body).status == 200
+    _name, code, message = admin.put(path.format('x' * 256), body).fault
+    assert code == 400 and message.endswith('has at most 255 characters.')
