@@ -385,6 +385,7 @@ if [ $server = yes ] && [ ! -f "$own/first-server.done" ]; then
 fi
 [ $action != start ] || exit 0
 password() { [ -t 1 ] || { echo "in $state/clouds.yaml"; return; }; "$venv/bin/python" -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["clouds"][sys.argv[2]]["auth"]["password"])' "$state/clouds.yaml" "$1"; }
+proxied() { [ -n "${http_proxy:-}${HTTP_PROXY:-}${https_proxy:-}${HTTPS_PROXY:-}${all_proxy:-}${ALL_PROXY:-}" ]; }
 program() { [ "$(readlink "/usr/local/bin/$1")" = "$venv/bin/$1" ] && echo "$1" || echo "$venv/bin/$1"; }
 say ""
 say "Dashboard      $url/dashboard/   user demo, password $(password nova-demo); administrator: admin, $(password nova-admin)"
@@ -392,6 +393,6 @@ say "Dashboard      $url/dashboard/   user demo, password $(password nova-demo);
 if [ "$driver" = libvirt ] && [ -f "$own/first-server.done" ]; then
     say "Log in         ssh -i $own/first_key root@$(cat "$own/first-server.done")"
 fi
-say "Next server    OS_CLOUD=nova-demo OS_CLIENT_CONFIG_FILE=$state/clouds.yaml $(program openstack) server create --image guest --flavor m1.tiny --wait second"
+say "Next server    $(! proxied || echo "no_proxy=127.0.0.1,localhost,$listen ")OS_CLOUD=nova-demo OS_CLIENT_CONFIG_FILE=$state/clouds.yaml $(program openstack) server create --image guest --flavor m1.tiny --wait second"
 say "Documentation  $tree/doc/source/user/first-server.rst"
 say "This cloud     tools/quickstart.sh status|stop|start|logs|check|upgrade|remove$([ "$own" = "/var/lib/nova-quickstart" ] || [ $root = no ] || printf ' --state-path %s' "$state")"

@@ -1,8 +1,10 @@
 """The commands of tools/cluster.sh."""
 import argparse
+import os
 import shutil
 import sys
 import time
+import urllib.request
 
 from cluster import ceph
 from cluster import hosts
@@ -72,9 +74,12 @@ def up(options):
     print(f'The fleet runs after {time.monotonic() - begin:.1f} s: {fleet.computes} computes in {fleet.cells} '
           f'{"cells" if fleet.cells > 1 else "cell"}, {fleet.libvirt} with libvirt'
           f'{", volumes of Cinder in Ceph" if fleet.ceph else ""}. As its users:\n')
+    proxied = set(urllib.request.getproxies()) & {'http', 'https', 'all'}
+    direct = f'no_proxy={settings.direct({})["no_proxy"]},$no_proxy ' if proxied else ''
     for user in ('admin', 'demo'):
-        print(f'  export OS_AUTH_URL={settings.url("keystone", "/v3")} OS_USERNAME={user} OS_PROJECT_NAME={user} '
-              f'OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default OS_PASSWORD={fleet.passwords[user]}')
+        print(f'  export {direct}OS_AUTH_URL={settings.url("keystone", "/v3")} OS_USERNAME={user} '
+              f'OS_PROJECT_NAME={user} OS_USER_DOMAIN_NAME=Default OS_PROJECT_DOMAIN_NAME=Default '
+              f'OS_PASSWORD={fleet.passwords[user]}')
     print(f'\nSee it in a browser    {settings.url("haproxy", "/dashboard/")}')
     print('\nNext: .venv/bin/openstack server create --flavor m1.nano --image small --wait first')
     if fleet.libvirt:
@@ -166,6 +171,7 @@ def down(options):
 
 
 def main():
+    os.environ.update(settings.direct(os.environ))
     parser = argparse.ArgumentParser(prog='tools/cluster.sh')
     commands = parser.add_subparsers(dest='command', required=True)
     command = commands.add_parser('up', help='build and start what is missing')

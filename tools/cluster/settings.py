@@ -93,6 +93,13 @@ def url(part, path=''):
     return f'http://{ADDRESS}:{PORTS[part]}{path}'
 
 
+def direct(environ):
+    """Return the variables with which a proxy of ``environ`` gets no requests to the fleet."""
+    names = (environ.get('no_proxy') or environ.get('NO_PROXY'), ADDRESS, f'{NETWORK}.0/24')
+    value = ','.join(name for name in names if name)
+    return {'no_proxy': value, 'NO_PROXY': value}
+
+
 def monitoring_port(name):
     """Return the port of a daemon's metrics; 0, any free port, for commands."""
     return MONITORING + DAEMONS.index(name) if name in DAEMONS else 0

@@ -25,4 +25,6 @@ if [ ! -e /var/lib/nova/guest.done ]; then
     runuser -u nova -- touch /var/lib/nova/guest.done
 fi
 echo 'The cloud serves at http://127.0.0.1:8774/. Next:'
-echo 'OS_CLIENT_CONFIG_FILE=/var/lib/nova/clouds.yaml OS_CLOUD=nova-demo openstack server create --image guest --flavor m1.tiny --wait first'
+direct=
+[ -z "${http_proxy:-}${HTTP_PROXY:-}${all_proxy:-}${ALL_PROXY:-}" ] || direct='no_proxy=127.0.0.1 '
+echo "${direct}OS_CLIENT_CONFIG_FILE=/var/lib/nova/clouds.yaml OS_CLOUD=nova-demo openstack server create --image guest --flavor m1.tiny --wait first"

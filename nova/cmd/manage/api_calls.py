@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any, TYPE_CHECKING
@@ -83,6 +84,7 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: JsonDocument | None, m
     from keystoneauth1 import exceptions as client_errors
     from keystoneauth1 import session as sessions
     from keystoneauth1.identity import v3
+    import requests
     import yaml
 
     from nova.runtime import host_identity
@@ -91,7 +93,10 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: JsonDocument | None, m
     try:
         cloud = yaml.safe_load(file.read_text())['clouds']['nova-admin']
         authority, root = cloud.get('cacert'), cloud['auth']['auth_url'].rpartition('/identity')[0]
-        session = sessions.Session(v3.Password(**cloud['auth']), verify=authority or True)
+        direct = requests.Session()
+        direct.trust_env = False             # A proxy of the environment would get the password.
+        session = sessions.Session(v3.Password(**cloud['auth']), session=direct,
+                                   verify=authority or os.environ.get('REQUESTS_CA_BUNDLE') or True)
     except OSError as error:
         raise exception.NovaException(f'{file} cannot be read ({error.strerror}): name the directory of nova-all with '
                                       '--state-path, or a configuration file that names the message broker with '

@@ -1,6 +1,7 @@
 """nova-manage vm, live-migration, service, image, shell and logs beside a cloud that runs."""
 import io
 import json
+import socket
 import sys
 import types
 
@@ -102,6 +103,23 @@ def test_servers_are_listed_and_moved(cloud, nova_manage, beside_nova_all):
     assert place == 'host1' and len(sizes) == 3 and all(size.isdigit() for size in sizes)
     cloud.boss.delete(f'/servers/{made["id"]}')
     cloud.boss.wait_for(made['id'], 'DELETED')
+
+
+def test_a_proxy_of_the_environment_gets_no_password(cloud, beside_nova_all, monkeypatch):
+    """The admin's password went to the proxy in clear text."""
+    made = cloud.boss.boot(cloud.image, host='host1', networks='none')['id']
+    cloud.boss.wait_for(made)
+    monkeypatch.delenv('no_proxy', raising=False)
+    monkeypatch.delenv('NO_PROXY', raising=False)
+    with socket.socket() as proxy:           # It refuses connections: nothing listens.
+        proxy.bind(('127.0.0.1', 0))
+        monkeypatch.setenv('http_proxy', f'http://127.0.0.1:{proxy.getsockname()[1]}')
+        code, _out, err = beside_nova_all('live-migration', made, 'host2')
+        monkeypatch.delenv('http_proxy')
+    assert (code, err) == (0, '')
+    assert cloud.boss.wait_for(made)['OS-EXT-SRV-ATTR:host'] == 'host2'
+    cloud.boss.delete(f'/servers/{made}')
+    cloud.boss.wait_for(made, 'DELETED')
 
 
 def test_an_unusable_entry_of_clouds_yaml_is_one_sentence(cloud, beside_nova_all):

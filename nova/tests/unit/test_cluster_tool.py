@@ -19,6 +19,16 @@ parts.program = lambda name: name
 print(json.dumps({part.name: part.address for part in parts.nova(fleet)}))
 """
 
+DIRECT = """
+import json, os, urllib.request
+import requests
+from cluster import settings
+os.environ.update(settings.direct(os.environ))
+print(json.dumps([bool(urllib.request.proxy_bypass(settings.ADDRESS)), *(
+    requests.utils.should_bypass_proxies(f'http://{host}:8774/', None)
+    for host in (settings.ADDRESS, settings.compute_address(1), '192.0.2.1', 'mirror.example'))]))
+"""
+
 
 @pytest.fixture
 def prepared(tmp_path):
@@ -53,6 +63,16 @@ def test_urls_of_consoles_name_a_proxy_of_the_fleet(prepared):
             == addresses['serialproxy'])
     compute = conf_of('compute1')
     assert compute.vnc.server_listen == compute.serial_console.server_listen == addresses['compute1'] != '127.0.0.1'
+
+
+@pytest.mark.parametrize('kept', ['', 'mirror.example'])
+def test_requests_to_the_fleet_bypass_a_proxy_of_the_environment(tmp_path, kept):
+    """Keystone was asked through it."""
+    done = subprocess.run(
+        [sys.executable, '-c', DIRECT], capture_output=True, text=True, check=True,
+        env={'PATH': os.environ['PATH'], 'http_proxy': 'http://proxy.example:3128', 'NO_PROXY': kept,
+             'NOVA_CLUSTER_DIR': str(tmp_path), 'PYTHONPATH': str(TOOLS)})
+    assert json.loads(done.stdout) == [True, True, True, False, bool(kept)]
 
 
 def test_fleet_without_real_guests_has_no_console_urls(prepared):
