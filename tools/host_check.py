@@ -30,6 +30,7 @@ ANSWER_S = 5                             # of a name server, and of a package se
 CLOCK_S = 300                            # certificates and tokens bear so much
 OUR_DEVICES = ('br-nova', 'nb', 'nx', 'nd', 'lo')
 COMMAND_S = 10
+UNIT_PLACES = ('etc/systemd/system', 'usr/local/lib/systemd/system', 'usr/lib/systemd/system', 'lib/systemd/system')
 PROXIES = ('http_proxy', 'https_proxy', 'HTTPS_PROXY')
 
 
@@ -104,9 +105,8 @@ def _software(facts):
         yield WARNING, ('An earlier run of dpkg did not end: the installation completes it (dpkg --configure -a) '
                         'before it begins.')
     if facts.units:
-        yield ERROR, (f"Units of this product are installed by hand ({', '.join(facts.units)}): this machine is part "
-                      f"of a "
-                      'fleet. Remove them first, or use another machine.')
+        yield ERROR, (f"Units of another installation are here ({', '.join(facts.units)}), of a fleet or from "
+                      'packages. Remove that installation first, or use another machine.')
 
 
 def _room(facts):
@@ -253,7 +253,7 @@ def facts(wanted):
             journal=_output('journalctl', '--dmesg', '--no-pager', '--lines=5000'),
             proxies=_apt_proxy() | {name: os.environ[name] for name in PROXIES if os.environ.get(name)},
             commit_time=int(_output('git', '-C', str(pathlib.Path(__file__).parent), 'log', '-1', '--format=%ct') or 0),
-            now=time.time(), dpkg_audit=_output('dpkg', '--audit'), units=_units(),
+            now=time.time(), dpkg_audit=_output('dpkg', '--audit'), units=other_units(),
             unresolved=unresolved.result(), clock_off_s=clock.result())
 
 
@@ -358,10 +358,15 @@ def _clock_off(hosts):
     return None
 
 
-def _units():
-    places = pathlib.Path('/etc/systemd/system')
-    return sorted(path.name for path in places.glob('nova-*.service')
-                  if path.is_file() and not (places / f'{path.name}.d' / 'quickstart.conf').exists())
+def other_units(root='/'):
+    """Return the names of this product's units that tools/quickstart.sh has not written, also of packages."""
+    found = set()
+    for place in UNIT_PLACES:
+        for path in pathlib.Path(root, place).glob('nova-*.service'):
+            own = path.with_name(f'{path.name}.d') / 'quickstart.conf'
+            if path.is_file() and not own.exists():
+                found.add(path.name)
+    return sorted(found)
 
 
 def main():

@@ -111,7 +111,8 @@ export no_proxy="${no_proxy:+$no_proxy,}127.0.0.1,localhost,$listen"
 export NO_PROXY=$no_proxy
 
 running() {
-    if [ $systemd = yes ]; then systemctl is-active --quiet nova-all
+    # A unit without these settings is that of another installation.
+    if [ $systemd = yes ]; then [ -e "$unit.d/quickstart.conf" ] && systemctl is-active --quiet nova-all
     else [ -s "$pidfile" ] && [[ $(tr '\0' ' ' 2>/dev/null <"/proc/$(cat "$pidfile")/cmdline") == *nova-all* ]]; fi
 }
 # ask PATH: prints what the cloud answers.

@@ -5,6 +5,7 @@ remove_cloud() {
     # Only what this command has made: a host of a fleet has /var/lib/nova as well, and --state-path may name anything.
     if [ $root = yes ]; then [ -d "$own" ]; else [ -e "$own/quickstart.log" ]; fi ||
         { say "No cloud is installed with state in $state."; return 0; }
+    [ $root = no ] || refuse_others
     [ $data = no ] || refuse_mounts
     log=$(mktemp "${TMPDIR:-/tmp}/nova-remove.XXXXXX")
     trap end_log EXIT
@@ -26,6 +27,14 @@ remove_cloud() {
     if [ $data = yes ]; then say "The cloud and its data are removed."
     else say "The cloud is removed. Its data stay in $state; tools/quickstart.sh takes them up, remove --data deletes them."; fi
 }
+
+# refuse_others: the guests, networks and data of another installation may be those that are found here.
+refuse_others() {
+    local units
+    units=$(other_units) || fail "The units of this machine cannot be read."
+    [ -z "$units" ] || fail "Units of another installation are here ($units), and its guests may be in $state. Move them, and remove that installation first."
+}
+other_units() { PYTHONPATH=$here python3 -c 'import host_check; print(", ".join(host_check.other_units()))'; }
 
 # refuse_mounts: what an administrator has mounted below the state is not deleted. The cloud mounts nothing there.
 refuse_mounts() {

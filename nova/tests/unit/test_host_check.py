@@ -145,6 +145,27 @@ def test_a_port_that_is_taken_is_found(check):
     assert check._port_taken(check.Wanted(port=0)) == ''
 
 
+@pytest.mark.parametrize('place', ['etc', 'usr/local/lib', 'usr/lib', 'lib'])
+def test_units_of_another_installation_are_found(check, tmp_path, place):
+    """Those of packages were not: an installation on a host of a fleet took its state directory."""
+    own, other = tmp_path / 'etc/systemd/system', tmp_path / place / 'systemd/system'
+    (own / 'nova-all.service.d').mkdir(parents=True)
+    other.mkdir(parents=True, exist_ok=True)
+    for file in (own / 'nova-all.service', own / 'nova-all.service.d/quickstart.conf', other / 'ssh.service'):
+        file.touch()
+    assert check.other_units(tmp_path) == []
+    (other / 'nova-compute.service').touch()
+    assert check.other_units(tmp_path) == ['nova-compute.service']
+
+
+def test_unit_of_a_package_counts_beside_one_of_the_installation(check, tmp_path):
+    for place in ('etc/systemd/system/nova-all.service.d', 'usr/lib/systemd/system'):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / 'etc/systemd/system/nova-all.service.d/quickstart.conf').touch()
+    (tmp_path / 'usr/lib/systemd/system/nova-all.service').touch()
+    assert check.other_units(tmp_path) == ['nova-all.service']
+
+
 def test_facts_of_this_machine_are_read(check):
     facts = check.facts(check.Wanted(port=0))
     assert facts.python == sys.version_info[:2] and 'MemTotal' in facts.meminfo and facts.free_mib['/var'] >= 0

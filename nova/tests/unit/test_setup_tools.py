@@ -292,6 +292,23 @@ def test_data_on_file_systems_that_are_mounted_below_the_state_are_kept(tmp_path
     assert f'File systems are mounted below {tmp_path}/state: {tmp_path}/state/images. Unmount them first' in err
 
 
+def test_nothing_is_removed_beside_another_installation(tmp_path):
+    """Guests of a fleet were ended and their disks deleted."""
+    code, out, err = _remove(
+        tmp_path, 'other_units() { echo nova-compute.service; }; running() { false; }; remove_cloud')
+    assert (code, out) == (1, '') and 'Units of another installation are here (nova-compute.service)' in err
+    assert (tmp_path / 'state/images').exists() and (tmp_path / 'own').exists()
+
+
+def test_running_cloud_of_a_package_is_not_that_of_the_installation(tmp_path):
+    text = _function('quickstart.sh', 'running') + (
+        f'systemd=yes unit={tmp_path}/nova-all.service; systemctl() {{ true; }}; running && echo yes || echo no')
+    assert _shell(text, tmp_path)[1] == 'no\n'
+    (tmp_path / 'nova-all.service.d').mkdir()
+    (tmp_path / 'nova-all.service.d/quickstart.conf').touch()
+    assert _shell(text, tmp_path)[1] == 'yes\n'
+
+
 def test_data_go_where_the_state_is_a_mount_point(tmp_path):
     code, out, err = _remove(
         tmp_path, 'mount -t tmpfs x state; mkdir state/.a; touch state/.a/b; remove_data; ls -A state')
