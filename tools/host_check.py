@@ -148,8 +148,11 @@ def _without_password(url):
 
 def _port(facts, wanted):
     if facts.port_taken:
-        yield ERROR, (f'{wanted.listen} port {wanted.port} cannot be listened on ({facts.port_taken}): choose others '
-                      'with --listen and --port.')
+        yield ERROR, _refused_address(wanted.listen, wanted.port, facts.port_taken)
+
+
+def _refused_address(listen, port, reason):
+    return f'{listen} port {port} cannot be listened on ({reason}): choose others with --listen and --port.'
 
 
 def _processor(facts):
@@ -298,6 +301,12 @@ def _addresses():
         if bits:
             found.setdefault(device, []).append(f'{ipaddress.IPv4Address(number)}/{bits.bit_count()}')
     return found
+
+
+def address_problem(listen, port):
+    """Return the sentence about an address that cannot be listened on, or None. Port 0 asks for the address alone."""
+    reason = _port_taken(Wanted(listen=listen, port=int(port)))
+    return _refused_address(listen, port, reason) if reason else None
 
 
 def _port_taken(wanted):

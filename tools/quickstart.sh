@@ -100,7 +100,11 @@ fi
 [ -n "$port" ] || port=$(setting port)
 [ -n "$guests" ] || guests=$(setting guests)
 [ -n "$outside" ] || outside=$(setting outside)
-[ "$driver" != auto ] || driver=$(setting driver)
+# nova-all accepts no other driver than the one of its first start.
+recorded=
+if [ -f "$state/driver" ] && [ -r "$state/driver" ]; then recorded=$(head -c 20 "$state/driver"); fi
+case $recorded in libvirt|fake) ;; *) recorded= ;; esac
+[ "$driver" != auto ] || driver=${recorded:-$(setting driver)}
 driver=${driver:-auto} listen=${listen:-127.0.0.1} port=${port:-8774} guests=${guests:-10.44.0.0/24} outside=${outside:-172.24.4.0/24}
 host=$listen
 case $host in 0.0.0.0) host=127.0.0.1 ;; ::) host=::1 ;; esac       # all addresses: asked at one of them
@@ -140,6 +144,13 @@ needs_root() { [ $root = yes ] || installed || [ ! -d /var/lib/nova-quickstart ]
 check_host() {
     python3 "$here/host_check.py" --driver "$driver" --state-path "$state" --listen "$listen" --port "$port" \
         --guests "$guests" --outside "$outside" "$@"
+}
+# check_address: whether an installed cloud can listen at another address. Its own port is in use while it runs.
+check_address() {
+    local tried=$port
+    [ "$listen/$port" != "$(setting listen)/$(setting port)" ] || return 0
+    [ "$port" != "$(setting port)" ] || ! running || tried=0
+    PYTHONPATH=$here python3 -c 'import host_check, sys; sys.exit(host_check.address_problem(*sys.argv[1:]))' "$listen" "$tried"
 }
 show_log() {
     if [ $systemd = yes ]; then journalctl --no-pager --unit nova-all ${follow:---lines=200}
@@ -217,6 +228,9 @@ case $action in
 esac
 
 # ---- what can run here --------------------------------------------------------------
+if [ "$driver" != "${recorded:-$driver}" ]; then
+    fail "$state belongs to a cloud with --driver $recorded. Use that, or remove it first: tools/quickstart.sh remove --data."
+fi
 if [ "$driver" = auto ]; then
     if [ $root = yes ] && command -v apt-get >/dev/null; then driver=libvirt
     else
@@ -230,7 +244,7 @@ if former && running; then
     check_host --problems --port 0 || exit 1
     stop_cloud
 fi
-installed || check_host --problems || exit 1
+if installed; then check_address; else check_host --problems; fi || exit 1
 systemd=$has_systemd
 . "$here/upgrade.sh"
 

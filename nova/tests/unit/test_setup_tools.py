@@ -1,7 +1,9 @@
 """tools/packages.py installs as pip is set to, with and without uv; tools/lib.sh does things in the background."""
+import fcntl
 import importlib
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import threading
@@ -412,6 +414,59 @@ def test_quickstart_refuses_bad_options_before_it_does_anything(words, expected,
     done = _quickstart(tmp_path, *words.split())
     assert done.returncode in (1, 2) and expected in done.stderr + done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """The settings of an installation with simulated guests. Its lock is held, so that no test installs anything."""
+    state = tmp_path / 'state'
+    own = tmp_path / 'state-quickstart' if os.geteuid() == 0 else state
+    for directory in {state, own}:
+        directory.mkdir()
+    (state / 'driver').write_text('fake')
+    file = own / 'settings'
+    file.write_text('driver=fake\nlisten=127.0.0.1\nport=1\nguests=10.44.0.0/24\noutside=172.24.4.0/24\n')
+    with open(own / 'quickstart.lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield file
+
+
+@pytest.mark.parametrize('removed', [False, True])
+def test_another_driver_is_refused_before_anything_is_changed(settings, tmp_path, removed):
+    """The serving cloud was stopped, and started no more."""
+    kept = settings.read_text()
+    if removed:
+        settings.unlink()
+    done = _quickstart(tmp_path, '--driver', 'libvirt')
+    assert done.returncode == 1 and 'belongs to a cloud with --driver fake' in done.stderr
+    assert not (settings.parent / 'quickstart.log').exists()
+    assert not settings.exists() if removed else settings.read_text() == kept
+
+
+def test_an_address_in_use_is_refused_before_anything_is_changed(settings, tmp_path):
+    kept = settings.read_text()
+    with socket.socket() as other:
+        other.bind(('127.0.0.1', 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = _quickstart(tmp_path, '--port', str(port))
+    assert (done.returncode, done.stderr) == (
+        1, f'127.0.0.1 port {port} cannot be listened on (Address already in use): choose others with --listen and '
+           '--port.\n')
+    assert settings.read_text() == kept and not (settings.parent / 'quickstart.log').exists()
+
+
+@pytest.mark.parametrize('listen, running, code', [
+    ('127.0.0.1', True, 0), ('0.0.0.0', True, 0), ('0.0.0.0', False, 1)])
+def test_port_of_the_running_cloud_itself_is_free(tmp_path, listen, running, code):
+    with socket.socket() as own:
+        own.bind(('127.0.0.1', 0))
+        own.listen()
+        port = own.getsockname()[1]
+        ended, _, _ = _shell(_function('quickstart.sh', 'check_address') + (
+            f'setting() {{ [ $1 = port ] && echo {port} || echo 127.0.0.1; }}; '
+            f'running() {{ {str(running).lower()}; }}; listen={listen} port={port}; check_address'), tmp_path)
+    assert ended == code
 
 
 @pytest.mark.parametrize('action, code, expected', [
