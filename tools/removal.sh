@@ -22,7 +22,8 @@ remove_cloud() {
         step "Data in $state" remove_data
     else
         # The owners of the data stay, and so does what a later run uses: the guest's key, the image, the first server.
-        rm -rf "$own"/{settings,environment,packages,quickstart.log,upgrade.log,quickstart.lock,environment.lock,nova-all.pid,programs}
+        # The log stays as the mark of a user's installation, for a later removal of the data.
+        rm -rf "$own"/{settings,environment,packages,upgrade.log,quickstart.lock,environment.lock,nova-all.pid,programs}
     fi
     if [ $data = yes ]; then say "The cloud and its data are removed."
     else say "The cloud is removed. Its data stay in $state; tools/quickstart.sh takes them up, remove --data deletes them."; fi

@@ -311,6 +311,22 @@ def test_running_cloud_of_a_package_is_not_that_of_the_installation(tmp_path):
     assert _shell(text, tmp_path)[1] == 'yes\n'
 
 
+@pytest.mark.parametrize('root', ['yes', 'no'])
+def test_data_that_a_removal_has_kept_are_removed_later(tmp_path, root):
+    """Without root the first removal deleted the mark of the installation, so its passwords stayed."""
+    (tmp_path / 'state').mkdir()
+    for name in ('quickstart.log', 'settings', 'nova_api.sqlite', 'clouds.yaml'):
+        (tmp_path / 'state' / name).touch()
+    common = (f'root={root}; [ $root = yes ] || own=$state; base=$PWD/programs; running() {{ false; }}; '
+              'other_units() { :; }; end_guests() { :; }; remove_devices() { :; }; remove_files() { :; }; ')
+    code, out, err = _remove(tmp_path, common + 'data=no; remove_cloud')
+    assert (code, err) == (0, '') and 'remove --data deletes them' in out
+    assert {'nova_api.sqlite', 'clouds.yaml'} <= {path.name for path in (tmp_path / 'state').iterdir()}
+    code, out, err = _remove(tmp_path, common + 'data=yes; remove_cloud')
+    assert (code, err) == (0, '') and 'The cloud and its data are removed.' in out
+    assert [path.name for path in tmp_path.iterdir() if root == 'yes' or path.name != 'own'] == []
+
+
 def test_data_go_where_the_state_is_a_mount_point(tmp_path):
     code, out, err = _remove(
         tmp_path, 'mount -t tmpfs x state; mkdir state/.a; touch state/.a/b; remove_data; ls -A state')
