@@ -115,8 +115,11 @@ install_packages() {
     $APT -y --no-install-recommends install "${missing[@]}" </dev/null
 }
 
+# packages_present PACKAGE...: whether all are installed. dpkg-query prints a line for each architecture of a package.
 packages_present() {
-    dpkg-query -W -f '${Status}\n' "$@" 2>/dev/null | grep -c 'ok installed' | grep -qx $#
+    local wanted
+    wanted=$(printf '%s\n' "${@%%:*}" | sort -u | wc -l)
+    dpkg-query -W -f '${Package} ${Status}\n' "$@" 2>/dev/null | awk '/ ok installed$/ {print $1}' | sort -u | wc -l | grep -qx "$wanted"
 }
 
 # ceph_bindings PYTHON: lets a virtual environment import Ceph's modules, which Debian alone has. All of Debian's packages in

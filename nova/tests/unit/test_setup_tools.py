@@ -3,6 +3,7 @@ import fcntl
 import importlib
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -355,6 +356,22 @@ def test_packages_are_installed_without_questions(tmp_path):
     dpkg, apt = (tmp_path / 'calls').read_text().splitlines()
     assert (code, err, dpkg) == (0, '', 'dpkg --force-confdef --force-confold --configure -a noninteractive ')
     assert apt.endswith(' install one noninteractive ') and ' -o DPkg::Options::=--force-confold ' in apt
+
+
+@pytest.mark.skipif(not shutil.which('dpkg-query'), reason='needs dpkg')
+@pytest.mark.parametrize('names, present', [
+    ('two', True), ('two one', True), ('one one', True), ('two:i386', True), ('two removed', False),
+    ('two unknown', False), ('unknown', False)])
+def test_package_of_two_architectures_counts_once(tmp_path, names, present):
+    """With one, all packages were never present, or a missing one was not installed."""
+    rows = [('two', 'amd64', 'install ok installed'), ('two', 'i386', 'install ok installed'),
+            ('one', 'amd64', 'install ok installed'), ('removed', 'amd64', 'deinstall ok config-files')]
+    (tmp_path / 'status').write_text('\n'.join(
+        f'Package: {name}\nStatus: {status}\nMaintainer: x\nArchitecture: {architecture}\nMulti-Arch: same\n'
+        f'Version: 1\nDescription: x\n' for name, architecture, status in rows))
+    (tmp_path / 'arch').write_text('amd64\ni386\n')
+    code, _, err = _shell(f'export DPKG_ADMINDIR={tmp_path}; packages_present {names} && echo yes', tmp_path)
+    assert (code == 0, err) == (present, '')
 
 
 def test_log_that_the_message_of_a_failed_step_names_stays(tmp_path):
