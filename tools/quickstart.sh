@@ -223,7 +223,7 @@ case $action in
     stop) needs_root; stop_cloud; exit ;;
     logs) needs_root; needs_installation; show_log; exit ;;
     environment) log=/dev/null; environment; exit ;;
-    remove) needs_root; . "$here/removal.sh"; remove_cloud; exit ;;
+    remove) needs_root; driver=${recorded:-$(setting driver)}; . "$here/removal.sh"; remove_cloud; exit ;;
     start) needs_root; needs_installation; server=no ;;
 esac
 

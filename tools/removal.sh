@@ -1,7 +1,9 @@
 # Sourced by quickstart.sh: removes what it installed and made, and nothing that was there before or that others use.
 
-# remove_cloud: the cloud's processes, guests, devices, units, users and packages; with data=yes the data too.
+# remove_cloud: the cloud's processes, guests, devices, units, users and packages; with data=yes the data too. A cloud with
+# simulated guests (driver=fake) has no devices and no part in libvirt.
 remove_cloud() {
+    local left=
     # Only what this command has made: a host of a fleet has /var/lib/nova as well, and --state-path may name anything.
     if [ $root = yes ]; then [ -d "$own" ]; else [ -e "$own/quickstart.log" ]; fi ||
         { say "No cloud is installed with state in $state."; return 0; }
@@ -11,7 +13,7 @@ remove_cloud() {
     trap end_log EXIT
     if running; then step "Stopping nova-all" stop_cloud; fi
     if [ $root = yes ]; then
-        if command -v virsh >/dev/null; then step "Guests" end_guests; fi
+        if [ "$driver" != fake ] && has_libvirt; then step "Guests" end_guests; fi
         step "Bridges, namespaces, packet filters, processes" remove_devices
         step "Units and programs" remove_files
         [ ! -s "$own/packages" ] || step "Packages that nothing else uses" remove_packages
@@ -25,6 +27,7 @@ remove_cloud() {
         # The log stays as the mark of a user's installation, for a later removal of the data.
         rm -rf "$own"/{settings,environment,packages,upgrade.log,quickstart.lock,environment.lock,nova-all.pid,programs}
     fi
+    [ -z "$left" ] || say "$left"
     if [ $data = yes ]; then say "The cloud and its data are removed."
     else say "The cloud is removed. Its data stay in $state; tools/quickstart.sh takes them up, remove --data deletes them."; fi
 }
@@ -67,6 +70,9 @@ guests_of_cloud() {
     done
 }
 
+# A machine may have virsh alone, for guests of other machines.
+has_libvirt() { command -v virsh && { command -v libvirtd || command -v virtqemud; }; } >/dev/null
+
 # Guests get 30 s to shut down. Their disks stay with the data.
 end_guests() {
     local name names second
@@ -84,11 +90,17 @@ end_guests() {
 }
 
 remove_devices() {
-    [ ! -x "$venv/bin/nova-manage" ] || "$venv/bin/nova-manage" network teardown || return 1
+    [ "$driver" = fake ] || [ ! -x "$venv/bin/nova-manage" ] || remove_networks || return 1
     # Programs that outlive nova-all: exporters of volumes, relays. Their user can be deleted when they have ended.
     local ours=(-u nova -f -- "$venv/|$state/")
     pkill "${ours[@]}" || true
     for _ in $(seq 100); do pgrep "${ours[@]}" >/dev/null || break; sleep 0.1; done
+}
+
+# remove_networks: a release of the distribution may have taken away the environment's Python.
+remove_networks() {
+    if "$venv/bin/nova-manage" --version; then "$venv/bin/nova-manage" network teardown
+    else left="Bridges, namespaces and packet filters stay until the machine restarts: the Python environment does not run."; fi
 }
 
 remove_files() {
@@ -121,7 +133,7 @@ remove_packages() {
         return 0
     fi
     [ $data = no ] || verb=purge
-    "$here/libvirt-host.sh" stop
+    [ "$driver" = fake ] || "$here/libvirt-host.sh" stop
     mapfile -t dependencies < <(printf '%s\n' "${came[@]}" | grep -vxFf <(apt-mark showmanual) || true)
     apt-mark auto "${came[@]}" >/dev/null
     mapfile -t unneeded < <(apt-get -s $STRICT autoremove | awk '$1 == "Remv" {print $2}' | grep -xFf <(printf '%s\n' "${came[@]}") || true)

@@ -283,7 +283,8 @@ def _remove(tmp_path, text):
     (tmp_path / 'state/images').mkdir(parents=True, exist_ok=True)
     (tmp_path / 'own').mkdir(exist_ok=True)
     done = subprocess.run(['unshare', '-m', 'bash', '-c', f'set -euo pipefail; . {TOOLS}/lib.sh; . {TOOLS}/removal.sh; '
-                           f'cd {tmp_path}; own=$PWD/own state=$PWD/state root=yes systemd=no data=yes; {text}'],
+                           f'cd {tmp_path}; own=$PWD/own state=$PWD/state root=yes systemd=no data=yes '
+                           f'driver=libvirt; {text}'],
                           capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
@@ -326,6 +327,25 @@ def test_data_that_a_removal_has_kept_are_removed_later(tmp_path, root):
     code, out, err = _remove(tmp_path, common + 'data=yes; remove_cloud')
     assert (code, err) == (0, '') and 'The cloud and its data are removed.' in out
     assert [path.name for path in tmp_path.iterdir() if root == 'yes' or path.name != 'own'] == []
+
+
+@pytest.mark.parametrize('driver, missing, calls, left', [
+    ('libvirt', '', {'virsh', 'nova-manage network teardown'}, False), ('fake', '', set(), False),
+    ('fake', 'environment', set(), False), ('libvirt', 'libvirtd', {'nova-manage network teardown'}, False),
+    ('libvirt', 'environment', {'virsh'}, True)])
+def test_removal_of_simulated_guests_touches_no_network_and_no_libvirt(tmp_path, driver, missing, calls, left):
+    """Bridges of another cloud were removed, and without nft, a libvirt or a Python the cloud stayed."""
+    (tmp_path / 'bin').mkdir()
+    for name in {'virsh', 'libvirtd', 'nova-manage'} - {missing}:
+        broken = missing == 'environment' and name == 'nova-manage'
+        (tmp_path / 'bin' / name).write_text('#!/none/python\n' if broken else f'#!/bin/sh\necho {name} "$@" >>calls\n')
+        (tmp_path / 'bin' / name).chmod(0o755)
+    code, out, err = _remove(
+        tmp_path, f'driver={driver} venv=$PWD PATH=$PWD/bin:/usr/bin:/bin; running() {{ false; }}; '
+                  'other_units() { :; }; remove_files() { :; }; remove_cloud')
+    assert (code, err, 'packet filters stay' in out) == (0, '', left)
+    made = (tmp_path / 'calls').read_text().splitlines() if (tmp_path / 'calls').exists() else []
+    assert {'virsh' if call.startswith('virsh') else call for call in made if '--version' not in call} == calls
 
 
 def test_data_go_where_the_state_is_a_mount_point(tmp_path):
