@@ -111,8 +111,13 @@ case $host in 0.0.0.0) host=127.0.0.1 ;; ::) host=::1 ;; esac       # all addres
 [[ $host != *:* ]] || host=[$host]
 scheme=https; [[ $listen != 127.* && $listen != ::1 ]] || scheme=http
 url=$scheme://$host:$port
-export no_proxy="${no_proxy:+$no_proxy,}127.0.0.1,localhost,$listen"
-export NO_PROXY=$no_proxy
+# bypass_proxies: requests to the cloud go to no proxy. $bypassing: the other hosts, which the caller or an earlier run has named.
+bypass_proxies() {
+    bypassing=${no_proxy:-${NO_PROXY:-}}
+    export no_proxy="${bypassing:+$bypassing,}127.0.0.1,localhost,$listen"
+    export NO_PROXY=$no_proxy
+}
+bypass_proxies
 
 running() {
     # A unit without these settings is that of another installation.
@@ -275,7 +280,9 @@ install_recorded() {
 }
 save_environment() {
     ( umask 077
-      env | grep -E '^(PIP|UV)_|^(https?|HTTPS?)_(proxy|PROXY)=|^(SSL_CERT_FILE|NOVA_PYTHON)=' | grep -v '_CACHE_DIR=' >"$own/environment" || true )
+      { env | grep -E '^(PIP|UV)_|^(https?|all|HTTPS?|ALL)_(proxy|PROXY)=|^(SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|NOVA_PYTHON)=' |
+            grep -v '_CACHE_DIR=' || true
+        [ -z "${bypassing:-}" ] || echo "no_proxy=$bypassing"; } >"$own/environment" )
 }
 save_settings() {
     ( umask 077

@@ -269,6 +269,24 @@ def test_user_gets_an_existing_group_and_counts_as_made_only_if_it_was(tmp_path,
     assert (ended, (tmp_path / 'users').exists()) == ((0, True) if code == 0 else (1, False)), err
 
 
+@pytest.mark.parametrize('name', ['no_proxy', 'NO_PROXY'])
+def test_hosts_that_bypass_the_proxy_hold_for_later_runs(tmp_path, name):
+    """The proxy and an internal package index held without them, so the proxy was asked for that index."""
+    kept = ['UV_DEFAULT_INDEX=https://pypi.internal/simple', 'all_proxy=http://proxy.example:3128',
+            'https_proxy=http://proxy.example:3128', 'REQUESTS_CA_BUNDLE=/etc/ca.pem']
+    functions = ''.join(_function('quickstart.sh', function)
+                        for function in ('keep_environment', 'bypass_proxies', 'save_environment'))
+    text = (f'own={tmp_path} listen=192.0.2.5; {functions} keep_environment; bypass_proxies; save_environment; '
+            'echo $no_proxy $NO_PROXY')
+    bypassing = 'pypi.internal,127.0.0.1,localhost,192.0.2.5'
+    for given, expected in (([*kept, f'{name}=pypi.internal'], bypassing), ([], bypassing),
+                            ([f'{name}='], '127.0.0.1,localhost,192.0.2.5')):
+        code, out, err = _shell(text, tmp_path, 'env', '-i', 'PATH=/usr/bin:/bin', *given)
+        assert (code, out, err) == (0, f'{expected} {expected}\n', '')
+        assert sorted((tmp_path / 'environment').read_text().splitlines()) == sorted(
+            kept + (['no_proxy=pypi.internal'] if expected == bypassing else []))
+
+
 def test_user_that_was_not_deleted_fails_the_step(tmp_path):
     (tmp_path / 'users').write_text('nova\nnova-image\n')
     code, _, err = _shell(f'. {TOOLS}/removal.sh; own={tmp_path}; getent() {{ true; }}; '
