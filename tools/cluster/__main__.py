@@ -165,9 +165,16 @@ def down(options):
     hosts.end_dhcp_servers()
     prepare.remove_network()
     if options.purge:
-        for path in settings.DIRECTORY.glob('*'):
-            if path.name not in ('openstack', 'guest'):                 # programs, not data
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _purge(fleet)
+
+
+def _purge(fleet):
+    """Delete the data of a fleet. The file that tells a fleet from other directories goes last."""
+    if fleet is None:
+        raise SystemExit(f'{settings.DIRECTORY} has no fleet.json: no data are removed.')
+    for path in sorted(settings.DIRECTORY.glob('*'), key=lambda path: path.name == 'fleet.json'):
+        if path.name not in ('openstack', 'guest'):                     # programs, not data
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def main():
