@@ -155,6 +155,15 @@ def test_units_are_made_while_the_installed_release_serves(tmp_path, failing, ca
     assert ('0.0.1 serves as before' in done.stderr) == bool(failing)
 
 
+def test_release_that_an_interrupted_upgrade_left_is_removed(tmp_path):
+    for name in ('1', '2', '10', 'cache', '3a'):
+        (tmp_path / name).mkdir()
+    (tmp_path / 'current').symlink_to('10')
+    subprocess.run(['bash', '-c', f'set -euo pipefail; . {TOOLS}/upgrade.sh; base={tmp_path} new=10; remove_former'],
+                   check=True)
+    assert {path.name for path in tmp_path.iterdir()} == {'10', 'cache', '3a', 'current'}
+
+
 @pytest.mark.parametrize('python, modules, known', [
     ('python3.11', 'python3.11', True), ('python3.13', 'python3.11', False), ('python3', 'python3.11', True)])
 def test_python_of_an_environment_is_started_only_if_its_name_does_not_tell(tmp_path, python, modules, known):
