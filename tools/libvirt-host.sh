@@ -80,10 +80,12 @@ start() {
     return 1
 }
 
+# A number may be another process's after a restart of a machine whose /run stays.
 stop() {
     for name in libvirtd virtlogd; do
         [ -f "$run/$name.pid" ] || continue
-        kill "$(cat "$run/$name.pid")" 2>/dev/null || true
+        pid=$(cat "$run/$name.pid")
+        if grep -qa "$name" "/proc/$pid/cmdline" 2>/dev/null; then kill "$pid" 2>/dev/null || true; fi
         rm -f "$run/$name.pid"
     done
 }
