@@ -4,6 +4,7 @@ import importlib
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -285,6 +286,30 @@ def test_hosts_that_bypass_the_proxy_hold_for_later_runs(tmp_path, name):
         assert (code, out, err) == (0, f'{expected} {expected}\n', '')
         assert sorted((tmp_path / 'environment').read_text().splitlines()) == sorted(
             kept + (['no_proxy=pypi.internal'] if expected == bypassing else []))
+
+
+@pytest.mark.parametrize('driver, made', [('fake', False), ('libvirt', True)])
+def test_user_joins_the_group_of_libvirt_only_for_real_guests(tmp_path, driver, made):
+    code, _, err = _shell(_function('quickstart.sh', 'install_units') + (
+        f'tree={TOOLS.parent} source= driver={driver} state=/s listen=l port=1; '
+        f'venv={tmp_path}/venv unit={tmp_path}/unit '
+        f'files=({tmp_path}/users {tmp_path}/guests {tmp_path}/tmpfiles); systemctl() {{ :; }}; '
+        'systemd-tmpfiles() { :; }; systemd-sysusers() { [ -e "$1" ]; }; install_units'), tmp_path)
+    assert (code, err, (tmp_path / 'guests').exists()) == (0, '', made)
+    assert (tmp_path / 'users').exists() and (tmp_path / 'unit').exists()
+
+
+@pytest.mark.parametrize('name, ended', [('other', False), ('libvirtd', True)])
+def test_libvirt_of_a_host_is_ended_and_no_other_process_with_its_number(tmp_path, name, ended):
+    process = subprocess.Popen([name, '-c', 'input()'], executable=sys.executable, stdin=subprocess.PIPE)
+    try:
+        (tmp_path / 'libvirtd.pid').write_text(f'{process.pid}\n')
+        subprocess.run([TOOLS / 'libvirt-host.sh', 'stop'], check=True, env={**os.environ, 'RUN': str(tmp_path)})
+        process.communicate(b'\n')
+        assert (process.returncode, list(tmp_path.iterdir())) == (-signal.SIGTERM if ended else 0, [])
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_user_that_was_not_deleted_fails_the_step(tmp_path):
