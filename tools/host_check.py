@@ -86,8 +86,7 @@ def _software(facts):
     os_release = distribution.parse_os_release(facts.os_release)
     if facts.python < (3, 11):
         yield ERROR, (f'python3 is {facts.python[0]}.{facts.python[1]} and 3.11 is needed: install a newer Python and '
-                      f'name '
-                      'it with NOVA_PYTHON=/path/to/python3.')
+                      'name it with NOVA_PYTHON=/path/to/python3.')
     if not facts.root:
         yield NOTE, 'Not root: servers are simulated. Run this as root for real guests.'
         return
@@ -125,8 +124,7 @@ def _clock(facts):
     if facts.commit_time and facts.now < facts.commit_time:
         day = time.strftime('%Y-%m-%d', time.gmtime(facts.commit_time))
         yield ERROR, (f"The clock says {time.strftime('%Y-%m-%d', time.gmtime(facts.now))}, before this release was "
-                      f"made "
-                      f'({day}): set it (timedatectl set-ntp true), or certificates and tokens are not valid.')
+                      f'made ({day}): set it (timedatectl set-ntp true), or certificates and tokens are not valid.')
     elif facts.clock_off_s is not None and abs(facts.clock_off_s) > CLOCK_S:
         yield ERROR, (f"The clock is {abs(facts.clock_off_s):.0f} s "
                       f"{'ahead of' if facts.clock_off_s > 0 else 'behind'} the "
