@@ -302,7 +302,7 @@ def _addresses():
 
 
 def address_problem(listen, port):
-    """Return the sentence about an address that cannot be listened on, or None. Port 0 asks for the address alone."""
+    """Return the sentence about an address that cannot be listened on, or None. Port 0 asks for the address only."""
     reason = _port_taken(Wanted(listen=listen, port=int(port)))
     return _refused_address(listen, port, reason) if reason else None
 

@@ -80,7 +80,7 @@ start() {
     return 1
 }
 
-# A number may be another process's after a restart of a machine whose /run stays.
+# A number may be another process's after a restart of a machine that keeps /run.
 stop() {
     for name in libvirtd virtlogd; do
         [ -f "$run/$name.pid" ] || continue

@@ -70,7 +70,7 @@ guests_of_cloud() {
     done
 }
 
-# A machine may have virsh alone, for guests of other machines.
+# A machine may have only virsh, for guests of other machines.
 has_libvirt() { command -v virsh && { command -v libvirtd || command -v virtqemud; }; } >/dev/null
 
 # Guests get 30 s to shut down. Their disks stay with the data.
