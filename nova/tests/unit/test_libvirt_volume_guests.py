@@ -398,3 +398,17 @@ def test_resume_renews_what_the_host_has_lost_since_the_suspension(rig):
     rig.guests.power_on(instance.uuid, [])
     assert rig.hypervisor.asked == [('define_passphrase', VOLUME, 'secret'), ('port', 'tap1'), ('start_paused',),
                                     ('start',)]
+
+
+def test_classic_rescue_starts_without_the_volumes(rig):
+    """A server whose storage was unreachable could not be rescued, and stayed off."""
+    volume = disk.Volume(VOLUME, 'vdb', 'virtio', {
+        'type': 'network', 'protocol': 'nbd', 'socket': str(rig.directory / 'none'), 'luks': VOLUME,
+        'auth': {'kind': 'ceph', 'user': 'u', 'uuid': OTHER}, 'secret': 'secret'})
+    instance = rig.guest(volume)
+    rig.rescue(instance)
+    rig.guests.start(rig.storage.load(instance.uuid))
+    assert [name for name, *_arguments in rig.hypervisor.asked] == ['define_and_start']
+    rig.rescue(instance, 'vdc')
+    with pytest.raises(exception.VirtError, match='unreachable'):
+        rig.guests.start(rig.storage.load(instance.uuid))

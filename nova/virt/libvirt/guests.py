@@ -165,14 +165,16 @@ class Guests(guest_power.GuestPower):
         """Create libvirt's secrets for the guest's disks and volumes, and its mediated devices, before it starts or
         resumes from its saved memory.
 
+        A classic rescue boots without the volumes, so it can start while their storage is unreachable.
         Secrets are lost when libvirt restarts, and mediated devices are lost when the host restarts.
 
         :raises VirtError: a storage does not respond
         """
-        probe.check(guest.volumes)
+        volumes = guest.booted().volumes
+        probe.check(volumes)
         guest.resources.memory_source = self._platform.memory_source
-        self._volumes.define_secrets(guest.volumes)
-        self._volumes.define_keys(guest.uuid, guest.volumes)
+        self._volumes.define_secrets(volumes)
+        self._volumes.define_keys(guest.uuid, volumes)
         if calls.needs_mediated(guest.hostdevs):
             self.hypervisor.run('make the mediated devices', calls.ensure_mediated, guest.uuid, guest.hostdevs)
         if any(disk.secret for disk in guest.files()):
