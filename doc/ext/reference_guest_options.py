@@ -9,7 +9,7 @@ SECTIONS = (('Processors', rows.PROCESSOR), ('Memory', rows.MEMORY), ('Machine a
             ('Devices', rows.DEVICES), ('Disks', rows.DISKS), ('Network', rows.NETWORK), ('Hosts', rows.HOSTS),
             ('Images', rows.IMAGES))
 _WORDS = {rows.BOOLEAN: 'a boolean', rows.NUMBER: 'a number', rows.INTEGER: 'an integer',
-          rows.POSITIVE: 'a number from 1',
+          rows.POSITIVE: 'a number from 1', rows.ADDRESS_BITS: 'a number from 32 to 64',
           rows.CPUS: 'CPUs, as 0-3,^2', rows.ANY: 'text', rows.PAGE_SIZE: 'small, large, any, or a size as 2MB'}
 
 

@@ -2,6 +2,7 @@
 
 A local disk is on the host; a volume is in a block storage service.
 """
+from collections.abc import Iterator
 from collections.abc import Mapping
 import re
 
@@ -25,25 +26,40 @@ CHAINS = ('local', 'nfs')                # volume connection types that may have
 # limits of a disk, with the names of libvirt's iotune
 LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
             for unit in ('bytes', 'iops') for what in ('total', 'read', 'write')), 'size_iops_sec')
+MAX_LIMIT = 10**15                       # maximum of QEMU for a limit, and for a burst: limit × length
 
 
-def limits_refusal(limits: Mapping[str, int]) -> str | None:
+def limits_refusal(limits: Mapping[str, int], prefix: str = '') -> str | None:
     """Return a sentence with the reason why QEMU refuses limits of a disk, or None.
 
-    :param limits: {one of LIMITS: number}
+    :param limits: {one of LIMITS: number}; 0 means unlimited
+    :param prefix: text before the names in the sentence
     """
+    return next(_limit_refusals({name: limits.get(name, 0) for name in LIMITS}, prefix), None)
+
+
+def _limit_refusals(limits: Mapping[str, int], prefix: str) -> Iterator[str]:
     for unit in ('bytes', 'iops'):
         for end in ('', '_max'):
-            total, read, write = (limits.get(f'{what}_{unit}_sec{end}') for what in ('total', 'read', 'write'))
-            if total and (read or write):
-                return (f'total_{unit}_sec{end} cannot be combined with read_{unit}_sec{end} or '
-                        f'write_{unit}_sec{end}.')
+            total, read, write = (f'{what}_{unit}_sec{end}' for what in ('total', 'read', 'write'))
+            if limits[total] and (limits[read] or limits[write]):
+                yield (f'{prefix}{total} cannot be combined with {prefix}{read} or {prefix}{write}. Remove one of '
+                       'them.')
         for what in ('total', 'read', 'write'):
-            usual, burst, seconds = (limits.get(f'{what}_{unit}_sec{end}') or 0 for end in ('', '_max', '_max_length'))
-            if burst and not 0 < usual < burst or seconds and not burst:
-                return (f'{what}_{unit}_sec_max must be greater than {what}_{unit}_sec, which must be set, and '
-                        f'{what}_{unit}_sec_max_length needs {what}_{unit}_sec_max.')
-    return None
+            name = f'{prefix}{what}_{unit}_sec'
+            usual, burst, seconds = (limits[f'{what}_{unit}_sec{end}'] for end in ('', '_max', '_max_length'))
+            if burst and not 0 < usual < burst:
+                yield f'{name}_max must be more than {name}, which must be set.'
+            if seconds and not burst:
+                yield f'{name}_max_length needs {name}_max.'
+            if max(usual, burst) > MAX_LIMIT:
+                yield f'{name} and {name}_max must be at most {MAX_LIMIT}.'
+            if burst * seconds > MAX_LIMIT:
+                yield f'{name}_max multiplied by {name}_max_length must be at most {MAX_LIMIT}.'
+    if limits['size_iops_sec'] > MAX_LIMIT:
+        yield f'{prefix}size_iops_sec must be at most {MAX_LIMIT}.'
+    if limits['size_iops_sec'] and not any(limits[f'{what}_iops_sec'] for what in ('total', 'read', 'write')):
+        yield f'{prefix}size_iops_sec needs {prefix}total_iops_sec, {prefix}read_iops_sec or {prefix}write_iops_sec.'
 
 
 def refusal(source: str, destination: str, kind: str | None, bus: str | None, form: str | None) -> str | None:

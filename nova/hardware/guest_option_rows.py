@@ -58,6 +58,7 @@ NUMBER = r'[0-9]{1,18}'
 INTEGER = r'-?[0-9]{1,18}'
 POSITIVE = r'0*[1-9][0-9]{0,17}'
 CPUS = r'\^?[0-9]+(-[0-9]+)?(,\^?[0-9]+(-[0-9]+)?)*'
+ADDRESS_BITS = '3[2-9]|[45][0-9]|6[0-4]'
 BUSES = 'fdc|ide|sata|scsi|usb|virtio|none'
 CLASS = r'(CUSTOM_[A-Z0-9_]+|[A-Z][A-Z0-9_]*)'
 GROUP = r'([1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?'
@@ -112,7 +113,8 @@ PROCESSOR = (
            'whether the hypervisor is hidden from the guest', traits=_ENABLED),
     _hw('maxphysaddr_mode', 'passthrough|emulate', GUEST, 'source of the width of physical addresses',
         traits={'passthrough': 'COMPUTE_ADDRESS_SPACE_PASSTHROUGH', 'emulate': 'COMPUTE_ADDRESS_SPACE_EMULATED'}),
-    _hw('maxphysaddr_bits', POSITIVE, GUEST, 'width of physical addresses in bits, for hw:maxphysaddr_mode emulate',
+    _hw('maxphysaddr_bits', ADDRESS_BITS, GUEST,
+        'width of physical addresses in bits, for hw:maxphysaddr_mode emulate',
         traits={ANY: 'COMPUTE_ADDRESS_SPACE_EMULATED'}),
     _spec('hw:max_vcpus', POSITIVE, GUEST, 'maximum vCPUs after a resize of the running guest',
           traits={ANY: GROWTH}),

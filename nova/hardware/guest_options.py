@@ -10,6 +10,7 @@ import re
 
 from nova import actions
 from nova import exception
+from nova.hardware import disks
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import machines
 from nova.objects import Instance
@@ -188,9 +189,14 @@ def _refusal(reason: str) -> exception.InvalidInput:
 Settings = Mapping[str, str]             # {name of an option: value}, the result of ``settings``
 
 MAX_SERIAL_PORTS = 4                    # a PC has at most four serial ports
-PERIODS = range(1000, 1000001)           # microseconds, bounds of libvirt
-MIN_QUOTA_US = 1000                       # microseconds, lower bound of libvirt; -1: unlimited
-SHARES = range(2, 262145)                # bounds of the Linux kernel
+UNSIGNED = 2**32 - 1                     # maximum of numbers that libvirt and QEMU store in 32 bits
+# {name of a setting: (name in messages, minimum, maximum)}; bounds of libvirt
+BOUNDS = {'quota_cpu_period': ('quota:cpu_period in microseconds', 1000, 1000000),
+          'quota_cpu_shares': ('quota:cpu_shares', 2, 262144),
+          'rng_rate_bytes': ('hw_rng:rate_bytes', 0, UNSIGNED),
+          'rng_rate_period': ('hw_rng:rate_period in milliseconds', 1, UNSIGNED),
+          'serial_port_count': ('serial_port_count', 1, MAX_SERIAL_PORTS)}
+MIN_QUOTA_US, MAX_QUOTA_US = 1000, 2**44 - 1          # bounds of libvirt; -1: unlimited
 WITHOUT_MEMORY = ('virtio', 'none', 'bochs')         # graphics devices without video memory
 _Q35 = re.compile('(pc-)?q35')
 
@@ -202,12 +208,21 @@ def first_contradiction(found: Settings, most_video_ram: int, needs_q35: bool) -
     :param needs_q35: whether a setting needs the machine type q35
     """
     return next(itertools.chain(
-        _firmware(found, needs_q35), _video(found, most_video_ram), _devices(found), _cpu_limits(found),
+        _bounds(found), _firmware(found, needs_q35), _video(found, most_video_ram), _devices(found),
         _disk_limits(found), _vif_limits(found)), None)
 
 
 def _number(found: Settings, name: str, default: int = 0) -> int:
     return int(found.get(name, default))
+
+
+def _bounds(found: Settings) -> Iterator[str]:
+    for name, (shown, least, most) in BOUNDS.items():
+        if name in found and not least <= int(found[name]) <= most:
+            yield f'{shown} must be from {least} to {most}.'
+    quota = _number(found, 'quota_cpu_quota', -1)
+    if quota != -1 and not MIN_QUOTA_US <= quota <= MAX_QUOTA_US:
+        yield f'quota:cpu_quota must be -1, or from {MIN_QUOTA_US} to {MAX_QUOTA_US} microseconds.'
 
 
 def _firmware(found: Settings, needs_q35: bool) -> Iterator[str]:
@@ -227,6 +242,8 @@ def _firmware(found: Settings, needs_q35: bool) -> Iterator[str]:
         yield 'the TPM model tpm-crb needs tpm_version 2.0.'
     if 'maxphysaddr_bits' in found and found.get('maxphysaddr_mode', 'emulate') != 'emulate':
         yield 'maxphysaddr_bits needs maxphysaddr_mode=emulate.'
+    if found.get('maxphysaddr_mode') == 'emulate' and 'maxphysaddr_bits' not in found:
+        yield 'maxphysaddr_mode=emulate needs maxphysaddr_bits.'
 
 
 def _video(found: Settings, most: int) -> Iterator[str]:
@@ -239,47 +256,16 @@ def _video(found: Settings, most: int) -> Iterator[str]:
 
 
 def _devices(found: Settings) -> Iterator[str]:
-    if not 1 <= _number(found, 'serial_port_count', 1) <= MAX_SERIAL_PORTS:
-        yield f'serial_port_count must be from 1 to {MAX_SERIAL_PORTS}.'
     if found.get('vif_multiqueue_enabled') == TRUE and found.get('vif_model', 'virtio') != 'virtio':
         yield f"vif_multiqueue_enabled needs hw_vif_model=virtio, but the image has {found['vif_model']}."
     if 'rng_rate_period' in found and not _number(found, 'rng_rate_bytes'):
         yield 'hw_rng:rate_period needs hw_rng:rate_bytes.'
 
 
-def _cpu_limits(found: Settings) -> Iterator[str]:
-    if _number(found, 'quota_cpu_period', PERIODS.start) not in PERIODS:
-        yield f'quota:cpu_period must be from {PERIODS.start} to {PERIODS.stop - 1}.'
-    quota = _number(found, 'quota_cpu_quota', -1)
-    if quota != -1 and quota < MIN_QUOTA_US:
-        yield f'quota:cpu_quota must be -1, or at least {MIN_QUOTA_US}.'
-    if _number(found, 'quota_cpu_shares', SHARES.start) not in SHARES:
-        yield f'quota:cpu_shares must be from {SHARES.start} to {SHARES.stop - 1}.'
-
-
 def _disk_limits(found: Settings) -> Iterator[str]:
-    for unit in ('bytes', 'iops'):
-        yield from _disk_totals(found, unit)
-        yield from _disk_bursts(found, unit)
-
-
-def _disk_totals(found: Settings, unit: str) -> Iterator[str]:
-    for end in ('', '_max'):
-        total, read, write = (_number(found, f'quota_disk_{what}_{unit}_sec{end}')
-                              for what in ('total', 'read', 'write'))
-        if total and (read or write):
-            yield (f'quota:disk_total_{unit}_sec{end} cannot be combined with quota:disk_read_{unit}_sec{end} or '
-                   f'quota:disk_write_{unit}_sec{end}. Remove one of them.')
-
-
-def _disk_bursts(found: Settings, unit: str) -> Iterator[str]:
-    for what in ('total', 'read', 'write'):
-        name = f'disk_{what}_{unit}_sec'
-        usual, burst, seconds = (_number(found, f'quota_{name}{end}') for end in ('', '_max', '_max_length'))
-        if burst and not 0 < usual < burst:
-            yield f'quota:{name}_max must be more than quota:{name}, which must be set.'
-        if seconds and not burst:
-            yield f'quota:{name}_max_length needs quota:{name}_max.'
+    refusal = disks.limits_refusal({name: _number(found, f'quota_disk_{name}') for name in disks.LIMITS}, 'quota:disk_')
+    if refusal is not None:
+        yield refusal
 
 
 def _vif_limits(found: Settings) -> Iterator[str]:

@@ -56,6 +56,9 @@ CONTRADICTIONS = {
     'serial ports': ({'hw:serial_port_count': '2'}, {'hw_serial_port_count': '3'}, 'more than'),
     'a burst alone': ({'quota:disk_read_iops_sec_max': '10'}, {}, 'more than quota:disk_read_iops_sec'),
     'total and read': ({'quota:disk_read_iops_sec': '10', 'quota:disk_total_iops_sec': '10'}, {}, 'cannot be combined'),
+    'a burst above the maximum': (
+        {'quota:disk_total_bytes_sec': '1', 'quota:disk_total_bytes_sec_max': '1000000000000001'}, {},
+        'quota:disk_total_bytes_sec_max must be at most 1000000000000000'),
     'a peak alone': ({'quota:vif_inbound_peak': '10'}, {}, 'need quota:vif_inbound_average'),
 }
 

@@ -66,7 +66,8 @@ def test_qos_specs_have_their_documented_fields(admin):
 @pytest.mark.parametrize('body', [
     {}, {'name': ''}, {'name': 'q', 'consumer': 'guest'}, {'name': 'q', 'minIOPS': '5'},
     {'name': 'q', 'read_iops_sec': 5}, {'name': 'q', 'read_iops_sec': 'x'},
-    {'name': 'q', 'total_iops_sec': '5', 'read_iops_sec': '5'}, {'name': 'q', 'read_iops_sec_max': '5'}])
+    {'name': 'q', 'total_iops_sec': '5', 'read_iops_sec': '5'}, {'name': 'q', 'read_iops_sec_max': '5'},
+    {'name': 'q', 'total_bytes_sec': '1000000000000001'}, {'name': 'q', 'size_iops_sec': '4096'}])
 def test_specs_that_no_host_can_enforce_are_refused(admin, body):
     ask(admin, 'POST', '/qos-specs', {'qos_specs': body}, 400)
 

@@ -25,6 +25,7 @@ BAD = [
     ('quota:disk_read', '1'), ('quota:cpu_shares_level', 'x'), ('resources:VCPU', 'two'),
     ('resources:vcpu', '2'), ('trait:HW_CPU_X86_AVX2', 'maybe'), ('accel:profile', 'x'),
     ('hide_hypervisor_id', 'x'), ('group_policy', 'x'), ('hw:tpm_version', '3.0'),
+    ('hw:maxphysaddr_bits', '31'), ('hw:maxphysaddr_bits', '65'),
     ('hw:mem_page_size', '2 ponies'), ('hw:cpu_policy', 'shared\n')]
 
 
@@ -37,3 +38,38 @@ def test_valid_extra_specs_are_accepted(key, value):
 def test_invalid_extra_specs_are_refused(key, value):
     with pytest.raises(exception.BadRequest, match='Validation failed'):
         guest_options.check_specs({key: value})
+
+
+LIMITS = {
+    'quota:cpu_shares': (2, 262144), 'quota:cpu_period': (1000, 1000000), 'quota:cpu_quota': (1000, 17592186044415),
+    'hw_rng:rate_bytes': (0, 4294967295), 'hw_rng:rate_period': (1, 4294967295), 'hw:serial_port_count': (1, 4),
+    **{f'quota:disk_{what}_{unit}_sec': (0, 10**15)
+       for what in ('read', 'write', 'total') for unit in ('bytes', 'iops')}}
+
+
+@pytest.mark.parametrize('key', LIMITS)
+def test_numbers_have_the_bounds_of_the_hypervisor(key):
+    least, most = LIMITS[key]
+    others = {'hw_rng:rate_bytes': '1'} if key == 'hw_rng:rate_period' else {}
+    for value in (least, most):
+        guest_options.check({**others, key: str(value)}, {})
+    for value in (least - 1, most + 1):
+        with pytest.raises(exception.InvalidInput):
+            guest_options.check({**others, key: str(value)}, {})
+
+
+@pytest.mark.parametrize('end, value, most', [('_max', 2, 10**15), ('_max_length', 0, 10**9)])
+def test_bursts_of_disks_have_the_bounds_of_qemu(end, value, most):
+    """QEMU also limits the requests of a whole burst."""
+    name = 'quota:disk_read_iops_sec'
+    specs = {name: '1', f'{name}_max': '1000000', f'{name}_max_length': '1'}
+    for number in (value, most):
+        guest_options.check({**specs, f'{name}{end}': str(number)}, {})
+    with pytest.raises(exception.InvalidInput, match=f'{name}_max'):
+        guest_options.check({**specs, f'{name}{end}': str(most + 1)}, {})
+
+
+def test_emulated_address_width_needs_its_bits():
+    guest_options.check({'hw:maxphysaddr_mode': 'emulate', 'hw:maxphysaddr_bits': '52'}, {})
+    with pytest.raises(exception.InvalidInput, match='needs maxphysaddr_bits'):
+        guest_options.check({'hw:maxphysaddr_mode': 'emulate'}, {})
