@@ -120,7 +120,7 @@ PROCESSOR = (
           traits={ANY: GROWTH}),
     _image('hw_pmu', BOOLEAN, GUEST, 'whether the guest has a performance monitoring unit', traits=_ALWAYS),
     _image('hw_time_hpet', BOOLEAN, GUEST, 'whether an x86 guest has an HPET', traits=_ENABLED),
-    _spec('quota:cpu_shares', POSITIVE, GUEST, 'weight of the guest in the CPU scheduler of the host',
+    _spec('quota:cpu_shares', POSITIVE, GUEST, 'weight of the guest in the CPU scheduler of the host, 2 to 10000',
           traits=_ALWAYS),
     _spec('quota:cpu_period', POSITIVE, GUEST, 'period of quota:cpu_quota in microseconds, 1000 to 1000000',
           traits=_ALWAYS),

@@ -192,7 +192,7 @@ MAX_SERIAL_PORTS = 4                    # a PC has at most four serial ports
 UNSIGNED = 2**32 - 1                     # maximum of numbers that libvirt and QEMU store in 32 bits
 # {name of a setting: (name in messages, minimum, maximum)}; bounds of libvirt
 BOUNDS = {'quota_cpu_period': ('quota:cpu_period in microseconds', 1000, 1000000),
-          'quota_cpu_shares': ('quota:cpu_shares', 2, 262144),
+          'quota_cpu_shares': ('quota:cpu_shares', 2, 10000),            # valid with both versions of control groups
           'rng_rate_bytes': ('hw_rng:rate_bytes', 0, UNSIGNED),
           'rng_rate_period': ('hw_rng:rate_period in milliseconds', 1, UNSIGNED),
           'serial_port_count': ('serial_port_count', 1, MAX_SERIAL_PORTS)}

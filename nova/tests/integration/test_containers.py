@@ -27,6 +27,7 @@ from nova.virt import driver
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.containers import driver as containers
+from nova.virt.libvirt.containers import guests
 from nova.virt.libvirt.privileged import remote
 
 TOOL = pathlib.Path(__file__).parents[3] / 'tools' / 'libvirt-lxc.sh'
@@ -236,7 +237,8 @@ def test_the_kernel_bounds_what_a_container_uses(rig, instance):
     rig.booted(instance)
     root, = {etree.tostring(found.find('cputune')) for found in rig.described(instance)}
     tuning = etree.fromstring(root)
-    assert [tuning.findtext(name) for name in ('shares', 'period', 'quota')] == ['2048', '100000', '200000']
+    assert [tuning.findtext(name) for name in ('shares', 'period', 'quota')] == [
+        '200' if pathlib.Path(guests.UNIFIED).exists() else '2048', '100000', '200000']
     own = subprocess.run(['pgrep', '-U', str(FIRST)], capture_output=True, text=True, check=True)
     groups = pathlib.Path(f'/proc/{own.stdout.split()[0]}/cgroup').read_text().splitlines()
     name = next(line.split(':')[2] for line in groups if ':memory:' in line or line.startswith('0::'))

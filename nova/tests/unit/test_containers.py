@@ -75,7 +75,7 @@ def test_the_domain_has_a_map_a_network_of_its_own_and_bounds():
         'uuid': UUID, 'name': 'instance-' + UUID, 'owner': '/instances', 'virt_type': 'lxc', 'vcpus': 3,
         'memory_mb': 256, 'console_log': '/console.log', 'settings': {'quota_cpu_shares': '77'},
         'interfaces': [xml.Interface('fa:16:3e:00:00:01', 'br0', 'tap1', mtu=1450)]})
-    root = etree.fromstring(domain.domain(guest, '/instances/root', MAP, MAP))
+    root = etree.fromstring(domain.domain(guest, '/instances/root', MAP, MAP, cgroups=2))
     assert (root.get('type'), root.findtext('os/type'), root.findtext('os/init')) == ('lxc', 'exe', '/sbin/init')
     assert [each.attrib for each in root.findall('idmap/uid')] == [
         {'start': '0', 'target': '500000', 'count': '1000'}, {'start': '1000', 'target': '2000000', 'count': '10'}]
@@ -84,6 +84,16 @@ def test_the_domain_has_a_map_a_network_of_its_own_and_bounds():
     assert root.findtext('memory') == '256'
     assert root.find('devices/filesystem/source').get('dir') == '/instances/root'
     assert root.find('devices/interface/target').get('dev') == 'tap1'
+
+
+@pytest.mark.parametrize('cgroups, vcpus, weight', [
+    (1, 2, 2048), (1, 300, 262144), (2, 2, 200), (2, 64, 6400), (2, 101, 10000)])
+def test_default_cpu_weight_is_valid_in_the_control_groups_of_the_host(cgroups, vcpus, weight):
+    guest = xml.Guest.of({
+        'uuid': UUID, 'name': 'n', 'owner': '/instances', 'virt_type': 'lxc', 'vcpus': vcpus, 'memory_mb': 256,
+        'console_log': '/console.log'})
+    root = etree.fromstring(domain.domain(guest, '/instances/root', MAP, MAP, cgroups))
+    assert root.findtext('cputune/shares') == str(weight)
 
 
 # ---- the file system ----------------------------------------------------------------------

@@ -41,7 +41,7 @@ def test_invalid_extra_specs_are_refused(key, value):
 
 
 LIMITS = {
-    'quota:cpu_shares': (2, 262144), 'quota:cpu_period': (1000, 1000000), 'quota:cpu_quota': (1000, 17592186044415),
+    'quota:cpu_shares': (2, 10000), 'quota:cpu_period': (1000, 1000000), 'quota:cpu_quota': (1000, 17592186044415),
     'hw_rng:rate_bytes': (0, 4294967295), 'hw_rng:rate_period': (1, 4294967295), 'hw:serial_port_count': (1, 4),
     **{f'quota:disk_{what}_{unit}_sec': (0, 10**15)
        for what in ('read', 'write', 'total') for unit in ('bytes', 'iops')}}

@@ -8,15 +8,17 @@ from nova.virt.libvirt.domain.tree import add
 
 INIT = '/sbin/init'
 PERIOD = 100_000                         # microseconds: default period of the CPU quota
-SHARES = 1024                            # CPU weight (cpu.shares) for each vCPU: the default of a control group
-MAX_SHARES = 262_144                    # maximum CPU weight in the kernel
+# {version of the control groups: (CPU weight for each vCPU, which is the default of a control group; maximum weight)}
+SHARES = {1: (1024, 262_144), 2: (100, 10_000)}
 
 
-def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tuple[users.Range, ...]) -> str:
+def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tuple[users.Range, ...],
+           cgroups: int) -> str:
     """Return the domain XML of a container.
 
     The container has a private network namespace even without a port. Its default CPU quota is one CPU per vCPU.
     :param root: directory of the container's file system on the host
+    :param cgroups: version of the host's control groups
     """
     element = etree.Element('domain', type='lxc')
     add(element, 'name', guest.identity.name)
@@ -25,7 +27,7 @@ def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tup
     add(element, 'memory', guest.resources.memory_mb, unit='MiB')
     add(element, 'currentMemory', guest.resources.memory_mb, unit='MiB')
     add(element, 'vcpu', guest.resources.vcpus)
-    _tuning(element, guest)
+    _tuning(element, guest, cgroups)
     boot = add(element, 'os')
     add(boot, 'type', 'exe')
     add(boot, 'init', INIT)
@@ -53,10 +55,10 @@ def port(interface: xml.Interface) -> str:
     return etree.tostring(_port(etree.Element('devices'), interface), encoding='unicode')
 
 
-def _tuning(root: etree.Element, guest: xml.Guest) -> None:
-    settings = guest.hardware.settings
+def _tuning(root: etree.Element, guest: xml.Guest, cgroups: int) -> None:
+    settings, (weight, most) = guest.hardware.settings, SHARES[cgroups]
     element = add(root, 'cputune')
-    add(element, 'shares', settings.get('quota_cpu_shares') or min(SHARES * guest.resources.vcpus, MAX_SHARES))
+    add(element, 'shares', settings.get('quota_cpu_shares') or min(weight * guest.resources.vcpus, most))
     period = int(settings.get('quota_cpu_period') or PERIOD)
     add(element, 'period', period)
     add(element, 'quota', settings.get('quota_cpu_quota') or period * guest.resources.vcpus)

@@ -1,6 +1,7 @@
 """Start and remove containers, write their console files, and attach ports."""
 import contextlib
 import logging
+import os
 
 import libvirt
 
@@ -26,6 +27,7 @@ from nova.virt.libvirt.xml import Guest
 
 LOG = logging.getLogger(__name__)
 Ids = tuple['users.Range', ...]
+UNIFIED = '/sys/fs/cgroup/cgroup.controllers'          # exists only if all control groups are of version 2
 
 
 class ContainerGuests(guest_power.GuestPower):
@@ -61,7 +63,8 @@ class ContainerGuests(guest_power.GuestPower):
 
     def start(self, guest: Guest) -> None:
         """Define a container and start it."""
-        text = domain.domain(guest, self.storage.path(guest.uuid, unpack.ROOT), self._uids, self._gids)
+        text = domain.domain(guest, self.storage.path(guest.uuid, unpack.ROOT), self._uids, self._gids,
+                             cgroups=2 if os.path.exists(UNIFIED) else 1)
         self.hypervisor.run('start the guest', calls.define_and_start, guest.uuid, text)
         self._consoles.add(guest.uuid)
 
