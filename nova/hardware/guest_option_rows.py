@@ -52,7 +52,8 @@ class Option:
 
 
 BOOLEAN = r'(?i:true|false|yes|no|on|off|1|0|t|f|y|n)'
-TRUE = r'(?i:true|yes|on|1|t|y)'
+TRUE_WORDS = ('true', 'yes', 'on', '1', 't', 'y')
+TRUE = f'(?i:{"|".join(TRUE_WORDS)})'
 ANY = r'(?s:.*)'
 NUMBER = r'[0-9]{1,18}'
 INTEGER = r'-?[0-9]{1,18}'

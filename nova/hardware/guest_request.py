@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from nova import exception
 from nova.hardware import cpus
+from nova.hardware import guest_option_rows as rows
 from nova.objects import numa
 from nova.objects.flavor import Flavor
 
@@ -17,7 +18,7 @@ CPU_POLICIES = ('dedicated', 'shared', 'mixed')
 THREAD_POLICIES = ('prefer', 'isolate', 'require')
 EMULATOR_POLICIES = ('isolate', 'share')
 PCI_POLICIES = ('required', 'preferred', 'legacy', 'socket')
-TRUE = ('1', 'true', 'yes', 'on', 't', 'y')
+TRUE = rows.TRUE_WORDS
 MAX_NODES = 64                     # maximum guest nodes; QEMU allows 128
 DEDICATED = 'resources:PCPU'
 _KEYS = ('hw:cpu_', 'hw_cpu_', 'hw:numa_', 'hw_numa_', 'hw:mem_', 'hw_mem_', 'hw:emulator_', 'hw_emulator_', DEDICATED)

@@ -263,7 +263,8 @@ class DriverContract:
 
         All of it by one guest: a boot costs more than the rest.
         """
-        self.spawn(rig, instance, image={**rig.image, 'properties': {'hw_qemu_guest_agent': 'yes'}})
+        instance.image_properties = {'hw_qemu_guest_agent': 'yes'}
+        self.spawn(rig, instance, image={**rig.image, 'properties': instance.image_properties})
         rig.booted(instance)
         if driver.Password in rig.driver.features:
             for _ in range(2):

@@ -76,6 +76,12 @@ def test_another_architecture_is_emulated(tmp_path):
     assert domain({}, {'hw_architecture': 'x86_64'}).find('os/type').get('arch') is None
 
 
+@pytest.mark.parametrize('value', ['1', 't', 'TRUE', 'on', 'y', 'Yes', '0', 'f', 'n', 'no'])
+def test_each_boolean_word_sets_the_agent_channel(value):
+    channel = domain(properties={'hw_qemu_guest_agent': value}).find('devices/channel')
+    assert (channel is not None) == (value not in ('0', 'f', 'n', 'no'))
+
+
 CPUS = etree.fromstring("""<domainCapabilities><cpu><mode name='custom' supported='yes'>
     <model usable='yes'>Nehalem</model><model usable='no'>EPYC-Milan</model><model usable='yes'>EPYC</model>
     </mode></cpu></domainCapabilities>""")

@@ -28,7 +28,6 @@ MACHINE_FORMAT = versioned_records.RecordFormat[MachineRecord](
     name='record of a machine', fields=frozenset(MachineRecord.__annotations__),
     required=frozenset(MachineRecord.__annotations__))
 MEMORY_MINIMUM = 16                      # MiB: QEMU's minimum
-TRUE = ('1', 'true', 'yes', 'on')
 
 
 def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, storage: Storage, disks: list[xml.Disk],
@@ -62,7 +61,7 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     made = xml.Guest(
         instance.uuid, identity_of(instance, storage.directory, image_id),
         machine_parts.Hardware(virt_type, machine, arch, vif_model,
-                               str(properties.get('hw_qemu_guest_agent', '')).lower() in TRUE, settings),
+                               settings.get('qemu_guest_agent') == guest_options.TRUE, settings),
         cells.Resources(
             instance.vcpus, instance.memory_mb if topology else max(instance.memory_mb, MEMORY_MINIMUM),
             cpu_topology.choose(instance.vcpus, flavor.get('extra_specs'), instance.image_properties,
