@@ -35,6 +35,18 @@ def test_by_default_a_guest_has_vnc_with_a_password_on_loopback():
     assert described(record).find('./devices/serial').get('type') == 'pty'
 
 
+@pytest.mark.parametrize('arch, settings, buses', [
+    (None, {}, ['usb']), (None, {'pointer_model': 'usbtablet'}, ['usb']), (None, {'pointer_model': 'ps2mouse'}, []),
+    (None, {'input_bus': 'virtio'}, ['virtio']), (None, {'input_bus': 'usb'}, ['usb']),
+    (None, {'pointer_model': 'usbtablet', 'input_bus': 'virtio'}, ['virtio']),
+    (None, {'pointer_model': 'ps2mouse', 'input_bus': 'virtio'}, []),
+    ('aarch64', {}, ['virtio']), ('aarch64', {'pointer_model': 'usbtablet'}, ['usb']),
+    ('aarch64', {'input_bus': 'usb'}, ['usb'])])
+def test_guest_with_graphics_has_the_requested_pointer(arch, settings, buses):
+    found = described(assigned(), arch=arch, settings=settings).findall('./devices/input')
+    assert [(each.get('type'), each.get('bus')) for each in found] == [('tablet', bus) for bus in buses]
+
+
 def test_passwords_differ_and_stay():
     first, other = assigned(spice__enabled=True), assigned(spice__enabled=True)
     assert first['vnc']['password'] != other['vnc']['password']
@@ -164,7 +176,7 @@ def test_a_moving_guest_gets_the_addresses_of_its_destination_and_keeps_its_pass
 def test_graphics_read_from_the_domain_equal_the_assigned_ones(options):
     record = assigned(ports=2, **options)
     devices = etree.Element('devices')
-    graphics.add(devices, record, '/i/console.log', usb=True)
+    graphics.add(devices, record, '/i/console.log')
     domain = etree.Element('domain')
     domain.append(devices)
     assert graphics.read(etree.tostring(domain, encoding='unicode')) == record

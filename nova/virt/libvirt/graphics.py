@@ -92,11 +92,8 @@ def used_ports(records: Iterable[Record]) -> set[int]:
     return {port for record in records for port in record.get('serial', {}).get('ports', ())}
 
 
-def add(devices: etree.Element, record: Record, log: str, usb: bool) -> None:
-    """Add the elements of a guest's consoles. The output of the first serial port is written to the file ``log``.
-
-    :param usb: whether the guest has a USB controller
-    """
+def add(devices: etree.Element, record: Record, log: str) -> None:
+    """Add the elements of a guest's consoles. The output of the first serial port is written to the file ``log``."""
     _serial(devices, record.get('serial'), log)
     for kind in ('vnc', 'spice'):
         if kind in record:
@@ -107,9 +104,6 @@ def add(devices: etree.Element, record: Record, log: str, usb: bool) -> None:
             if found.get('tls'):
                 element.set('defaultMode', 'secure')
             etree.SubElement(element, 'listen', type='address', address=found['listen'])
-    if 'vnc' in record or 'spice' in record:
-        # a tablet sends absolute coordinates, so the guest's pointer follows the viewer's; without USB, use virtio
-        etree.SubElement(devices, 'input', type='tablet', bus='usb' if usb else 'virtio')
 
 
 def _serial(devices: etree.Element, record: Console | None, log: str) -> None:

@@ -254,7 +254,7 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
                    placement.hostdev(device) for device in guest.hostdevs
                    if not (device.request_id and device.dev_type == pci.VIRTUAL))       # a port's VF is an <interface>
     small.filesystems(devices, guest.shares)
-    graphics.add(devices, guest.consoles, guest.console_log, hardware.has_usb)
+    graphics.add(devices, guest.consoles, guest.console_log)
     if hardware.agent:
         if small.virtio_attributes(hardware.settings):     # libvirt would add a controller without attributes
             _add(devices, 'controller', type='virtio-serial', index=0)

@@ -51,11 +51,15 @@ def video(devices: etree.Element, hardware: Hardware) -> None:
 
 
 def pointer(devices: etree.Element, hardware: Hardware) -> None:
-    """Add an absolute pointer; the PS/2 mouse always exists."""
-    bus = hardware.settings.get('input_bus')
-    there = devices.find(f"./input[@type='tablet'][@bus='{bus or 'usb'}']") is not None
-    if not there and (bus or hardware.settings.get('pointer_model') == 'usbtablet'):
-        add(devices, 'input', type='tablet', bus=bus or 'usb')
+    """Add a tablet if the guest has graphics or requests one; a guest with graphics always has a PS/2 mouse.
+
+    A tablet sends absolute coordinates, so the guest's pointer follows the viewer's. Guest systems without a driver for
+    it need hw_pointer_model=ps2mouse.
+    """
+    model, bus = hardware.settings.get('pointer_model'), hardware.settings.get('input_bus')
+    if model != 'ps2mouse' and (model or bus or devices.find('graphics') is not None):
+        has_usb = hardware.arch is None or model == 'usbtablet'          # other machines have no USB by default
+        add(devices, 'input', type='tablet', bus=bus or ('usb' if has_usb else 'virtio'))
 
 
 def sound(devices: etree.Element, hardware: Hardware) -> None:

@@ -37,10 +37,6 @@ class Hardware:
         count = self.settings.get('serial_port_count', '1')
         return int(count) if count.isascii() and count.isdecimal() else 0
 
-    @property
-    def has_usb(self) -> bool:
-        return self.arch is None and self.settings.get('usb_model') != 'none'
-
     def is_on(self, name: str) -> bool:
         """Return whether a boolean setting is true."""
         return self.settings.get(name) == guest_options.TRUE
