@@ -20,6 +20,8 @@ TRUE, FALSE = 'true', 'false'
 ONLY_UEFI = ('aarch64', 'arm64')         # architectures without a BIOS
 # settings that the machine type "pc" does not support
 MODERN = ('viommu_model', 'mem_encryption')
+# settings of the image that override those of the flavor, as documented by Glance's metadata definitions
+IMAGE_WINS = ('watchdog_action',)
 
 Specs = Mapping[str, str] | None
 
@@ -124,6 +126,8 @@ def settings(specs: Specs, properties: Specs) -> dict[str, str]:
             flavor, image = int(before), int(value)
             if image > flavor:
                 raise _refusal(f'the image property {key} is {image}, more than the maximum of the flavor, {flavor}.')
+            found[row.name] = value
+        elif row.name in IMAGE_WINS:
             found[row.name] = value
         else:
             raise _refusal(f'the image property {key} is {value[:80]!r}, but the flavor has {before[:80]!r}. Set it '

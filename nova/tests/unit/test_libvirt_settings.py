@@ -150,6 +150,14 @@ def test_memory_balloon_reports_the_used_memory():
     assert calls.used_kib({**host, 'balloon.available': 500000, 'balloon.unused': 400000}) == 100000
 
 
+@pytest.mark.parametrize('flavor, image, action', [
+    ('reset', 'poweroff', 'poweroff'), ('reset', 'disabled', None), ('disabled', 'pause', 'pause'),
+    ('reset', None, 'reset')])
+def test_watchdog_of_the_image_overrides_that_of_the_flavor(flavor, image, action):
+    found = domain({'hw:watchdog_action': flavor}, {'hw_watchdog_action': image} if image else {})
+    assert [each.get('action') for each in found.findall('devices/watchdog')] == ([action] if action else [])
+
+
 def test_number_of_serial_ports_is_limited_by_the_flavor():
     """The image has at most as many as the flavor allows; both are numbers of ports."""
     def count(flavor, image):
