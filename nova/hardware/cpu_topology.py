@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from nova import exception
 from nova.hardware import cpus
 from nova.hardware import growth
+from nova.hardware import guest_options
 from nova.hardware import guest_request
+from nova.hardware import machines
 from nova.objects import numa
+from nova.objects.flavor import Flavor
 
 PARTS = ('sockets', 'cores', 'threads')
 NO_LIMIT = 65536
@@ -49,6 +52,20 @@ def choose(vcpus: int, specs: Mapping[str, str] | None, properties: Mapping[str,
         unrequested = not preferred['threads'] and found['threads']
         return (-(pinned == found['threads'] if pinned else 0), -kept, unrequested, -found['sockets'], -found['cores'])
     return min(possible, key=rank)
+
+
+def check_number(flavor: Flavor, properties: Mapping[str, str] | None) -> None:
+    """Check that a guest can have the vCPUs of a flavor: a PC has a maximum, unless it has a special IOMMU.
+
+    Containers, bare metal machines and guests of other architectures do not have this maximum.
+    :param properties: properties of the image
+    :raises InvalidInput: the flavor has too many vCPUs
+    """
+    if (flavor['vcpus'] > growth.MAX_VCPUS and machines.wanted(flavor.get('extra_specs')) is None
+            and not guest_options.is_container(properties) and not guest_options.needs_uefi(properties)):
+        raise exception.InvalidInput(reason=(
+            f'the flavor has {flavor["vcpus"]} vCPUs, but virtual machines have at most {growth.MAX_VCPUS}. Select a '
+            'smaller flavor. Images of containers need the property hypervisor_type=lxc.'))
 
 
 def _limit(requested: guest_request.Requested, part: str) -> int:

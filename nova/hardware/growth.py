@@ -17,7 +17,7 @@ VCPUS, MEMORY = 'max_vcpus', 'max_mem_mb'
 BLOCK_MB = 128
 # maximum number of hot-plugged memory modules until the guest restarts; each resize adds one module
 SLOTS = 16
-# maximum vCPUs of QEMU's PC machines without an interrupt-remapping IOMMU
+# maximum vCPUs of QEMU's PC machines without an IOMMU that has the extended interrupt mode
 MAX_VCPUS = 255
 # prefix of extra specs that can change while the guest runs
 LIMITS = 'quota:disk_'

@@ -165,8 +165,19 @@ def has_part(part: str, flavor: Flavor | None, properties: Specs) -> bool:
     found = settings(flavor and flavor.get('extra_specs'), properties)
     if part == actions.TPM:
         return 'tpm_version' in found
+    return found.get('firmware_type') == 'uefi' or needs_uefi(properties)
+
+
+def needs_uefi(properties: Specs) -> bool:
+    """Tell whether the architecture of an image has no BIOS."""
     named = (properties or {}).get('hw_architecture') or (properties or {}).get('architecture')
-    return found.get('firmware_type') == 'uefi' or str(named).lower() in ONLY_UEFI
+    return str(named).lower() in ONLY_UEFI
+
+
+def is_container(properties: Specs) -> bool:
+    """Tell whether an image is for hosts with containers."""
+    return any((row.name, value.lower()) in (('hypervisor_type', 'lxc'), ('vm_mode', 'exe'))
+               for _whose, row, _key, value in _given(None, properties))
 
 
 def every_trait() -> frozenset[str]:

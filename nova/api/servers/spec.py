@@ -282,8 +282,9 @@ def check_image(image: StoredImage, flavor: Flavor, volume_backed: bool = False)
 def guest_topology(flavor: Flavor, properties: dict[str, str]) -> numa.GuestTopology | None:
     """Return the objects.numa.GuestTopology requested by flavor and image properties, or None.
 
-    :raises InvalidInput: the request is invalid or inconsistent; see also growth.check
+    :raises InvalidInput: the request is invalid or inconsistent, or no guest can have the vCPUs; see also growth.check
     """
+    cpu_topology.check_number(flavor, properties)
     topology = None
     if guest_request.concerns(flavor, properties):
         cpu_topology.choose(flavor['vcpus'], flavor.get('extra_specs'), properties)

@@ -70,6 +70,12 @@ def test_contradictory_guest_options_return_400(clients, name):
     assert answer.status_code == 400 and sentence in answer.json()['badRequest']['message']
 
 
+def test_flavor_with_more_vcpus_than_a_pc_can_have_returns_400(clients):
+    made = clients.admin.post('/flavors', {'flavor': {'name': 'huge', 'ram': 64, 'vcpus': 256, 'disk': 1}})
+    answer = clients.asked(made.json()['flavor']['id'], imageRef=image(clients, {}))
+    assert answer.status_code == 400 and 'at most 255' in answer.json()['badRequest']['message']
+
+
 def test_option_that_no_host_supports_is_named_in_the_scheduler_fault(clients):
     uefi = image(clients, {'hw_firmware_type': 'uefi'})
     answer = clients.asked(flavor(clients, {'hw:mem_encryption': 'true'}), imageRef=uefi)

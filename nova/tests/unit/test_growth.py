@@ -74,6 +74,20 @@ def test_impossible_maximum_is_refused(words):
         spec.guest_topology(flavor(specs=specs), properties)
 
 
+@pytest.mark.parametrize('vcpus, specs, properties, accepted', [
+    (255, {}, {}, True), (256, {}, {}, False), (256, {}, {'hw_machine_type': 'q35'}, False),
+    (256, {}, {'hw_architecture': 'x86_64', 'hypervisor_type': 'qemu'}, False),
+    (256, {}, {'hw_architecture': 'aarch64'}, True), (256, {}, {'hypervisor_type': 'lxc'}, True),
+    (256, {}, {'hw_vm_mode': 'exe'}, True), (256, {'resources:CUSTOM_GOLD': '1'}, {}, True)])
+def test_vcpus_of_a_pc_have_a_maximum(vcpus, specs, properties, accepted):
+    made = flavor(vcpus=vcpus, specs=specs)
+    if accepted:
+        assert spec.guest_topology(made, properties) is None
+    else:
+        with pytest.raises(exception.InvalidInput, match='256 vCPUs, but virtual machines have at most 255'):
+            spec.guest_topology(made, properties)
+
+
 def test_guests_with_host_devices_cannot_grow():
     requests = pci.dump([pci.Request(count=1, spec=({'vendor_id': '10de'},), alias_name='gpu')])
     with pytest.raises(exception.InvalidInput, match='cannot be combined with PCI devices'):
