@@ -73,9 +73,12 @@ class PowerStates:
             power_state = host.driver.guest_state(uuid)
             if power_state is not None and power_state == unless:
                 return
-            power_state = states.NOSTATE if power_state is None else power_state
-            host.conductor.report_power_states(context.admin_context(), host=host.name, states={uuid: power_state})
-            host.power_states[uuid] = power_state
+            host.conductor.report_power_states(context.admin_context(), host=host.name, states={
+                uuid: states.NOSTATE if power_state is None else power_state})
+            if power_state is None:
+                host.power_states.pop(uuid, None)       # the server has left this host, or its guest was removed
+            else:
+                host.power_states[uuid] = power_state
         except exception.NovaException as error:
             LOG.warning('Cannot report the power state of server %s: %s', uuid, error.message)
 

@@ -285,6 +285,18 @@ def test_a_missed_event_is_found(cloud):
     assert cloud.computes['host1'].power_states.synchronize() == 0
 
 
+def test_a_host_keeps_no_power_state_of_a_server_that_has_left_it(cloud):
+    uuid, stays = cloud.boot(), cloud.boot()
+    compute = cloud.computes['host1']
+    cloud.delete(uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    for each in (uuid, stays):
+        compute.power_states.report(each)               # as after an event of its guest
+    cloud.settle()
+    assert compute.host.power_states == {stays: states.RUNNING}
+
+
 def test_a_delete_overtakes_a_slow_operation(cloud):
     uuid = cloud.boot()
     with holding.held('power_off', cloud.computes['host1'].driver.machine) as (begun, _goes_on):
