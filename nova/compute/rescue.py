@@ -18,7 +18,7 @@ from nova.virt import metadata
 class _WayBack:
     """Restores a server after a failed rescue: reconnects its disks to the guest, and starts it if it was running.
 
-    runs   whether the guest was running before the rescue
+    runs   whether the guest was running before the rescue. A repeated rescue finds the guest of an active server off
     begun  whether the guest may already have the rescue disk
     """
 
@@ -61,7 +61,7 @@ class Rescue:
             way_back = _WayBack(host, ctx, task, networks)
             task.undo(way_back.take)
             with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have no guest
-                way_back.runs = host.driver.power_state(server) == states.RUNNING
+                way_back.runs = host.driver.power_state(server) == states.RUNNING or server.vm_state == states.ACTIVE
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             drive = None
             if server.config_drive:              # the rescue system reads its password from the config drive

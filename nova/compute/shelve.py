@@ -50,9 +50,10 @@ class Shelve:
                 task.undo(images.remove, host, task.ctx, image_id)
             elif server.image_id:
                 raise exception.VirtError(operation='shelve the server', reason='the request names no image')
-            whole = image_id and incomplete.is_complete(images.of_task(host, task), image_id)
-            if host.driver.power_state(server) == states.RUNNING:
+            # a repeated shelve finds the guest of an active server powered off
+            if host.driver.power_state(server) == states.RUNNING or server.vm_state == states.ACTIVE:
                 task.undo(host.driver.power_on, ctx, server, server.network_info)
+            whole = image_id and incomplete.is_complete(images.of_task(host, task), image_id)
             host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             if image_id and not whole:
                 host.driver_with(virt.Snapshot).snapshot(

@@ -180,6 +180,46 @@ def test_interrupted_shelve_is_completed(cloud, operation):
     cloud.check()
 
 
+@pytest.mark.parametrize(('vm_state', 'after'), [
+    (states.ACTIVE, states.RUNNING), (states.STOPPED, states.SHUTDOWN)])
+@pytest.mark.parametrize(('name', 'arguments', 'operation'), [
+    ('shelve', core_shelve.SHELVE, 'snapshot'), ('rescue', RESCUE, 'rescue')])
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_a_guest_runs_after_an_interrupted_task_that_fails_only_if_it_ran_before(
+        cloud, name, arguments, operation, vm_state, after):
+    uuid = cloud.boot()
+    if vm_state == states.STOPPED:
+        cloud.act(uuid, 'os-stop', clean_shutdown=True)
+        cloud.settle()
+    cloud.images.unfinished.add(IMAGE)
+    kill_in(cloud, operation, lambda: cloud.act(uuid, name, **arguments))
+
+    def prepare(driver):
+        driver.init_host()
+        assert driver.guests() == {uuid: states.SHUTDOWN}
+        driver.failures[operation] = exception.VirtError(operation=operation, reason='x')
+    cloud.start_compute('host1', prepare)
+    cloud.settle()
+    assert state(cloud, uuid) == (vm_state, None, 'host1') and cloud.row(uuid)['fault']
+    assert cloud.computes['host1'].driver.guests() == {uuid: after}
+    cloud.check()
+
+
+@pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
+def test_a_guest_runs_after_an_interrupted_shelve_with_an_image_that_is_gone(cloud, monkeypatch):
+    uuid = cloud.boot()
+    kill_in(cloud, 'snapshot', lambda: shelve(cloud, uuid, settle=False))
+
+    def show(ctx, image_id):
+        raise exception.ImageNotFound(image_id=image_id)
+    monkeypatch.setattr(cloud.images, 'show', show)
+    assert cloud.restarted('host1') == [uuid]
+    cloud.settle()
+    assert state(cloud, uuid) == (states.ACTIVE, None, 'host1') and cloud.row(uuid)['fault']
+    assert cloud.computes['host1'].driver.guests() == {uuid: states.RUNNING}
+    cloud.check()
+
+
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
 def test_interrupted_unshelve_is_completed(cloud):
     uuid = cloud.boot()
