@@ -38,7 +38,7 @@ class DryRun:
         """Explain how servers would be placed now; see interface.py."""
         hosts = self._table.hosts(full=True)
         if instance_uuid is None:
-            request = self._requests.of_new(spec)
+            request = self._requests.of_new(spec, moving=spec.instance_uuid)
         else:
             cell = self._cells.of_server(instance_uuid)
             with cell.db.reader() as conn:

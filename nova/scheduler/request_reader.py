@@ -32,9 +32,12 @@ class RequestReader:
         self._conf, self._api_db, self._cells, self._filters, self._table = conf, api_db, cells, using, table
         self._limits = tuple(each for each in using if isinstance(each, Limits))
 
-    def of_new(self, spec: objects.RequestSpec) -> Request:
-        """Return the request of a new server."""
-        return self._read(spec, spec.category_name, None)
+    def of_new(self, spec: objects.RequestSpec, moving: str | None = None) -> Request:
+        """Return the request of a new server.
+
+        :param moving: uuid of the server if it may already have a host; it does not count as a member of its group
+        """
+        return self._read(spec, spec.category_name, None, moving)
 
     def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: InstancesRow, *,
                     ignore: collections.abc.Sequence[str] = (), target: str | None = None,
@@ -61,7 +64,8 @@ class RequestReader:
         return dataclasses.replace(request, resources=dict.fromkeys(claims.RESOURCES, 0), host=host, node=node,
                                    forced=False, failed_nodes=(), group=None, special=())
 
-    def _read(self, spec: objects.RequestSpec, category: str | None, cell: db_cells.Cell | None) -> Request:
+    def _read(self, spec: objects.RequestSpec, category: str | None, cell: db_cells.Cell | None,
+              moving: str | None = None) -> Request:
         forced = spec.force_host is not None or spec.force_node is not None
         image_id = (spec.image or {}).get('id')
         flavor = spec.flavor
@@ -78,7 +82,7 @@ class RequestReader:
             limiting=self._limiting(spec, forced), special=special, cell=cell.uuid if cell else None,
             disabled_cells=() if cell else self._disabled_cells(),
             requirements=categories.requirements(self._api_db, category),
-            group=None if forced else self._group(spec))
+            group=None if forced else self._group(spec, moving))
 
     def _limiting(self, spec: objects.RequestSpec, forced: bool) -> tuple[Limits, ...]:
         return tuple(each for each in self._limits if (each.checks_capacity or not forced) and each.has_limits(spec))

@@ -9,7 +9,10 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.db.networks import ports
+from nova.db.placement import server_groups
+from nova.db.projects import quotas
 from nova.db.servers import instance_actions
+from nova.db.servers import instances
 from nova.db.tables import network as tables_network
 from nova.network import fake
 from nova.network import manager
@@ -252,6 +255,30 @@ def test_it_waits_for_its_host(cloud, why):
     held.let_go()
     cloud.settle()
     assert active_on(cloud, uuid, 'host1') and cloud.row(uuid)['fault'] is None
+    cloud.check()
+
+
+@pytest.mark.parametrize(('is_only', 'host'), [(True, 'host2'), (False, 'host1')])
+def test_member_of_an_affinity_group_is_built_on_another_host_if_it_is_the_only_one(cloud, is_only, host):
+    """It waited for its host: it was counted as a member on that host."""
+    with cloud.api_db.writer() as conn:
+        group = server_groups.create(conn, quotas.Limits({'server_groups': -1}, {}), {
+            'project_id': 'p', 'user_id': 'u', 'name': 'g', 'policies': [server_groups.AFFINITY]})['uuid']
+
+    def join(uuid):
+        with cloud.db.writer() as conn:
+            instances.update(conn, uuid, {'server_group_id': group})
+    if not is_only:
+        join(cloud.boot(requested_host='host1'))
+    uuid, held = cut_off(cloud, *MOMENTS['ports given'], hints={'group': [group]})
+    join(uuid)
+    cloud.pass_time()
+    assert cloud.conductor.reconciler.reconcile() == 1
+    if is_only:
+        wait_for(lambda: active_on(cloud, uuid, host), seconds=BOUND_S)
+    held.let_go()
+    cloud.settle()
+    assert active_on(cloud, uuid, host)
     cloud.check()
 
 
