@@ -262,6 +262,9 @@ class LiveMigrations:
                 except exception.InstanceChanged:          # it ended meanwhile, and its rollback misses this attachment
                     self._volumes.release_attachment(system, device['uuid'], ident)
                     raise
+                except Exception:                          # it is unknown whether the migration names the attachment
+                    self._volumes.doubt_attachment(device['uuid'], ident)
+                    raise
             shown.append({**device, **made[device['uuid']]})
         return shown
 
@@ -349,6 +352,10 @@ class LiveMigrations:
                               aborted: bool) -> None:
         """Record a failed migration: the server remains on the source."""
         migration = self._move(migration_id)
+        if migration['status'] in server_migrations.OVER:
+            if not migration['claims_swapped'] and 'connector' in migration['arguments']:
+                self._clean_up(ctx, migration)             # a repeated call, or an administrator has reset the server
+            return
         status = 'cancelled' if aborted else 'failed' if migration['status'] == 'running' else 'error'
         if aborted:
             fault = {**fault, 'message': ABORTED}
@@ -376,13 +383,21 @@ class LiveMigrations:
                 change.record('live_migration_rollback', START, before, source)
                 change.record('live_migration_rollback', END, row, source, fault=fault)
             return True
-        if not self._cell_db.run(write):
-            return
-        system = context.admin_context(ctx.request_id)
-        migration = self._move(migration['id'])
-        for bdm_uuid, made in (migration['arguments'].get('volumes') or {}).items():
-            with contextlib.suppress(exception.NovaException):            # it is released later; this is not repeated
+        if self._cell_db.run(write):
+            self._clean_up(ctx, self._move(migration['id']))
+
+    def _clean_up(self, ctx: Context, migration: MigrationsRow) -> None:
+        """Release the volumes of the destination and roll it back. Idempotent.
+
+        The migration is over. Its arguments have the connector until this method has completed.
+        """
+        system, volumes = context.admin_context(ctx.request_id), migration['arguments'].get('volumes') or {}
+        for bdm_uuid, made in volumes.items():
+            with contextlib.suppress(exception.NovaException):            # it is released later
                 self._volumes.release_attachment(system, bdm_uuid, made['attachment_id'])
+        if volumes:                            # remove the secrets before a rollback that may fail
+            self._cell_db.run(server_migrations.update, migration['id'], {
+                'arguments': {**migration['arguments'], 'volumes': {}}})
         if migration['arguments'].get('facts') is not None:
             self._roll_back(ctx, migration)
         self._cell_db.run(server_migrations.update, migration['id'], {'arguments': _without_secrets(migration)})

@@ -22,6 +22,8 @@ from nova.conductor.cell_services import Row
 from nova.conductor.servers.disk_keys import DiskKeys
 from nova.conductor.servers.image_grants import ImageGrants
 from nova.db import errors
+from nova.db.moves import live_migrations
+from nova.db.moves import migrations as server_migrations
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -121,8 +123,12 @@ class Volumes:
         try:
             self._storage.detach(system, attachment_id)
         except Exception:
-            self._doubtful.append((bdm_uuid, 'attachment_id', {attachment_id}))
+            self.doubt_attachment(bdm_uuid, attachment_id)
             raise
+
+    def doubt_attachment(self, bdm_uuid: str, attachment_id: str) -> None:
+        """Let ``settle_volumes`` release an attachment if neither the device nor an open live migration names it."""
+        self._doubtful.append((bdm_uuid, 'attachment_id', {attachment_id}))
 
     def settle_volumes(self) -> None:
         """Release orphaned volumes and attachments of devices; mark volumes as in use that a call could not mark."""
@@ -148,15 +154,10 @@ class Volumes:
             try:
                 for ident in self._cell_db.run(_left_over, bdm_uuid, column, made):
                     LOG.warning('Releasing an orphan: device %s does not have %s %s.', bdm_uuid, column, ident)
-                    self._give_back(column, ident)
+                    _give_back(self._storage, column, ident)
             except Exception:
                 self._doubtful.append(doubt)
                 raise
-
-    def _give_back(self, column: str, ident: str) -> None:
-        remove = self._storage.detach if column == 'attachment_id' else self._storage.delete
-        with contextlib.suppress(exception.NotFound, exception.Forbidden):
-            remove(context.admin_context(), ident)
 
     def _connect(self, ctx: Context, device: Row, connector: JsonObject) -> Row:
         info = self._storage.connect(_system(ctx), device['attachment_id'], connector, device['device_name'])
@@ -275,7 +276,7 @@ class Volumes:
             return device['attachment_id']
         made = self._cell_db.run(forget)         # without the row, no host can connect the volume
         if made:
-            self._doubtful.append((bdm_uuid, 'attachment_id', {made}))
+            self.doubt_attachment(bdm_uuid, made)
             self.settle_volumes()
 
     def _give_up_swap(self, ctx: Context, instance_uuid: str, bdm_uuid: str, new_volume_id: str,
@@ -494,8 +495,14 @@ class Volumes:
         return [ident for ident, status in found.items() if status != 'available']
 
 
+def _give_back(storage: volume_api.BlockStorage, column: str, ident: str) -> None:
+    remove = storage.detach if column == 'attachment_id' else storage.delete
+    with contextlib.suppress(exception.NotFound, exception.Forbidden):
+        remove(context.admin_context(), ident)
+
+
 def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> set[str]:
-    """Return the orphans: those ids of ``made`` that the row of the device does not name.
+    """Return the orphans: those ids of ``made`` that neither the row of the device nor an open live migration names.
 
     No volumes are returned if the row is gone or the server's volumes were swapped, because the server may have written
     to the volumes.
@@ -506,7 +513,9 @@ def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> 
     if column == 'volume_id' and any(
             each['action'] == 'swap_volume' for each in instance_actions.by_instance(conn, device['instance_uuid'])):
         return set()
-    return made - {device[column]}
+    migration = live_migrations.open_of(conn, device['instance_uuid'], server_migrations.LIVE_MIGRATION)
+    coming = ((migration and migration['arguments'].get('volumes')) or {}).get(bdm_uuid, {})
+    return made - {device[column], coming.get(column)}
 
 
 def _volumes_of(conn: Connection, instance_uuid: str) -> list[Row]:

@@ -1,9 +1,15 @@
 """Live migrations of servers with volumes: their attachments at the block storage."""
 import pytest
 
+from nova import actions
 from nova import context
 from nova import exception
+from nova import states
+from nova.api.server_actions import actions as api
+from nova.db import engine
 from nova.db.servers import block_devices
+from nova.objects import faults
+from nova.tests import db_faults
 from nova.tests.support import core_live_migration
 from nova.tests.support.core_live_migration import boot
 from nova.tests.support.core_live_migration import check
@@ -11,6 +17,7 @@ from nova.tests.support.core_live_migration import down
 from nova.tests.support.core_live_migration import hosts_with
 from nova.tests.support.core_live_migration import migrate
 from nova.tests.support.core_live_migration import move
+from nova.tests.support.core_live_migration import running
 from nova.tests.support.waiting import wait_for
 from nova.volume import embedded
 
@@ -188,4 +195,79 @@ def test_migration_that_ends_while_its_volumes_are_connected_leaves_no_attachmen
     with pytest.raises(exception.InstanceChanged):
         methods.prepare_live_migration(cloud.ctx, number)
     assert move(cloud, number)['status'] == 'failed'
+    disk.check('host1')
+
+
+@pytest.mark.parametrize('committed', [True, False], ids=['committed', 'not'])
+def test_attachment_whose_record_had_no_answer_is_released_unless_the_migration_names_it(
+        cloud, disk, monkeypatch, committed):
+    cloud.bus.lost = lambda topic, method, server: method == 'live_migrate_instance'
+    number = migrate(cloud, disk.uuid, host='host2')
+    cloud.settle()
+    attach, methods = disk.storage.attach_elsewhere, cloud.conductor.methods
+
+    def attach_before_lost_commit(*args):
+        made = attach(*args)
+        db_faults.lose_commit(cloud.db, committed)
+        return made
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.storage, 'attach_elsewhere', attach_before_lost_commit)
+        with pytest.raises(engine.CommitUnanswered):
+            methods.prepare_live_migration(cloud.ctx, number)
+    former = disk.row()['attachment_id']
+    cloud.conductor.volumes.settle_volumes()
+    methods.prepare_live_migration(cloud.ctx, number)
+    cloud.conductor.volumes.settle_volumes()
+    coming, = move(cloud, number)['arguments']['volumes'].values()
+    assert {*disk.storage.attachments_of(disk.system, disk.uuid)} == {former, coming['attachment_id']}
+    methods.resume_live_migration(cloud.ctx, disk.uuid, 'host1', True)            # the source was restarted
+    cloud.settle()
+    disk.check('host1')
+
+
+def test_repeated_call_of_the_source_completes_an_interrupted_rollback(cloud, disk, monkeypatch):
+    """The conductor dies when the migration is over, before it releases the volumes."""
+    cloud.computes['host1'].driver.failures['live_migrate'] = RuntimeError('canary')
+    with monkeypatch.context() as patch:
+        left = disk.refuse_once(patch, 'detach', RuntimeError('This process is dead.'))
+        number = migrate(cloud, disk.uuid, host='host2')
+        cloud.settle()
+    cloud.new_conductor(volumes=disk.storage)
+    assert not left and move(cloud, number)['status'] == 'failed'
+    assert len(disk.storage.attachments_of(disk.system, disk.uuid)) == 2
+    fault = faults.fault(RuntimeError('canary'))
+    for _ in range(2):
+        cloud.conductor.methods.live_migration_failed(cloud.ctx, number, 'host1', fault, None, False)
+    assert not {'volumes', 'connector'} & move(cloud, number)['arguments'].keys()
+    disk.check('host1')
+
+
+def test_rollback_without_destination_and_network_service_keeps_no_secrets_and_is_repeated(cloud, disk):
+    """The source repeats its call while the network service does not answer."""
+    cloud.computes['host1'].driver.failures['live_migrate'] = RuntimeError('canary')
+    found = []
+
+    def lost(topic, method, server):
+        if method == 'rollback_live_migration':
+            raise exception.HostUnavailable(host='host2')
+        if method == 'unprepare_for_instance':
+            found.append(move(cloud, number)['arguments'].get('volumes'))
+            if len(found) == 1:
+                raise exception.ServiceUnavailable(service='network')
+    number = core_live_migration.begin(cloud, disk.uuid, host='host2')
+    cloud.bus.lost = lost
+    cloud.client['conductor'].continue_live_migration(cloud.ctx, instance_uuid=disk.uuid)
+    cloud.settle()
+    assert len(found) == 2 and not any(found) and cloud.network.expected == set()
+    assert 'connector' not in move(cloud, number)['arguments']
+    assert disk.storage.attachments_of(disk.system, disk.uuid) == [disk.row()['attachment_id']]
+
+
+def test_migration_of_a_server_that_an_administrator_resets_is_rolled_back(cloud, disk):
+    number = running(cloud, disk.uuid, host='host2')
+    cloud.new_request()
+    cloud.db.run(api._reset, cloud.ctx, disk.uuid, actions.ACTIONS['os-resetState'], states.ACTIVE)
+    cloud.settle()
+    assert move(cloud, number)['status'] == 'error' and hosts_with(cloud, disk.uuid) == ['host1']
+    assert not {'volumes', 'connector'} & move(cloud, number)['arguments'].keys()
     disk.check('host1')
