@@ -349,11 +349,11 @@ class HostTable:
 
     def _merge(self, nodes: CellNodes, changed: Rows, removed: set[int]) -> None:
         """Apply the changes of a cell to its rows and to the view."""
-        cell, known = nodes.cell.uuid, {node: nodes.rows.get(node) for node in changed}
+        cell, known = nodes.cell.uuid, {node: nodes.rows[node] for node in changed if node in nodes.rows}
         for node, row in changed.items():
-            row['io_ops'] = _busy_now(row, known[node])
+            row['io_ops'] = _busy_now(row, known.get(node))
         nodes.apply(changed, removed)
-        if removed or None in known.values():
+        if removed or len(known) < len(changed):
             self._rebuild_view()
             return
         usage: Rows = {}
@@ -361,8 +361,6 @@ class HostTable:
         seen: dict[int, datetime.datetime | None] = {}
         for node, row in changed.items():
             before, position = known[node], self._positions[cell, node]
-            if before is None:
-                continue  # never reached, because the view is rebuilt if a node is new
             if row['change_number'] != before['change_number'] and not host_view.USAGE.issuperset(
                     name for name, value in row.items() if value is not before.get(name) and value != before.get(name)):
                 others[position] = row

@@ -115,16 +115,12 @@ def switch(conn: sa.Connection, move_id: str, uuids: list[str], cell_uuid: str) 
 
 # ---- either cell -----------------------------------------------------------------
 
-def records(conn: sa.Connection, before: datetime.datetime | None = None,
-            uuids: list[str] | None = None) -> list[CellMovesRow]:
+def records(conn: sa.Connection, uuids: list[str] | None = None) -> list[CellMovesRow]:
     """Return rows of cell_moves, oldest first.
 
-    :param before: only attempts that started before this time
     :param uuids: only these servers
     """
     statement = sa.select(cell_moves).order_by(cell_moves.c.created_at)
-    if before is not None:
-        statement = statement.where(cell_moves.c.created_at < before)
     if uuids is not None:
         statement = statement.where(cell_moves.c.instance_uuid.in_(uuids))
     return statements.dicts(conn.execute(statement))

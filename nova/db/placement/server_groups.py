@@ -5,7 +5,6 @@ deleted servers are not members. The servers' rows in the cells also contain the
 any number of policies. A change that restricts the hosts of members locks the group's project. Adding a member takes
 the same lock, so no server can join during such a change.
 """
-import collections
 from collections.abc import Collection, Mapping, Sequence
 import datetime
 from typing import Any, cast, NotRequired, TypedDict
@@ -254,16 +253,11 @@ def lock(conn: sa.Connection, group_id: str) -> None:
     engine.lock_row(conn, t.group_locks, {'group_uuid': group_id})
 
 
-def hosts(conn: sa.Connection, group_id: str, but: str | None = None) -> dict[str, int]:
-    """Return {host: number of members that are on the host, move to it, or can return to it} as a Counter.
+def places(conn: sa.Connection, group_id: str, but: str | None = None) -> set[tuple[str, str]]:
+    """Return {(member, host)}: the member is on the host, moves to it, or can return to it.
 
     :param but: uuid of an excluded server
     """
-    return collections.Counter(host for _, host in places(conn, group_id, but))
-
-
-def places(conn: sa.Connection, group_id: str, but: str | None = None) -> set[tuple[str, str]]:
-    """Return {(member, host)}; a moving member has two hosts. See ``hosts``."""
     here = sa.select(t.instances.c.uuid, t.instances.c.host).where(
         t.instances.c.server_group_id == group_id, t.instances.c.host.is_not(None))
     coming = sa.select(t.instances.c.uuid, t.migrations.c.claimed_host).where(

@@ -21,7 +21,7 @@ from nova.scheduler.filters import busy
 from nova.scheduler.weights.plugins import BaseHostWeigher
 from nova.scheduler.weights.plugins import PerHost
 
-__all__ = ('AnyWeigher', 'BaseHostWeigher', 'WEIGHERS', 'Weigher', 'load', 'with_multipliers', 'weigh')
+__all__ = ('AnyWeigher', 'BaseHostWeigher', 'WEIGHERS', 'Weigher', 'load', 'weigh')
 
 ALL = 'nova.scheduler.weights.all_weighers'
 ENTRY_POINTS = 'nova.scheduler.weights'
@@ -168,12 +168,6 @@ def load(conf: cfg.ConfigOpts) -> tuple[AnyWeigher, ...]:
                 f'weight_classes: {name} is not a subclass of nova.scheduler.weights.BaseHostWeigher.')
         found[cls.__name__] = PerHost(conf, cls())
     return tuple(found.values())
-
-
-def with_multipliers(multipliers: dict[str, float]) -> tuple[Weigher, ...]:
-    """Return the built-in weighers with these multipliers, {option: number}."""
-    return tuple(Weigher(name, option, values, multipliers[option]) for name, option, values in WEIGHERS
-                 if option in multipliers)
 
 
 def weigh(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Iterable[AnyWeigher]) -> np.ndarray:

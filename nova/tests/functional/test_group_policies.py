@@ -17,6 +17,7 @@ from nova.tests.support import core_shelve as test_core_shelve
 from nova.tests.support import server_groups as test_server_groups
 from nova.tests.support.server_groups import UNLIMITED
 from nova.tests.support.server_groups import build
+from nova.tests.support.server_groups import hosts_of
 from nova.tests.support.server_groups import insert
 from nova.tests.support.server_groups import members
 
@@ -123,9 +124,7 @@ def test_a_request_for_many_looks_for_a_locality_with_room_for_all(hosts):
 def placed_at_once(cloud, group, count):
     """Counter of the hosts that so many schedulers find, each with a table of its own; None: no host."""
     found = races.place(cloud, insert(cloud, group, count))
-    with cloud.db.reader() as conn:
-        assert server_groups.hosts(conn, group) == collections.Counter(
-            {host: number for host, number in found.items() if host})
+    assert hosts_of(cloud, group) == {host: number for host, number in found.items() if host}
     return found
 
 

@@ -2,6 +2,7 @@
 from nova import conf as nova_conf
 from nova import utils
 from nova.scheduler import host_view
+from nova.scheduler import weights
 
 CONF = nova_conf.new(files=[])
 SMALL = {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1}
@@ -18,3 +19,9 @@ def hosts(*changes, count=None):
             'hypervisor_type': 'fake', 'availability_zone': 'nova', 'disabled': False, 'forced_down': False,
             'last_seen_at': utils.utcnow(), **change})
     return host_view.Hosts(rows)
+
+
+def with_multipliers(multipliers):
+    """The built-in weighers with these multipliers, {option: number}."""
+    return tuple(weights.Weigher(name, option, values, multipliers[option])
+                 for name, option, values in weights.WEIGHERS if option in multipliers)

@@ -1,7 +1,10 @@
 """What tests share with nova/tests/functional/test_server_groups.py."""
+import collections
+
 import pytest
 import sqlalchemy as sa
 
+from nova.db.placement import server_groups
 from nova.db.projects import quotas
 from nova.db.tables import cell as tables_cell
 from nova.tests.functional import servers
@@ -52,6 +55,12 @@ def build(cloud, group, count=1, **more):
     cloud.client['conductor'].build_instances(cloud.ctx, instance_uuids=uuids)
     cloud.settle()
     return [cloud.row(uuid)['host'] for uuid in uuids]
+
+
+def hosts_of(cloud, group):
+    """Counter of the hosts that the members are on, move to, or can return to."""
+    with cloud.db.reader() as conn:
+        return collections.Counter(host for _, host in server_groups.places(conn, group))
 
 
 def members(cloud, group):

@@ -16,10 +16,11 @@ from nova.scheduler import weights
 from nova.tests.support.scheduler import CONF
 from nova.tests.support.scheduler import SMALL
 from nova.tests.support.scheduler import hosts
+from nova.tests.support.scheduler import with_multipliers
 
 
 ALL = filters.load(CONF, CONF.filter_scheduler.enabled_filters)
-SPREAD = weights.with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
+SPREAD = with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
 def passing(table, using=ALL, **asked):
     left, removals = pipeline.narrow(table, placement_request.Request(**{'resources': SMALL, **asked}), using)
     return [table.host[position] for position in left], removals
@@ -88,7 +89,7 @@ def test_weighers_prefer_hosts_with_more_free_resources():
     assert list(weights.weigh(table, everything, SPREAD)) == [pytest.approx((4096 - 192) / 8000 + 1), 2.0, 0.0]
     uuid = str(uuidlib.uuid4())
     assert list(pipeline.rank(table, everything, SPREAD, uuid)) == [1, 0, 2]
-    stack = weights.with_multipliers({'ram_weight_multiplier': -1.0, 'cpu_weight_multiplier': 0.0})
+    stack = with_multipliers({'ram_weight_multiplier': -1.0, 'cpu_weight_multiplier': 0.0})
     assert list(pipeline.rank(table, everything, stack, uuid)) == [2, 0, 1]
 
 

@@ -14,10 +14,10 @@ from nova.runtime import batching
 from nova.scheduler import aggregate_values
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
-from nova.scheduler import weights
 from nova.tests.support import waiting
+from nova.tests.support.scheduler import with_multipliers
 
-SPREAD = weights.with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
+SPREAD = with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
 
 
 def row(number, **values):
