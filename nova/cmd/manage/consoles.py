@@ -9,7 +9,7 @@ import sys
 import termios
 import threading
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from nova import exception
@@ -67,34 +67,48 @@ def _raw(terminal: int) -> Iterator[None]:
 def _work(socket: client.ClientConnection, keys: int, screen: int, follow_window: bool) -> None:
     """Pass bytes between terminal and console until one side closes."""
     from websockets import exceptions as refusals
-
-    def say_size(*_signal: object) -> None:
-        with contextlib.suppress(refusals.ConnectionClosed):
-            socket.send(size_line(screen))
     over, waker = os.pipe()
+    resized, window = os.pipe()
+    os.set_blocking(window, False)
 
     def show() -> None:
         with contextlib.suppress(refusals.ConnectionClosed, OSError):
             for data in socket:
                 os.write(screen, data if isinstance(data, bytes) else data.encode())
         os.write(waker, b'.')
+
+    def note(*_signal: object) -> None:
+        # The interrupted code may hold the lock of the socket, so a signal handler must not send.
+        with contextlib.suppress(BlockingIOError):
+            os.write(window, b'.')
     threading.Thread(target=show, daemon=True).start()
-    before = signal.signal(signal.SIGWINCH, say_size) if follow_window else None
+    before = signal.signal(signal.SIGWINCH, note) if follow_window else None
     try:
         with contextlib.suppress(refusals.ConnectionClosed):
-            _pass_keys(socket, keys, screen, over, say_size)
+            _pass_keys(socket, keys, screen, over, resized)
     finally:
         if follow_window:
             signal.signal(signal.SIGWINCH, before)
 
 
-def _pass_keys(socket: client.ClientConnection, keys: int, screen: int, over: int,
-               say_size: Callable[[], None]) -> None:
+def _pass_keys(socket: client.ClientConnection, keys: int, screen: int, over: int, resized: int) -> None:
+    """Send keys, and the window's size after each change.
+
+    :param over: pipe that gets data when the console is closed
+    :param resized: pipe that gets data when the size of the window changes
+    """
     import select
     escaped = False
     while True:
-        ready = select.select([keys, over], [], [])[0]
-        if over in ready or not (data := os.read(keys, PIECE)):
+        ready = select.select([keys, over, resized], [], [])[0]
+        if over in ready:
+            return
+        if resized in ready:
+            os.read(resized, PIECE)
+            socket.send(size_line(screen))
+        if keys not in ready:
+            continue
+        if not (data := os.read(keys, PIECE)):
             return
         sent = bytearray()
         for number in data:
@@ -109,7 +123,7 @@ def _pass_keys(socket: client.ClientConnection, keys: int, screen: int, over: in
                     socket.send(bytes(sent))
                 return
             if key == b'r':
-                say_size()
+                socket.send(size_line(screen))
             elif key == ESCAPE:
                 sent += key
             else:

@@ -3,9 +3,13 @@ import contextlib
 import datetime
 import logging
 import os
+import pty
+import signal
 import socket
 import subprocess
 import sys
+import termios
+import threading
 import time
 import types
 import urllib.parse
@@ -483,11 +487,45 @@ def test_a_terminal_leaves_with_the_escape(monkeypatch):
     for pieces in ([b'ab\x1d\x1dc\x1d.'], [b'ab', b'\x1d', b'\x1d', b'c\x1d', b'.']):
         sent = []
         keys, typist = os.pipe()
-        screen, over = os.open(os.devnull, os.O_WRONLY), os.pipe()[0]
+        screen, over, resized = os.open(os.devnull, os.O_WRONLY), os.pipe()[0], os.pipe()[0]
         for piece in pieces:
             os.write(typist, piece)
-        consoles._pass_keys(types.SimpleNamespace(send=sent.append), keys, screen, over, None)
+        consoles._pass_keys(types.SimpleNamespace(send=sent.append), keys, screen, over, resized)
         assert b''.join(sent) == b'ab\x1dc'
+
+
+def test_size_of_a_window_that_changes_during_a_send_is_sent_afterwards():
+    from nova.cmd.manage import consoles
+    keys, typist = os.pipe()
+    sent = []
+
+    class Socket:
+        sending = False
+        closed = threading.Event()
+
+        def __iter__(self):
+            self.closed.wait()
+            return iter(())
+
+        def send(self, data):
+            assert not self.sending, 'a signal handler sends: the lock of the socket is held'
+            self.sending = True
+            if data == b'ls\r':
+                signal.raise_signal(signal.SIGWINCH)
+            else:
+                os.write(typist, b'\x1d.')
+            sent.append(data)
+            self.sending = False
+    master, screen = pty.openpty()
+    termios.tcsetwinsize(screen, (33, 111))
+    os.write(typist, b'ls\r')
+    try:
+        consoles._work(Socket(), keys, screen, follow_window=True)
+    finally:
+        Socket.closed.set()
+        os.close(master)
+        os.close(screen)
+    assert sent == [b'ls\r', b'stty rows 33 cols 111\r']
 
 
 # ---- the end --------------------------------------------------------------------------
