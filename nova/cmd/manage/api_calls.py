@@ -109,10 +109,15 @@ def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: JsonDocument | None, m
                                  headers={'OpenStack-API-Version': f'compute {microversion}'}, json=body)
     except client_errors.ClientException as error:
         raise exception.NovaException(f'nova-all does not answer at {root}: {error}')
-    document: Any = answer.json() if answer.content else None
-    if not answer.ok:
-        raise _error(answer.status_code)(next(iter(document.values()))['message'])
-    return document, authority
+    try:
+        document: Any = answer.json() if answer.content else None
+        if answer.ok:
+            return document, authority
+        refusal = next(iter(document.values()))['message']
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
+        raise exception.NovaException(f'{root} answers {answer.status_code} {answer.reason}, but not as a compute API. '
+                                      'Check nova-all, and the proxy in front of it if there is one.')
+    raise _error(answer.status_code)(refusal)
 
 
 def _error(code: int) -> type[NovaException]:

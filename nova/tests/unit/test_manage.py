@@ -1,12 +1,18 @@
 """nova-manage: what it prints, and its exit codes."""
+import contextlib
 import subprocess
 import sys
+import threading
+from http import server
 
 import pytest
 import sqlalchemy as sa
 import yaml
 
+from nova import conf as nova_conf
+from nova import exception
 from nova.cmd import samples
+from nova.cmd.manage import api_calls
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.tables import api as tables_api
@@ -119,3 +125,46 @@ def test_older_servers_of_the_vpn_image_get_their_category(capsys, tmp_path):
         with found.reader() as conn:
             assert dict(conn.execute(sa.select(table.c[key], table.c.category)).all()) == wanted
         found.dispose()
+
+
+@contextlib.contextmanager
+def proxy_in_front(code, body):
+    """URL of a server that issues tokens and gives each other request the same answer."""
+    class Handler(server.BaseHTTPRequestHandler):
+        def log_message(self, *_arguments):
+            pass
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers['Content-Length']))
+            is_token = self.path == '/identity/v3/auth/tokens'
+            text = b'{"token": {}}' if is_token else body
+            self.send_response(201 if is_token else code)
+            self.send_header('X-Subject-Token', 'token')
+            self.send_header('Content-Length', str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+    with server.HTTPServer(('127.0.0.1', 0), Handler) as front:
+        thread = threading.Thread(target=front.serve_forever)
+        thread.start()
+        try:
+            yield f'http://127.0.0.1:{front.server_port}'
+        finally:
+            front.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize('code, body, kind, sentence', [
+    (502, b'<html>Bad Gateway</html>', exception.NovaException, '{root} answers 502 Bad Gateway'),
+    (503, b'', exception.NovaException, '{root} answers 503 Service Unavailable'),
+    (504, b'{"error": "slow"}', exception.NovaException, '{root} answers 504 Gateway Timeout'),
+    (404, b'<html>Not Found</html>', exception.NovaException, '{root} answers 404 Not Found'),
+    (200, b'<html>Log in</html>', exception.NovaException, '{root} answers 200 OK'),
+    (404, b'{"itemNotFound": {"message": "No such server."}}', exception.NotFound, 'No such server.')])
+def test_answer_of_a_proxy_before_nova_all_is_one_sentence(tmp_path, code, body, kind, sentence):
+    with proxy_in_front(code, body) as root:
+        (tmp_path / 'clouds.yaml').write_text(yaml.safe_dump({'clouds': {'nova-admin': {'auth': {
+            'auth_url': f'{root}/identity', 'username': 'admin', 'password': 'secret', 'project_name': 'admin',
+            'user_domain_name': 'Default', 'project_domain_name': 'Default'}}}}))
+        with pytest.raises(exception.NovaException) as refused:
+            api_calls.ask_all_in_one(nova_conf.new([], state_path=str(tmp_path)), '/servers', {}, 'latest')
+    assert type(refused.value) is kind and str(refused.value).startswith(sentence.format(root=root))
