@@ -25,7 +25,7 @@ import distribution
 
 ERROR, WARNING, NOTE = 'error', 'warning', 'note'
 MEMORY_MIB, COMFORTABLE_MIB = 1024, 2048
-DISK_MIB = {'/opt': 900, '/var': 1500, '/tmp': 300}      # measured, with a reserve
+PROGRAMS_MIB, STATE_MIB, TEMPORARY_MIB = 900, 1500, 300       # measured, with a reserve
 ANSWER_S = 5                             # of a name server, and of a package server
 CLOCK_S = 300                            # certificates and tokens bear so much
 OUR_DEVICES = ('br-nova', 'nb', 'nx', 'nd', 'lo')
@@ -52,7 +52,7 @@ class Facts:
     os_release: str = ''
     python: tuple[int, int] = (3, 11)
     meminfo: str = ''
-    free_mib: dict[str, int] = dataclasses.field(default_factory=dict)
+    room: list[tuple[str, int, int]] = dataclasses.field(default_factory=list)      # of _room_of
     cpuinfo: str = ''
     kvm_device: bool = False
     ipv6: bool = True
@@ -115,9 +115,16 @@ def _room(facts):
         yield ERROR, f'The machine has {mib} MiB of memory and {MEMORY_MIB} are needed: give it more.'
     elif mib is not None and mib < COMFORTABLE_MIB:
         yield WARNING, f'The machine has {mib} MiB of memory: the cloud takes 400, so few guests fit.'
-    for place, free in facts.free_mib.items():
-        if free < DISK_MIB[place]:
-            yield ERROR, f'{place} has {free} MiB free and {DISK_MIB[place]} are needed: free some, or make it larger.'
+    for places, free, needed in facts.room:
+        if free < needed:
+            yield ERROR, f'{free} MiB are free at {places} and {needed} are needed: free some, or make it larger.'
+
+
+def needed_mib(wanted, root):
+    """{directory: MiB that an installation writes there}. Without root, programs are in the state directory."""
+    needed = {wanted.state_path: STATE_MIB, '/tmp': TEMPORARY_MIB}
+    programs = '/opt' if root else wanted.state_path
+    return {**needed, programs: needed.get(programs, 0) + PROGRAMS_MIB}
 
 
 def _clock(facts):
@@ -244,8 +251,8 @@ def facts(wanted):
         clock = pool.submit(_clock_off, hosts)
         return Facts(
             root=os.geteuid() == 0, os_release=_text('/etc/os-release'), python=sys.version_info[:2],
-            meminfo=_text('/proc/meminfo'), free_mib=_free(wanted), cpuinfo=_text('/proc/cpuinfo'),
-            kvm_device=os.path.exists('/dev/kvm'),
+            meminfo=_text('/proc/meminfo'), room=_room_of(needed_mib(wanted, os.geteuid() == 0)),
+            cpuinfo=_text('/proc/cpuinfo'), kvm_device=os.path.exists('/dev/kvm'),
             ipv6=_text('/proc/sys/net/ipv6/conf/all/disable_ipv6').strip() == '0', addresses=_addresses(),
             port_taken=_port_taken(wanted), ruleset=_output('nft', 'list', 'ruleset'), ufw=_output('ufw', 'status'),
             firewalld=_output('systemctl', 'is-active', 'firewalld').strip() == 'active',
@@ -277,17 +284,20 @@ def _output(*command):
     return done.stdout if done.returncode == 0 else ''
 
 
-def _free(wanted):
-    """{place: MiB free}; places on one file system share its room."""
-    found, used = {}, {}
-    for place in DISK_MIB:
-        path = pathlib.Path(wanted.state_path).parent if place == '/var' else pathlib.Path(place)
-        while not path.exists():
-            path = path.parent
-        device = path.stat().st_dev
-        found[place] = shutil.disk_usage(path).free // (1 << 20) - used.get(device, 0)
-        used[device] = used.get(device, 0) + DISK_MIB[place]
-    return found
+def _room_of(needed):
+    """[(directories on one file system, MiB free there, MiB needed there)].
+
+    :param needed: of ``needed_mib``
+    """
+    found = {}
+    for path, mib in needed.items():
+        place = pathlib.Path(path)
+        while not place.exists():
+            place = place.parent
+        places, needs = found.setdefault(place.stat().st_dev, ({}, []))
+        places[str(place)] = shutil.disk_usage(place).free // (1 << 20)
+        needs.append(mib)
+    return [(' and '.join(places), min(places.values()), sum(needs)) for places, needs in found.values()]
 
 
 def _addresses():

@@ -58,7 +58,7 @@ def good(check):
     """Facts of a machine without any finding."""
     return check.Facts(
         root=True, os_release=DEBIAN, python=(3, 13), meminfo='MemTotal:       16307852 kB\n',
-        free_mib={'/opt': 9000, '/var': 9000, '/tmp': 9000}, cpuinfo=HARDWARE, kvm_device=True,
+        room=[('/opt and /var/lib', 9000, 2400), ('/tmp', 9000, 300)], cpuinfo=HARDWARE, kvm_device=True,
         addresses={'eth0': ['192.0.2.0/24']}, now=time.time(), commit_time=1_700_000_000, clock_off_s=0.4)
 
 
@@ -75,7 +75,7 @@ def test_a_good_machine_has_no_finding(check, good):
     ('error', 'nova-compute.service', {'units': ['nova-compute.service']}),
     ('error', 'MiB of memory', {'meminfo': 'MemTotal:         983040 kB\n'}),
     ('warning', 'few guests fit', {'meminfo': 'MemTotal:        1572864 kB\n'}),
-    ('error', '/var has 700 MiB free', {'free_mib': {'/var': 700}}),
+    ('error', '700 MiB are free at /var/lib and 1500 are needed', {'room': [('/var/lib', 700, 1500)]}),
     ('warning', 'firmware', {'cpuinfo': 'flags\t\t: fpu vme\n'}),
     ('warning', 'nested virtualisation', {'cpuinfo': GUEST, 'kvm_device': False}),
     ('warning', '/dev/kvm is missing', {'kvm_device': False}),
@@ -168,7 +168,20 @@ def test_unit_of_a_package_counts_beside_one_of_the_installation(check, tmp_path
 
 def test_facts_of_this_machine_are_read(check):
     facts = check.facts(check.Wanted(port=0))
-    assert facts.python == sys.version_info[:2] and 'MemTotal' in facts.meminfo and facts.free_mib['/var'] >= 0
+    assert facts.python == sys.version_info[:2] and 'MemTotal' in facts.meminfo and facts.room
+
+
+@pytest.mark.parametrize('root, needed', [
+    (True, {'/opt': 900, '/srv/nova': 1500, '/tmp': 300}), (False, {'/srv/nova': 2400, '/tmp': 300})])
+def test_room_is_needed_where_an_installation_writes(check, root, needed):
+    assert check.needed_mib(check.Wanted(state_path='/srv/nova'), root) == needed
+
+
+def test_directories_on_one_file_system_share_its_room(check, tmp_path):
+    (tmp_path / 'srv').mkdir()
+    (places, _free, needed), = check._room_of(dict.fromkeys(
+        (str(tmp_path), str(tmp_path / 'srv'), str(tmp_path / 'none' / 'state')), 500))
+    assert (places, needed) == (f'{tmp_path} and {tmp_path / "srv"}', 1500)
 
 
 @pytest.fixture
