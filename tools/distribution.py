@@ -7,11 +7,13 @@ The table is ``distributions.tsv``. No other file of the tree depends on a relea
 """
 import pathlib
 import platform
+import re
 import sys
 
 TABLE = pathlib.Path(__file__).with_name('distributions.tsv')
 OS_RELEASE = pathlib.Path('/etc/os-release')
 SAME, NOTHING, ANY = '=', '-', 'any'
+CODENAME = 'codename'                    # the row of names that derivatives have for the release
 ARCHITECTURES = {'x86_64': 'amd64', 'aarch64': 'arm64'}
 
 
@@ -47,22 +49,36 @@ def parse_table(text):
     return columns, rows
 
 
-def column_of(os_release, columns):
-    """Return the column of a distribution: its own, or the newest one of its family for an unknown release.
+def column_of(os_release, columns, rows):
+    """Return the column of a distribution.
+
+    A derivative has the column of the release that it is made from. An unknown release has the newest column of its
+    family that is not newer, or the oldest one.
 
     :param os_release: of ``parse_os_release``
+    :param columns: of ``parse_table``, oldest release of a family first
     :raises Unknown: the family has no column
     """
     families = [os_release.get('ID', ''), *os_release.get('ID_LIKE', '').split()]
     own = f"{families[0]}-{os_release.get('VERSION_ID', '')}"
     if own in columns:
         return columns.index(own)
+    codenames = next(packages for requirement, _architecture, packages in rows if requirement == CODENAME)
+    for name in (os_release.get('UBUNTU_CODENAME'), os_release.get('DEBIAN_CODENAME')):
+        if [name] in codenames:
+            return codenames.index([name])
+    release = _numbers(os_release.get('VERSION_ID', ''))
     for family in families:
         known = [index for index, name in enumerate(columns) if name.partition('-')[0] == family]
         if known:
-            return known[-1]
+            not_newer = [index for index in known if not release or _numbers(columns[index]) <= release]
+            return not_newer[-1] if not_newer else known[0]
     raise Unknown(f'Package names of {name_of(os_release)} are unknown: tools/distributions.tsv has '
                   f"{', '.join(columns)}.")
+
+
+def _numbers(text):
+    return [int(number) for number in re.findall(r'\d+', text)]
 
 
 def packages_for(requirements, os_release, architecture, table):
@@ -73,7 +89,7 @@ def packages_for(requirements, os_release, architecture, table):
     :raises Unknown: for a requirement without a row, or a distribution without a column
     """
     columns, rows = parse_table(table)
-    column, found = column_of(os_release, columns), {}
+    column, found = column_of(os_release, columns, rows), {}
     for requirement in requirements:
         if not any(row[0] == requirement for row in rows):
             raise Unknown(f"tools/distributions.tsv has no requirement '{requirement}'.")

@@ -90,9 +90,9 @@ def _software(facts):
     if not facts.root:
         yield NOTE, 'Not root: servers are simulated. Run this as root for real guests.'
         return
-    columns = distribution.parse_table(distribution.TABLE.read_text())[0]
+    columns, rows = distribution.parse_table(distribution.TABLE.read_text())
     try:
-        column = columns[distribution.column_of(os_release, columns)]
+        column = columns[distribution.column_of(os_release, columns, rows)]
         if column != f"{os_release.get('ID')}-{os_release.get('VERSION_ID')}":
             yield WARNING, (f'{distribution.name_of(os_release)} is not in tools/distributions.tsv: the package names '
                             f'of {column} are used.')

@@ -65,7 +65,7 @@ No space left on device;not enough free space|A file system is full: free some r
 Temporary failure resolving;Could not resolve;Name or service not known;failed to lookup address|No name server answers: correct /etc/resolv.conf, or set https_proxy.
 not yet valid;certificate has expired;is not valid yet;Release file .* is not valid yet|A certificate or package list is not valid now: set the clock (timedatectl set-ntp true).
 Could not get lock;Unable to acquire the dpkg|Another program installs packages: wait until it has ended.
-Unable to locate package;has no installation candidate|apt does not know a package: its lists are old, or a name in tools/distributions.tsv is wrong here.
+Unable to locate package;has no installation candidate;apt knows no package|apt does not know a package: its lists are old, or a name in tools/distributions.tsv is wrong here.
 Cannot allocate memory;MemoryError;Killed process|The memory does not suffice: end other programs, or give the machine more.
 Proxy Authentication Required;Tunnel connection failed;403  Forbidden|The proxy refuses: correct http_proxy and https_proxy.
 TABLE

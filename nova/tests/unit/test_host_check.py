@@ -11,7 +11,8 @@ import pytest
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nVERSION_ID="13"\nID=debian\n'
 UBUNTU = 'PRETTY_NAME="Ubuntu 24.04.2 LTS"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n'
-MINT = 'PRETTY_NAME="Linux Mint 22"\nID=linuxmint\nID_LIKE="ubuntu debian"\nVERSION_ID="22"\n'
+MINT = 'PRETTY_NAME="Linux Mint 22"\nID=linuxmint\nID_LIKE="ubuntu debian"\nVERSION_ID="22"\n' \
+    'UBUNTU_CODENAME=noble\n'
 FEDORA = 'PRETTY_NAME="Fedora Linux 42"\nID=fedora\nVERSION_ID=42\n'
 HARDWARE = 'flags\t\t: fpu vme de pse tsc msr pae vmx smx est\n'
 NESTED = 'flags\t\t: fpu vme de pse tsc msr pae vmx hypervisor lahf_lm\n'
@@ -69,7 +70,7 @@ def test_a_good_machine_has_no_finding(check, good):
 @pytest.mark.parametrize('kind, word, changed', [
     ('error', '3.11 is needed', {'python': (3, 10)}),
     ('error', 'Fedora Linux 42', {'os_release': FEDORA}),
-    ('warning', 'ubuntu-26.04', {'os_release': MINT}),
+    ('warning', 'ubuntu-24.04', {'os_release': MINT}),
     ('note', 'not run there', {'os_release': UBUNTU}),
     ('warning', 'dpkg --configure -a', {'dpkg_audit': 'The following packages are only half configured\n libc6\n'}),
     ('error', 'nova-compute.service', {'units': ['nova-compute.service']}),
@@ -202,6 +203,18 @@ def test_a_requirement_has_packages_for_each_distribution(distribution, text, ar
     table = distribution.TABLE.read_text()
     found = distribution.packages_for([requirement], distribution.parse_os_release(text), architecture, table)
     assert found == expected
+
+
+@pytest.mark.parametrize('text, expected', [
+    (UBUNTU.replace('24.04', '22.04'), 'ubuntu-24.04'), (UBUNTU.replace('24.04', '25.10'), 'ubuntu-24.04'),
+    (UBUNTU.replace('24.04', '26.10'), 'ubuntu-26.04'), (MINT, 'ubuntu-24.04'),
+    (MINT.replace('noble', 'resolute').replace('22', '23'), 'ubuntu-26.04'),
+    (MINT.replace('noble', 'jammy').replace('22', '21'), 'ubuntu-24.04'),
+    ('ID=linuxmint\nID_LIKE=debian\nVERSION_ID="6"\nDEBIAN_CODENAME=bookworm\n', 'debian-12'),
+    ('ID=debian\n', 'debian-13')])
+def test_an_unknown_release_has_packages_of_one_that_is_not_newer(distribution, text, expected):
+    columns, rows = distribution.parse_table(distribution.TABLE.read_text())
+    assert columns[distribution.column_of(distribution.parse_os_release(text), columns, rows)] == expected
 
 
 def test_an_unknown_requirement_or_distribution_is_a_sentence(distribution):

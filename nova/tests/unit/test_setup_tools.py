@@ -174,6 +174,7 @@ def test_process_started_by_a_step_does_not_hold_the_script_lock(tmp_path):
                                                                                                      'has ended'),
     ('invalid peer certificate: certificate not yet valid', 'set the clock'),
     ('E: Unable to locate package libfoo', 'apt does not know a package'),
+    ('guest image: apt knows no package linux-image-x; run apt-get update', 'apt does not know a package'),
 ])
 def test_a_failed_step_names_a_known_cause_and_the_remedy(printed, sentence, tmp_path):
     (tmp_path / 'printed').write_text(printed + '\n')
@@ -245,6 +246,20 @@ def test_libraries_of_a_package_are_found_in_any_language(tmp_path):
     done = subprocess.run(['bash', '-c', f'. {TOOLS}/guest_packages.sh; library_packages a'], capture_output=True,
                           text=True, env={'PATH': f'{tmp_path}:/usr/bin:/bin', 'LANG': 'de_DE.UTF-8', 'LANGUAGE': 'de'})
     assert (done.stdout, done.stderr) == ('libx\n', '')
+
+
+def test_guest_image_without_a_kernel_refreshes_lists_and_says_what_is_missing(tmp_path):
+    programs = {'apt-cache': 'echo "E: No packages found" >&2; exit 100', 'apt-get': f'echo "$@" >>{tmp_path}/asked',
+                'python3': 'echo linux-image-x'}
+    for name in ('busybox', 'mke2fs', 'mcopy', 'mkfs.vfat', 'cpio', 'syslinux', 'sfdisk', 'depmod', 'qemu-img',
+                 'dpkg-deb', *programs):
+        (tmp_path / name).write_text(f'#!/bin/sh\n{programs.get(name, "exit 1")}\n')
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run([TOOLS / 'guest-image.sh', tmp_path / 'guest'], capture_output=True, text=True,
+                          env={'PATH': f'{tmp_path}:/usr/bin:/bin', 'TMPDIR': str(tmp_path)})
+    assert done.returncode == 1
+    assert done.stderr.endswith('guest image: apt knows no package linux-image-x; run apt-get update\n')
+    assert os.geteuid() != 0 or (tmp_path / 'asked').read_text().split()[-1] == 'update'
 
 
 def test_programs_of_the_administrator_are_found_after_su():
