@@ -2,6 +2,7 @@
 import argparse
 import itertools
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
@@ -81,18 +82,20 @@ def count(text: str | None) -> int | None:
     return int(text)
 
 
-def parse(parser: argparse.ArgumentParser, words: list[str] | None, commands: Collection[str]) -> tuple[
+def parse(parser: argparse.ArgumentParser, words: list[str] | None, commands: Commands) -> tuple[
         argparse.Namespace, list[str]]:
     """Return (parsed arguments, options of nova.conf). If the command is missing, the error quotes other arguments.
 
-    :param commands: names of the commands; their parsers set ``function``
+    :param commands: see ``parted``; the parsers of the commands set ``function``
     """
-    given, rest = parser.parse_known_args(words)
+    before, command = parted(sys.argv[1:] if words is None else words, commands)
+    given, rest = parser.parse_known_args(command)
     if 'function' not in given:
-        known = ', '.join(commands)
+        known = ', '.join(' '.join((name, *(() if callable(actions) else actions)))
+                          for name, actions in commands.items())
         parser.error(f'no COMMAND in: {" ".join(rest)} (choose from {known})' if rest
                      else f'COMMAND is missing (choose from {known})')
-    return given, rest
+    return given, before + rest
 
 
 def parted(words: list[str], commands: Commands) -> tuple[list[str], list[str]]:

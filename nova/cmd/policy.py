@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     from nova import conf as nova_conf
 
-    given, rest = command_line.parse(new_parser(), arguments, ('check', 'list'))
+    given, rest = command_line.parse(new_parser(), arguments, {'check': _check, 'list': _list})
     try:
         with tables.formatted(given.output_format):
             return given.function(nova_conf.new(rest), given)

@@ -7,7 +7,6 @@ Exit codes: 0 success; 1 warnings; 2 failures that prevent the upgrade; 255 the 
 from __future__ import annotations
 
 import enum
-import sys
 import textwrap
 import traceback
 from typing import TYPE_CHECKING
@@ -262,11 +261,10 @@ def main(arguments: list[str] | None = None) -> int:
     concurrency.setup()
     from nova import conf as nova_conf
 
-    before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, {'upgrade': ('check',)})
-    given, rest = command_line.parse(new_parser(), command, ('upgrade check',))
+    given, rest = command_line.parse(new_parser(), arguments, {'upgrade': ('check',)})
     try:
         with tables.formatted(given.output_format):
-            return int(check(nova_conf.new(before + rest)))
+            return int(check(nova_conf.new(rest)))
     except Exception as error:
         from oslo_config import cfg
         from oslo_db import exception as db_exc

@@ -130,6 +130,14 @@ def test_nova_status_ends_with_2_after_an_unknown_option(capsys):
         assert err.startswith('nova-status: unrecognized arguments: --bogus; see ')
 
 
+def test_options_of_nova_conf_may_precede_the_command(run, capsys):
+    words = ['check', '--roles', 'ops', '--api', 'GET /os-services']
+    for options in (['--config-file', str(run.path / 'nova.conf')], [f'--config-file={run.path}/nova.conf']):
+        assert policy.main([*options, *words]) == 0
+        out, err = capsys.readouterr()
+        assert (out, err) == run(*words)[1:]
+
+
 def test_an_unknown_option_is_refused_in_one_line(run):
     code, out, err = run('list', '--bogus')
     assert (code, out) == (2, '') and err.endswith(': unrecognized arguments: --bogus; see pytest --help\n'.replace(
