@@ -166,7 +166,7 @@ def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = No
     if use in ('client', 'hypervisor'):
         wanted[name + OF_CLIENT] = certificates.CLIENT
     for row in authority.status():
-        if row.name in wanted and wanted[row.name] not in row.uses:
+        if row.name in wanted and row.name != authority.trusted.stem and wanted[row.name] not in row.uses:
             raise exception.InvalidInput(
                 f'Cannot issue {row.name}: {authority.directory}/{row.name}.pem is a certificate for the other use, '
                 'server or client. Choose another name, or remove that file.')
