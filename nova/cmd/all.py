@@ -70,8 +70,14 @@ def _split(conf: cfg.ConfigOpts, driver: str | None) -> Helpers:
     for helper in helpers.values():
         helper.fork(made)
         made.append(helper)
-    ordinary.become(conf, 'nova-all', user, (conf.http.port, conf.metadata.port, conf.monitoring.port))
+    ordinary.become(conf, 'nova-all', user, ports(conf))
     return helpers
+
+
+def ports(conf: cfg.ConfigOpts) -> tuple[int | None, ...]:
+    """Return the ports that nova-all listens at; None or 0 for a listener that is off."""
+    store = conf.objectstore.port if conf.objectstore.enabled else None
+    return conf.http.port, conf.metadata.port, conf.monitoring.port, store
 
 
 def _parts(conf: cfg.ConfigOpts, helpers: Helpers) -> list[Any]:

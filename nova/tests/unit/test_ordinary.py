@@ -22,6 +22,17 @@ settings = conf.new(files=[sys.argv[1]])
 user = ordinary.prepare(settings, sys.argv[2])
 print(user and user.pw_name)
 '''
+RIGHTS = '''
+import pwd
+import sys
+from nova import conf
+from nova.cmd import all
+from nova.cmd import ordinary
+settings = conf.new(files=[sys.argv[1]])
+ordinary.become(settings, 'nova-all', pwd.getpwnam('nobody'), all.ports(settings))
+print(open('/proc/self/status').read().partition('CapEff:')[2].split()[0])
+'''
+NET_BIND_SERVICE = 1 << 10
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
 
@@ -42,13 +53,26 @@ def state(place):
 
 def prepared(state, text='', binary='nova-all', user='nobody'):
     """(whom it would become, what it says)."""
+    return run(CODE, state, text, binary, user)
+
+
+def run(code, state, text, binary='nova-all', user='nobody'):
+    """(last word of the output, what it says)."""
     file = state.parent / 'nova.conf'
     file.write_text(f'[DEFAULT]\nstate_path = {state}\ncompute_driver = fake\n{text}\n[privileges]\nuser = {user}\n')
     file.chmod(0o644)
-    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', CODE, file, binary], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', code, file, binary], capture_output=True, text=True,
                           cwd=os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))))
     assert done.returncode == 0, done.stderr
     return done.stdout.split()[-1], done.stderr
+
+
+@pytest.mark.parametrize('enabled', [True, False])
+def test_low_port_of_the_object_store_can_be_listened_on_after_the_switch(state, enabled):
+    with open(ordinary.FIRST_ORDINARY_PORT) as file:
+        low = int(file.read()) > 443
+    rights, said = run(RIGHTS, state, f'[objectstore]\nenabled = {enabled}\nport = 443')
+    assert (int(rights, 16), said) == (NET_BIND_SERVICE if enabled and low else 0, '')
 
 
 def test_without_a_user_nothing_changes(state):
