@@ -33,7 +33,6 @@ VARIABLES = {
 # Modules of Debian's packages that PyPI has as source only: {distribution: pattern of its files}
 COMPILED = {'libvirt_python': 'libvirt*'}
 DEBIAN_MODULES = pathlib.Path('/usr/lib/python3/dist-packages')
-FORMER = 'nova'                          # distribution of this tree before it was named solonova
 # settings of pip that do not change what is installed
 HARMLESS = {'break-system-packages', 'cache-dir', 'config-file', 'disable-pip-version-check', 'log', 'no-color',
             'no-input', 'no-warn-script-location', 'prefer-binary', 'progress-bar', 'quiet', 'require-virtualenv',
@@ -49,7 +48,6 @@ def install(directory, requirements, packaged=False):
     if not (directory / 'bin' / 'python').exists():
         subprocess.run([sys.executable, '-m', 'venv', directory], check=True)
     python = directory / 'bin' / 'python'
-    remove_former(directory, requirements)
     if sys.base_prefix == '/usr' and not packaged:
         link_compiled(DEBIAN_MODULES, pathlib.Path(sysconfig.get_path(
             'purelib', 'venv', {'base': str(directory), 'installed_base': str(directory)})))
@@ -72,23 +70,6 @@ def install(directory, requirements, packaged=False):
             return
         print('uv has failed: pip installs the packages.', flush=True)
     subprocess.run([*install_by_pip, *how_by_pip, *requirements], check=True)
-
-
-def remove_former(directory, requirements):
-    """Remove the distribution with the former name of this tree if the requirements have a tree.
-
-    An installer does not replace it: its modules of the older tree and its entry points would stay beside the new ones.
-
-    :raises subprocess.CalledProcessError: pip cannot remove it
-    """
-    places = [pathlib.Path(each.partition('[')[0]) for each in requirements]
-    trees = [place for place in places if (place / 'setup.py').is_file() and (place / 'nova').is_dir()]
-    for tree in trees:
-        shutil.rmtree(tree / f'{FORMER}.egg-info', ignore_errors=True)         # of an editable installation
-    if trees and any(next(directory.glob(f'lib/python3*/site-packages/{name}'), None)
-                     for name in (f'{FORMER}-*.dist-info', f'{FORMER}.egg-link')):
-        subprocess.run([directory / 'bin' / 'python', '-m', 'pip', '--disable-pip-version-check', 'uninstall', '--yes',
-                        '--quiet', FORMER], cwd=directory, check=True)
 
 
 def link_compiled(source, site):

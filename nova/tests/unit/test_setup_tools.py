@@ -65,7 +65,7 @@ def test_the_settings_are_those_that_pip_prints(packages, monkeypatch):
     assert environ == {'UV_DEFAULT_INDEX': 'https://mirror.example/simple'}
 
 
-def _install(packages, directory, monkeypatch, uv, code=0, packaged=False, requirement='six'):
+def _install(packages, directory, monkeypatch, uv, code=0, packaged=False):
     """What was called for the installation of a requirement where pip can do ``uv`` with the request for uv."""
     program = directory / 'bin' / 'python'
     program.parent.mkdir()
@@ -78,7 +78,7 @@ def _install(packages, directory, monkeypatch, uv, code=0, packaged=False, requi
     monkeypatch.setattr(packages, 'DEBIAN_MODULES', directory / 'none')
     for name in [name for name in os.environ if name.startswith('UV_')]:
         monkeypatch.delenv(name)
-    packages.install(directory, [requirement], packaged)
+    packages.install(directory, ['six'], packaged)
     return [' '.join(word for word in line.split() if not word.startswith(('-', '/')))
             for line in (directory / 'calls').read_text().splitlines()]
 
@@ -94,20 +94,6 @@ def test_uv_is_installed_by_pip_and_installs_packages(packages, tmp_path, monkey
 def test_folder_of_a_package_has_copies_of_files_instead_of_links_to_the_cache(packages, tmp_path, monkeypatch):
     calls = _install(packages, tmp_path, monkeypatch, 'cp {directory}/uv {directory}/bin/uv', packaged=True)
     assert calls[-1] == 'uv pip install copy six from https://mirror/simple'
-
-
-@pytest.mark.parametrize('requirement, former, removed', [
-    ('{tree}[mysql]', 'nova-0.1.0.dist-info', True), ('{tree}', 'nova.egg-link', True),
-    ('{tree}', 'nova_other-1.0.dist-info', False), ('six', 'nova-0.1.0.dist-info', False)])
-def test_a_tree_replaces_the_distribution_with_its_former_name(packages, tmp_path, monkeypatch, requirement, former,
-                                                               removed):
-    tree, site = tmp_path / 'tree', tmp_path / 'venv/lib/python3.11/site-packages'
-    for folder in (tree / 'nova', tree / 'nova.egg-info', site / former):
-        folder.mkdir(parents=True)
-    (tree / 'setup.py').touch()
-    calls = _install(packages, tmp_path / 'venv', monkeypatch, 'exit 1', requirement=requirement.format(tree=tree))
-    assert calls[:1] == (['pip pip uninstall nova'] if removed else [SETTINGS])
-    assert calls[-1].startswith('pip pip install') and (tree / 'nova.egg-info').exists() == (requirement == 'six')
 
 
 def test_pip_installs_where_uv_cannot_be_had(packages, tmp_path, monkeypatch, capfd):
