@@ -17,9 +17,9 @@ from nova.db.tables.rows import ConsoleAuthTokensRow
 from nova.identity import tokens
 from nova.identity.embedded import token_service
 from nova.runtime import host_identity
+from nova.runtime import state_directory
 from nova.runtime import wsgi
 
-INSTANCES = 'instances'                 # directory of the guests, as in nova.virt.libvirt.local_disks.storage
 # path below /console of the all-in-one -> (kind of proxy, file name at the end of the console's URL)
 PLACES = {'novnc': ('vnc', 'vnc_auto.html'), 'spice': ('spice', 'spice_auto.html'), 'serial': ('serial', '')}
 
@@ -45,7 +45,7 @@ def held(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
             return set()
         with api_db.reader() as conn:
             return _void(conn, rows)
-    directory_of_guests = pathlib.Path(os.path.realpath(host_identity.state_path(conf))) / INSTANCES
+    directory_of_guests = pathlib.Path(os.path.realpath(host_identity.state_path(conf))) / state_directory.INSTANCES
     return sessions.Sessions(conf, relay.Relay(), cells, gone, void, local, directory_of_guests)
 
 

@@ -20,6 +20,7 @@ from oslo_utils import uuidutils
 import nova
 from nova.runtime import host_identity
 from nova.runtime import privileges
+from nova.runtime import state_directory
 
 if typing.TYPE_CHECKING:
     from oslo_config import cfg
@@ -34,8 +35,6 @@ DAEMON_FILES = {
 }
 # A state path that root owns may be given to the user if these files show that the daemon has used it as root.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
-INSTANCES = 'instances'                  # directory of the guests, for daemons with a hypervisor
-STATE_MODE = 0o711                       # QEMU runs as a separate user, which must traverse the state path to the disks
 # groups that may use libvirt's socket, /dev/kvm, and the sockets of guests' serial ports
 GUEST_GROUPS = ('libvirt', 'kvm', 'libvirt-qemu')
 FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
@@ -72,7 +71,7 @@ def _why_root(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.
     if not _is_ours(state, binary, user):
         return f'{state} contains files that do not belong to this cloud.'
     guests = runs_guests(conf, binary)
-    if guests and (reason := _no_lists(state) or _led_away(state / INSTANCES, user)):
+    if guests and (reason := _no_lists(state) or _led_away(state / state_directory.INSTANCES, user)):
         return reason
     read = _files_to_read(conf, binary, state)           # root lists them
     return privileges.try_as(user, GUEST_GROUPS if guests else (), lambda: _obstacle(conf, binary, state, read, guests))
@@ -95,7 +94,7 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
     """Give the user the state path, the daemon's files in it, and the guests."""
     if not state.exists():
         state.mkdir(parents=True)
-        state.chmod(STATE_MODE)
+        state.chmod(state_directory.MODE)
     if state.stat().st_uid == 0:
         os.chown(state, user.pw_uid, user.pw_gid)
     for name in os.listdir(state):
@@ -110,7 +109,7 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
             privileges.hand_over(backups, user)          # others may have files in it: then root's stay root's
     if runs_guests(conf, binary):
         from nova.virt.libvirt.local_disks import storage   # imported late: it needs solonova[libvirt]
-        storage.take_over(str(state / INSTANCES), user)
+        storage.take_over(str(state / state_directory.INSTANCES), user)
         if binary == 'nova-all':
             from nova.volume.store import files             # nova-compute has no volumes
             files.let_use(str(state / 'volumes'), user)

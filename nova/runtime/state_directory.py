@@ -8,6 +8,7 @@ from nova import exception
 
 # QEMU runs as another user and must reach the disks of guests; the files have stricter modes.
 MODE = 0o711
+INSTANCES = 'instances'                  # directory of libvirt's guests in the state directory
 INCOMPLETE = 'restore-incomplete'        # exists during a restore, so an interrupted restore is detected
 RESTORED = 'restored'                    # exists after a restore, until guests and database have been compared
 

@@ -22,6 +22,7 @@ from nova.json_types import Json
 from nova.runtime import directories
 from nova.runtime import durable_files
 from nova.runtime import host_identity
+from nova.runtime import state_directory
 
 LOG = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ def _with_renamed_field(value: Json, path: list[str], name: str) -> Json:
 
 def _guests(conf: ConfigOpts) -> str:
     """Return the directory with the files of libvirt's guests."""
-    return os.path.join(host_identity.state_path(conf), 'instances')
+    return os.path.join(host_identity.state_path(conf), state_directory.INSTANCES)
 
 
 def _fake_driver(conf: ConfigOpts) -> str:

@@ -33,6 +33,7 @@ from nova.disk_files import reflink
 from nova.disk_files.qemu_img import Tool
 from nova.runtime import disk_space
 from nova.runtime import privileges
+from nova.runtime import state_directory
 from nova.runtime import versioned_records
 from nova.virt.driver import ImageSource
 from nova.virt.libvirt import xml
@@ -59,7 +60,7 @@ def instances_directory(state_path: str | None) -> str:
     :param state_path: [DEFAULT] state-path; None means its default
     """
     default = '/var/lib/nova' if os.geteuid() == 0 else '~/.local/share/nova'
-    return os.path.join(os.path.realpath(os.path.expanduser(state_path or default)), 'instances')
+    return os.path.join(os.path.realpath(os.path.expanduser(state_path or default)), state_directory.INSTANCES)
 
 
 def take_over(directory: str, user: pwd.struct_passwd) -> None:
