@@ -133,9 +133,9 @@ def _clock(facts):
         yield ERROR, (f"The clock says {time.strftime('%Y-%m-%d', time.gmtime(facts.now))}, before this release was "
                       f'made ({day}): set it (timedatectl set-ntp true), or certificates and tokens are not valid.')
     elif facts.clock_off_s is not None and abs(facts.clock_off_s) > CLOCK_S:
-        yield ERROR, (f"The clock is {abs(facts.clock_off_s):.0f} s "
-                      f"{'ahead of' if facts.clock_off_s > 0 else 'behind'} the "
-                      'package server: set it (timedatectl set-ntp true), or certificates and tokens are not valid.')
+        side = 'ahead of' if facts.clock_off_s > 0 else 'behind'
+        yield ERROR, (f'The clock is {abs(facts.clock_off_s):.0f} s {side} the package server: set it '
+                      '(timedatectl set-ntp true), or certificates and tokens are not valid.')
 
 
 def _way_out(facts):
