@@ -182,17 +182,14 @@ def main():
     parser = argparse.ArgumentParser(prog='tools/cluster.sh')
     commands = parser.add_subparsers(dest='command', required=True)
     command = commands.add_parser('up', help='build and start what is missing')
-    command.add_argument('--database', choices=('mariadb', 'postgresql'),
-                         default=settings.load().database if settings.load() else 'mariadb')
-    command.add_argument('--computes', type=int, choices=range(1, 200), metavar='N',
-                         default=settings.load().computes if settings.load() else 3)
+    known = settings.load() or settings.Settings({'database': 'mariadb', 'computes': 3, 'passwords': {}})
+    command.add_argument('--database', choices=('mariadb', 'postgresql'), default=known.database)
+    command.add_argument('--computes', type=int, choices=range(1, 200), metavar='N', default=known.computes)
     command.add_argument('--cells', type=int, choices=range(1, settings.MOST_CELLS + 1), metavar='N',
-                         default=settings.load().cells if settings.load() else 1)
-    command.add_argument('--libvirt', type=int, choices=range(200), metavar='N',
-                         default=settings.load().libvirt if settings.load() else 0)
-    command.add_argument('--network', choices=('embedded', 'agents', 'neutron'),
-                         default=settings.load().network if settings.load() else 'embedded')
-    command.add_argument('--ceph', action='store_true', default=bool(settings.load() and settings.load().ceph),
+                         default=known.cells)
+    command.add_argument('--libvirt', type=int, choices=range(200), metavar='N', default=known.libvirt)
+    command.add_argument('--network', choices=('embedded', 'agents', 'neutron'), default=known.network)
+    command.add_argument('--ceph', action='store_true', default=known.ceph,
                          help='a Ceph of one node, and Cinder with its volumes there')
     command.set_defaults(do=up)
     commands.add_parser('status', help='what runs').set_defaults(do=status)
