@@ -13,6 +13,7 @@ from nova.runtime import concurrency
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.db import engine
     from nova.runtime import service
 
 
@@ -90,3 +91,12 @@ def failed(binary: str, error: BaseException | str, code: int = 1) -> int:
     """Print the reason of a failure; return the exit code."""
     print(f'{binary}: {error}', file=sys.stderr)
     return code
+
+
+def api_db(conf: cfg.ConfigOpts) -> engine.Database:
+    """Return the API database for a command.
+
+    :raises DatabaseNotReady: a schema is not the one of this code
+    """
+    from nova.cloud import assembly
+    return assembly.checked_databases(conf)[0]

@@ -5,6 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nova import exception
+from nova.cmd import common
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -34,10 +35,9 @@ def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
 
 def look_up(conf: cfg.ConfigOpts, project: str) -> str:
     """Like ``find``, but open the database if it is needed."""
-    from nova.cloud import assembly
     if conf.identity.backend != 'embedded':
         return _keystone_id(project)
-    return find(conf, assembly.checked_databases(conf)[0], project)
+    return find(conf, common.api_db(conf), project)
 
 
 def _keystone_id(project: str) -> str:

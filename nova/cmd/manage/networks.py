@@ -7,6 +7,7 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import utils
+from nova.cmd import common
 from nova.cmd import tables
 from nova.cmd.manage import known_projects
 
@@ -24,7 +25,7 @@ def list_networks(conf: cfg.ConfigOpts) -> None:
     """List the networks with their subnets."""
     from nova.db.networks import networks
     from nova.db.tables import network as t
-    with _api_db(conf).reader() as conn:
+    with common.api_db(conf).reader() as conn:
         rows = networks.page(conn, t.networks, t.networks.c.id.is_not(None), [('name', 'asc'), ('id', 'asc')], None,
                              None)
         idents = [row['id'] for row in rows]
@@ -63,7 +64,7 @@ def create(conf: cfg.ConfigOpts, default: bool, **wanted: str | int | None) -> N
     count, project = given.get('num_networks', 1), given.get('project')
     networks = _networks(given, count)               # check options before opening the database
     names = [given['label'] if count == 1 else f'{given["label"]}_{index}' for index in range(count)]
-    api_db, admin = _api_db(conf), context.admin_context()
+    api_db, admin = common.api_db(conf), context.admin_context()
     project = known_projects.find(conf, api_db, project) if project is not None else None
     deps = Deps(conf, api_db)
 
@@ -80,7 +81,7 @@ def create(conf: cfg.ConfigOpts, default: bool, **wanted: str | int | None) -> N
 
 def _create_default(conf: cfg.ConfigOpts) -> None:
     from nova.network import setup
-    api_db = _api_db(conf)
+    api_db = common.api_db(conf)
     found = setup.default_id(api_db)
     ident = found or setup.bootstrap(conf, api_db)
     print(f'Network {ident} is the default network. ' + ('It existed before.' if found else 'It was created.'))
@@ -166,7 +167,7 @@ def _pool(cidr: ipaddress.IPv4Network, given: dict[str, Any]) -> dict[str, str]:
 def delete_network(conf: cfg.ConfigOpts, network: str) -> None:
     """Delete a network that has no ports, with its subnets."""
     from nova.network.operators import networks as operators
-    operators.delete_network(_api_db(conf), network)
+    operators.delete_network(common.api_db(conf), network)
 
 
 def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disassociate_project: bool) -> None:
@@ -174,7 +175,7 @@ def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disa
     from nova.network.operators import networks as operators
     if bool(project) == disassociate_project:
         raise exception.InvalidInput('Either --project or --disassociate-project is expected.')
-    api_db = _api_db(conf)
+    api_db = common.api_db(conf)
     operators.assign_network(api_db, network, known_projects.find(conf, api_db, project) if project else None)
 
 
@@ -182,7 +183,7 @@ def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:
     """List the addresses of ports with the ends of their leases, and the reserved addresses."""
     from nova.db.networks import addresses
     now = utils.utcnow()
-    with _api_db(conf).reader() as conn:
+    with common.api_db(conf).reader() as conn:
         found = addresses.taken(conn, host)
     tables.print_table(('Address', 'Network', 'MAC', 'Server', 'Host', 'Leased until'), [
         (row.address, row.name, row.mac_address or '', RESERVED if row.mac_address is None else row.device_id,
@@ -193,13 +194,13 @@ def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:
 def reserve(conf: cfg.ConfigOpts, address: str) -> None:
     """Reserve an address of the embedded networks: no port gets it."""
     from nova.network.operators import networks as operators
-    operators.reserve(_api_db(conf), address, True)
+    operators.reserve(common.api_db(conf), address, True)
 
 
 def unreserve(conf: cfg.ConfigOpts, address: str) -> None:
     """Release a reserved address."""
     from nova.network.operators import networks as operators
-    operators.reserve(_api_db(conf), address, False)
+    operators.reserve(common.api_db(conf), address, False)
 
 
 def create_floating(conf: cfg.ConfigOpts, ip_range: str, pool: str, interface: str | None) -> None:
@@ -208,30 +209,25 @@ def create_floating(conf: cfg.ConfigOpts, ip_range: str, pool: str, interface: s
     A missing external network is created. The first address of the range is the gateway.
     """
     from nova.network.operators import floating_ranges
-    floating_ranges.create(conf, _api_db(conf), ip_range, pool, interface)
+    floating_ranges.create(conf, common.api_db(conf), ip_range, pool, interface)
 
 
 def delete_floating(conf: cfg.ConfigOpts, ip_range: str) -> None:
     """Delete a floating address range that has no addresses in use."""
     from nova.network.operators import floating_ranges
-    floating_ranges.delete(_api_db(conf), ip_range)
+    floating_ranges.delete(common.api_db(conf), ip_range)
 
 
 def list_floating(conf: cfg.ConfigOpts) -> None:
     """List all floating addresses with their fixed addresses and ports."""
     from nova.db.networks import networks
     from nova.db.tables import network as t
-    with _api_db(conf).reader() as conn:
+    with common.api_db(conf).reader() as conn:
         rows = networks.page(conn, t.floating_ips, t.floating_ips.c.id.is_not(None),
                              [('floating_ip_address', 'asc'), ('id', 'asc')], None, None)
     tables.print_table(('Project', 'Address', 'Fixed address', 'Port'), [
         (row['project_id'], row['floating_ip_address'], row['fixed_ip_address'] or '', row['port_id'] or '')
         for row in rows])
-
-
-def _api_db(conf: cfg.ConfigOpts) -> engine.Database:
-    from nova.cloud import assembly
-    return assembly.checked_databases(conf)[0]
 
 
 def _text(metavar: str, text: str) -> dict[str, Any]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nova import exception
+from nova.cmd import common
 from nova.cmd import tables
 from nova.cmd.manage import known_projects
 
 if TYPE_CHECKING:
     from oslo_config import cfg
-
-    from nova.db import engine
 
 PROJECT = {'metavar': 'PROJECT', 'help': known_projects.HELP}
 
@@ -20,7 +19,7 @@ def show(conf: cfg.ConfigOpts, project: str) -> None:
     from nova.db.images import images
     from nova.db.projects import storage_quotas
     from nova.db.volumes import volumes
-    api_db = _api_db(conf)
+    api_db = common.api_db(conf)
     project = known_projects.find(conf, api_db, project)
     with api_db.reader() as conn:
         limits = storage_quotas.of_project(conn, conf, project)
@@ -34,7 +33,7 @@ def show(conf: cfg.ConfigOpts, project: str) -> None:
 def set_limit(conf: cfg.ConfigOpts, project: str, resource: str, limit: int) -> None:
     """Set a quota of a project's images, volumes or snapshots. Existing resources stay."""
     from nova.db.projects import storage_quotas
-    api_db = _api_db(conf)
+    api_db = common.api_db(conf)
     if not -1 <= limit < 2 ** 31:
         raise exception.InvalidInput(f'{limit} is not a limit: it must be -1 (no limit) to {2 ** 31 - 1}.')
     if resource not in (*storage_quotas.IMAGES, *storage_quotas.VOLUMES):
@@ -45,13 +44,8 @@ def set_limit(conf: cfg.ConfigOpts, project: str, resource: str, limit: int) -> 
 def reset(conf: cfg.ConfigOpts, project: str) -> None:
     """Reset the quotas of images, volumes and snapshots of a project to the defaults."""
     from nova.db.projects import storage_quotas
-    api_db = _api_db(conf)
+    api_db = common.api_db(conf)
     api_db.run(storage_quotas.reset, known_projects.find(conf, api_db, project))
-
-
-def _api_db(conf: cfg.ConfigOpts) -> engine.Database:
-    from nova.cloud import assembly
-    return assembly.checked_databases(conf)[0]
 
 
 COMMANDS = {'show': show, 'set': set_limit, 'reset': reset}
