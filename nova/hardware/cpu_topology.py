@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 
 from nova import exception
+from nova.hardware import architectures
 from nova.hardware import cpus
 from nova.hardware import growth
 from nova.hardware import guest_options
@@ -62,7 +63,7 @@ def check_number(flavor: Flavor, properties: Mapping[str, str] | None) -> None:
     :raises InvalidInput: the flavor has too many vCPUs
     """
     if (flavor['vcpus'] > growth.MAX_VCPUS and machines.wanted(flavor.get('extra_specs')) is None
-            and not guest_options.is_container(properties) and not guest_options.needs_uefi(properties)):
+            and not guest_options.is_container(properties) and architectures.emulated(properties) is None):
         raise exception.InvalidInput(reason=(
             f'the flavor has {flavor["vcpus"]} vCPUs, but virtual machines have at most {growth.MAX_VCPUS}. Select a '
             'smaller flavor. Images of containers need the property hypervisor_type=lxc.'))

@@ -62,6 +62,18 @@ def _limit_refusals(limits: Mapping[str, int], prefix: str) -> Iterator[str]:
         yield f'{prefix}size_iops_sec needs {prefix}total_iops_sec, {prefix}read_iops_sec or {prefix}write_iops_sec.'
 
 
+def is_pc(machine: str) -> bool:
+    """Tell whether a machine type is a PC with the chipset i440FX."""
+    return machine == 'pc' or machine.startswith('pc-i440fx')
+
+
+def has_bus(machine: str, bus: str) -> bool:
+    """Tell whether guests of a machine type can have disks on a bus."""
+    if bus == 'ide':
+        return is_pc(machine)
+    return bus != 'fdc' or not machine.startswith('virt')
+
+
 def refusal(source: str, destination: str, kind: str | None, bus: str | None, form: str | None) -> str | None:
     """Return a message if block devices with these attributes are not supported, or None.
 

@@ -10,6 +10,7 @@ import re
 
 from nova import actions
 from nova import exception
+from nova.hardware import architectures
 from nova.hardware import disks
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import machines
@@ -17,7 +18,6 @@ from nova.objects import Instance
 from nova.objects.flavor import Flavor
 
 TRUE, FALSE = 'true', 'false'
-ONLY_UEFI = ('aarch64', 'arm64')         # architectures without a BIOS
 # settings that the machine type "pc" does not support
 MODERN = ('viommu_model', 'mem_encryption')
 # settings of the image that override those of the flavor, as documented by Glance's metadata definitions
@@ -165,13 +165,7 @@ def has_part(part: str, flavor: Flavor | None, properties: Specs) -> bool:
     found = settings(flavor and flavor.get('extra_specs'), properties)
     if part == actions.TPM:
         return 'tpm_version' in found
-    return found.get('firmware_type') == 'uefi' or needs_uefi(properties)
-
-
-def needs_uefi(properties: Specs) -> bool:
-    """Tell whether the architecture of an image has no BIOS."""
-    named = (properties or {}).get('hw_architecture') or (properties or {}).get('architecture')
-    return str(named).lower() in ONLY_UEFI
+    return found.get('firmware_type') == 'uefi' or architectures.emulated(properties) is not None    # without a BIOS
 
 
 def is_container(properties: Specs) -> bool:
@@ -185,14 +179,15 @@ def every_trait() -> frozenset[str]:
     return frozenset(trait for row in rows.ROWS for trait in row.traits.values())
 
 
-def machine(found: Mapping[str, str], default: str) -> str:
+def machine(found: Mapping[str, str], default: str, arch: str | None = None) -> str:
     """Return the machine type of a guest: the requested type, or a type that supports the settings.
 
     :param found: settings()
+    :param arch: architectures.emulated()
     """
     modern = found.get('secure_boot') == 'required' or any(
         found.get(name, FALSE) not in (FALSE, 'none') for name in MODERN)
-    return found.get('machine_type') or ('q35' if modern else default)
+    return found.get('machine_type') or architectures.MACHINES.get(arch or '') or ('q35' if modern else default)
 
 
 def _refusal(reason: str) -> exception.InvalidInput:

@@ -8,6 +8,7 @@ import pytest
 from nova.disk_files import qemu_img
 from nova.tests.contract import driver_contract
 from nova.virt import driver
+from nova.virt.libvirt import spec
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import storage
 
@@ -49,5 +50,6 @@ def store(tmp_path, images):
 def create(store, image, **values):
     request = driver.SpawnRequest(image=image, network_info=[], config_drive=values.pop('config_drive', None),
                                   block_devices=values.pop('block_devices', []))
+    traits = values.pop('traits', ())
     instance = driver_contract.make_instance(**values)
-    return instance, new_disks.create(store, None, instance, request)
+    return instance, new_disks.create(store, None, instance, request, spec.machine_of(instance, image, traits))

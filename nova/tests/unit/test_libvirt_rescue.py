@@ -124,6 +124,8 @@ def test_record_without_rescue_fields_is_read():
 @pytest.mark.parametrize('properties, machine, found', [
     ({}, 'pc', ('disk', 'virtio')), ({'hw_rescue_device': 'cdrom'}, 'pc', ('cdrom', 'ide')),
     ({'hw_rescue_device': 'cdrom'}, 'q35', ('cdrom', 'sata')), ({'hw_rescue_bus': 'usb'}, 'pc', ('disk', 'usb')),
+    ({'hw_rescue_device': 'cdrom'}, 'virt', ('cdrom', 'scsi')),
+    ({'hw_rescue_device': 'cdrom', 'hw_cdrom_bus': 'usb'}, 'pc', ('cdrom', 'usb')),
     ({'hw_rescue_device': 'floppy'}, 'pc', ('floppy', 'fdc'))])
 def test_rescue_disk_follows_the_properties_of_its_image(properties, machine, found):
     assert rescue.kind(test_libvirt_xml.guest(machine=machine), {**IMAGE, 'properties': properties}) == found
@@ -131,7 +133,8 @@ def test_rescue_disk_follows_the_properties_of_its_image(properties, machine, fo
 
 @pytest.mark.parametrize('properties, machine', [
     ({'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'virtio'}, 'pc'), ({'hw_rescue_device': 'tape'}, 'pc'),
-    ({'hw_rescue_device': 'floppy', 'hw_rescue_bus': 'usb'}, 'pc'), ({'hw_rescue_bus': 'ide'}, 'q35')])
+    ({'hw_rescue_device': 'floppy', 'hw_rescue_bus': 'usb'}, 'pc'), ({'hw_rescue_bus': 'ide'}, 'q35'),
+    ({'hw_rescue_bus': 'ide'}, 'virt-7.2'), ({'hw_rescue_device': 'floppy'}, 'virt')])
 def test_unsupported_rescue_disk_is_refused(properties, machine):
     with pytest.raises(exception.ImageUnacceptable):
         rescue.kind(test_libvirt_xml.guest(machine=machine), {**IMAGE, 'properties': properties})

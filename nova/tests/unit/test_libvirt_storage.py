@@ -277,11 +277,14 @@ def iso(tmp_path):
 
 @pytest.mark.parametrize(('properties', 'bus', 'target'), [
     ({}, 'ide', 'hdb'), ({'hw_machine_type': 'q35'}, 'sata', 'sdb'), ({'hw_cdrom_bus': 'scsi'}, 'scsi', 'sdb'),
-    ({'hw_cdrom_bus': 'usb'}, 'usb', 'sdb')])
+    ({'hw_cdrom_bus': 'usb'}, 'usb', 'sdb'), ({'hw_architecture': 'arm64'}, 'scsi', 'sdb'),
+    ({'os_secure_boot': 'optional', 'hw_firmware_type': 'uefi'}, 'sata', 'sdb')])
 def test_a_server_of_an_iso_image_has_a_blank_root_disk_and_its_medium(images, tmp_path, properties, bus, target):
     store = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60), inspect)
     store.prepare()
-    _instance, (disks, _files) = create(store, images.add('medium', iso(tmp_path), 'iso', **properties), root_gb=2)
+    _instance, (disks, _files) = create(
+        store, images.add('medium', iso(tmp_path), 'iso', **properties), root_gb=2, image_properties=properties,
+        traits={'COMPUTE_SECURITY_UEFI_SECURE_BOOT'})
     root, medium = disks
     assert (root.device, root.bus, root.target, os.path.getsize(root.file)) == ('disk', 'virtio', 'vda', 2 * GIB)
     assert os.path.basename(root.file) == 'disk' and disk_space.used_bytes(root.file) == 0

@@ -332,6 +332,7 @@ def test_front_end_qos_specs_limit_the_disk(known, info, specs, names):
     ({'disk_bus': 'sata'}, {'hw_disk_bus': 'scsi'}, 'pc', ('disk', 'sdb', 'sata')),
     ({'device_type': 'cdrom'}, {}, 'pc', ('cdrom', 'hdb', 'ide')),
     ({'device_type': 'cdrom'}, {}, 'q35', ('cdrom', 'sdb', 'sata')),
+    ({'device_type': 'cdrom'}, {}, 'virt', ('cdrom', 'sdb', 'scsi')),
     ({'device_type': 'cdrom'}, {'hw_cdrom_bus': 'scsi'}, 'pc', ('cdrom', 'sdb', 'scsi')),
     ({'device_name': '/dev/sdc'}, {}, 'pc', ('disk', 'vdc', 'virtio')),
     ({'device_name': None}, {}, 'pc', ('disk', 'vdb', 'virtio')),

@@ -93,9 +93,11 @@ def test_unknown_hardware_is_refused(properties):
         made_from(properties)
 
 
-def test_q35_has_no_ide():
-    with pytest.raises(exception.ImageUnacceptable):
-        made_from({'hw_machine_type': 'q35'}, bus='ide')
+@pytest.mark.parametrize('machine', ['q35', 'pc-q35-7.2', 'virt'])
+def test_only_i440fx_machines_have_ide(machine):
+    with pytest.raises(exception.ImageUnacceptable, match=f'a {machine} machine has no ide disks'):
+        made_from({'hw_machine_type': machine}, bus='ide')
+    assert made_from({'hw_machine_type': 'pc-i440fx-7.2'}, bus='ide').disks[0].bus == 'ide'
 
 
 def test_kernel_command_line_has_a_default_and_can_be_set():

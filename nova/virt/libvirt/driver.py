@@ -230,7 +230,8 @@ class LibvirtDriver(base.LibvirtBase):
             self.storage.remove(uuid, again=True,                # also removes pool disks that another host has created
                                 kept=spec.machine_files(request.keep_machine))
             try:
-                disks, boot_files = new_disks.create(self.storage, context, instance, request)
+                machine = spec.machine_of(instance, request.image, self.platform.traits)
+                disks, boot_files = new_disks.create(self.storage, context, instance, request, machine)
                 request.report(new_disks.MADE)
                 injection.inject(self.conf.libvirt, disks, request)
                 guest = self._guests.describe(instance, request, disks, boot_files)

@@ -5,10 +5,13 @@ from typing import Any, TypedDict
 from xml.etree import ElementTree as etree
 
 from nova import exception
+from nova.hardware import architectures
 from nova.hardware import cpu_topology
+from nova.hardware import disks as disk_words
 from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.objects import numa
+from nova.objects.image import Image
 from nova.objects.instance import Instance
 from nova.runtime import versioned_records
 from nova.virt import driver
@@ -40,23 +43,16 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     :param volumes: function(machine type) that returns the guest's volumes; None if the guest has no volumes
     :raises ImageUnacceptable: the image requests unknown hardware
     """
-    # without request.image, the server boots from a volume, and image_properties are the properties of the volume
-    image_id = request.image['id'] if request.image else ''
-    properties = (request.image.get('properties') if request.image else instance.image_properties) or {}
+    image_id, properties = _described(instance, request.image)
     vif_model = _known(image_id, properties, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
-    settings = guest_options.settings_of(instance)
-    _decide_secure_boot(settings, traits)
-    arch = _foreign(instance.image_properties)
-    if arch:
-        settings.setdefault('firmware_type', 'uefi')         # default firmware of architectures other than x86
-        if any(growth.maximum(settings)):
-            raise exception.ImageUnacceptable(image_id=image_id, reason=f"the flavor's hw:{growth.VCPUS} and hw:"
-                                              f'{growth.MEMORY} are for x86 only; QEMU cannot hot-plug CPUs of {arch}')
-    machine = _known(image_id, properties, 'hw_machine_type',
-                     xml.MACHINES.get(arch or '') or guest_options.machine(settings, xml.DEFAULT_MACHINE),
-                     xml.MACHINE_TYPE.match)
-    if xml.Q35.match(machine) and any(disk.bus == 'ide' for disk in disks):
-        raise exception.ImageUnacceptable(image_id=image_id, reason='a q35 machine has no IDE disks')
+    arch, settings = architectures.emulated(instance.image_properties), _settings(instance, traits)
+    machine = machine_of(instance, request.image, traits)
+    if arch and any(growth.maximum(settings)):
+        raise exception.ImageUnacceptable(image_id=image_id, reason=f"the flavor's hw:{growth.VCPUS} and hw:"
+                                          f'{growth.MEMORY} are for x86 only; QEMU cannot hot-plug CPUs of {arch}')
+    missing = next((disk.bus for disk in disks if not disk_words.has_bus(machine, disk.bus)), None)
+    if missing:
+        raise exception.ImageUnacceptable(image_id=image_id, reason=f'a {machine} machine has no {missing} disks')
     flavor, topology = instance.flavor or {}, instance.numa_topology
     made = xml.Guest(
         instance.uuid, identity_of(instance, storage.directory, image_id),
@@ -74,6 +70,23 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
         made.boot.kernel, made.boot.ramdisk = boot_files['kernel'], boot_files.get('ramdisk')
         made.boot.cmdline = properties.get('os_command_line') or cmdline(disks[0].target, arch)
     return made
+
+
+def machine_of(instance: Instance, image: Image | None, traits: Collection[str] = frozenset()) -> str:
+    """Return the machine type of an instance's guest on a host with these traits.
+
+    :param image: image of the root disk, or None if the server boots from a volume
+    :raises ImageUnacceptable: the machine type is unknown
+    """
+    image_id, properties = _described(instance, image)
+    usual = guest_options.machine(_settings(instance, traits), xml.DEFAULT_MACHINE,
+                                  architectures.emulated(instance.image_properties))
+    return _known(image_id, properties, 'hw_machine_type', usual, xml.MACHINE_TYPE.match)
+
+
+def _described(instance: Instance, image: Image | None) -> tuple[str, Mapping[str, str]]:
+    """Return (id, properties) of an image; without an image ('', the properties of the root volume)."""
+    return (image['id'], image.get('properties') or {}) if image else ('', instance.image_properties or {})
 
 
 def identity_of(instance: Instance, directory: str, image_id: str) -> identity.Identity:
@@ -99,22 +112,18 @@ def machine_files(kept: bool) -> tuple[str, ...]:
 
 def has_same_machine(machine: MachineRecord, instance: Instance, traits: Collection[str]) -> bool:
     """Return whether an instance, possibly with a new image, can reuse the firmware variables and TPM of its guest."""
-    settings = guest_options.settings_of(instance)
-    _decide_secure_boot(settings, traits)
-    if _foreign(instance.image_properties):
-        settings.setdefault('firmware_type', 'uefi')
-    return machine['arch'] == _foreign(instance.image_properties) and all(
+    settings = _settings(instance, traits)
+    return machine['arch'] == architectures.emulated(instance.image_properties) and all(
         settings.get(name) == machine['settings'].get(name) for name in ('firmware_type', 'secure_boot', 'tpm_version'))
 
 
-def _foreign(properties: dict[str, Any] | None) -> str | None:
-    """Return the image's architecture, or None for x86.
-
-    Other architectures are emulated. The scheduler's ImagePropertiesFilter selects hosts that report the architecture.
-    """
-    named = str((properties or {}).get('hw_architecture') or (properties or {}).get('architecture') or '').lower()
-    named = {'arm64': 'aarch64'}.get(named, named)
-    return named if named in xml.MACHINES else None
+def _settings(instance: Instance, traits: Collection[str]) -> dict[str, str]:
+    """Return the settings of an instance's guest on a host with these traits."""
+    settings = guest_options.settings_of(instance)
+    _decide_secure_boot(settings, traits)
+    if architectures.emulated(instance.image_properties):
+        settings.setdefault('firmware_type', 'uefi')         # default firmware of architectures other than x86
+    return settings
 
 
 def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> None:

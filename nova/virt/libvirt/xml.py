@@ -41,7 +41,6 @@ DISK_BUSES = tuple(bus for bus in volume_disks.TARGET_PREFIXES if bus != 'fdc')
 VIF_MODELS = ('virtio', 'e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxnet3')
 MACHINE_TYPE = re.compile(r'(pc|q35|virt|(pc-i440fx|pc-q35|virt)-[0-9]+\.[0-9]+)\Z')
 DEFAULT_MACHINE = machine.DEFAULT
-MACHINES = {'aarch64': 'virt'}          # {architecture other than x86: machine type}
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4
 PCIE_PORTS = 24            # number of PCIe ports on q35: each device needs one, also devices hot-plugged later

@@ -17,7 +17,6 @@ from nova.virt.libvirt.domain import chain
 
 # names of I/O limits per second; libvirt and QoS specs of volumes use the same names
 LIMITS = words.LIMITS
-OLD_MACHINES = ('pc', 'pc-i440fx')       # machine types on which IDE is the default bus of a CD-ROM
 NETWORK = 'network'
 
 
@@ -186,9 +185,10 @@ def _bus(kind: str, properties: dict[str, str], machine: str) -> str:
     return 'scsi' if kind == 'lun' else str(properties.get('hw_disk_bus') or 'virtio')
 
 
-def cdrom_bus(properties: dict[str, str], machine: str) -> str:
-    old = machine == 'pc' or machine.startswith(OLD_MACHINES[1])
-    return str(properties.get('hw_cdrom_bus') or ('ide' if old else 'sata'))
+def cdrom_bus(properties: Mapping[str, str], machine: str) -> str:
+    """Return the bus of a CD-ROM drive: that of the image, or the usual bus of the machine type."""
+    usual = 'ide' if words.is_pc(machine) else 'scsi' if machine.startswith('virt') else 'sata'
+    return str(properties.get('hw_cdrom_bus') or usual)
 
 
 def _target(name: str | None, bus: str, taken: set[str]) -> str:

@@ -24,6 +24,7 @@ from nova.objects.image import Image
 from nova import states
 from nova.context import RequestContext
 from nova.disk_files import files
+from nova.hardware import disks as disk_words
 from nova.objects.instance import Instance
 from nova.virt import driver
 from nova.virt.libvirt import calls
@@ -171,14 +172,14 @@ def kind(guest: xml.Guest, image: Image) -> tuple[str, str]:
     """
     properties = image.get('properties') or {}
     device = properties.get('hw_rescue_device', 'disk')
-    q35 = xml.Q35.match(guest.hardware.machine) is not None
-    usual = {'disk': guest.disks[0].bus if guest.disks else 'virtio', 'cdrom': 'sata' if q35 else 'ide',
-             'floppy': 'fdc'}
+    machine = guest.hardware.machine
+    usual = {'disk': guest.disks[0].bus if guest.disks else 'virtio',
+             'cdrom': volume_disks.cdrom_bus(properties, machine), 'floppy': 'fdc'}
     bus = properties.get('hw_rescue_bus', usual.get(device))
     if bus not in BUSES.get(device, ()):
         raise exception.ImageUnacceptable(image_id=image['id'], reason=f'there is no {device} on the bus {bus}')
-    if q35 and bus == 'ide':
-        raise exception.ImageUnacceptable(image_id=image['id'], reason='a q35 machine has no IDE disks')
+    if not disk_words.has_bus(machine, bus):
+        raise exception.ImageUnacceptable(image_id=image['id'], reason=f'a {machine} machine has no {bus} disks')
     return device, bus
 
 

@@ -37,11 +37,12 @@ MEDIUM = 'disk.cdrom'                    # CD-ROM of a server that boots from an
 FETCHED, MADE = 70, 90                   # progress of a build in percent after the download, and after the root disk
 
 
-def create(stored: Storage, context: RequestContext, instance: Instance,
-           request: driver.SpawnRequest) -> tuple[list[xml.Disk], dict[str, str]]:
+def create(stored: Storage, context: RequestContext, instance: Instance, request: driver.SpawnRequest,
+           machine: str = xml.DEFAULT_MACHINE) -> tuple[list[xml.Disk], dict[str, str]]:
     """Create all files of a guest in a new directory.
 
     :param context: context of the task, for the ImageSource
+    :param machine: machine type of the guest
     :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} if there are such images
     :raises ImageUnacceptable: the image cannot be used
     :raises BuildFailed: this host cannot meet the request
@@ -55,7 +56,7 @@ def create(stored: Storage, context: RequestContext, instance: Instance,
     bus = _bus(request.image.get('properties') if request.image else instance.image_properties, request.image)
     wanted, target = _requested(request.block_devices), _targets(volume_letters(request.block_devices))
     place = stored.backends.of_new(uuid, encrypted)
-    disks = [*_boot_disks(stored, context, instance, request.image, wanted, target, bus, request.report)
+    disks = [*_boot_disks(stored, context, instance, request.image, machine, wanted, target, bus, request.report)
              ] if request.image else []
     for name, size, row in _blanks(instance, wanted):
         own = row and row.get('disk_bus') or bus
@@ -67,8 +68,8 @@ def create(stored: Storage, context: RequestContext, instance: Instance,
     return disks, paths
 
 
-def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
-                target: Callable[[str], str], bus: str, report: progress.Report) -> Iterator[xml.Disk]:
+def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, image: Image, machine: str,
+                wanted: Wanted, target: Callable[[str], str], bus: str, report: progress.Report) -> Iterator[xml.Disk]:
     """Yield the boot disks in boot order.
 
     An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image becomes
@@ -83,7 +84,7 @@ def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, im
             file.truncate(instance.root_gb * qemu_img.GIB)
         yield place.from_file(path, target(bus), bus)
     if cdrom:
-        bus = volume_disks.cdrom_bus(image.get('properties') or {}, _machine(instance, image))
+        bus = volume_disks.cdrom_bus(image.get('properties') or {}, machine)
     bus = row and row.get('disk_bus') or bus
     if bus not in xml.DISK_BUSES:
         raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not supported')
@@ -196,12 +197,6 @@ def boot_files(stored: Storage, context: RequestContext, uuid: str, image: Image
         raise exception.ImageUnacceptable(image_id=image and image.get('id'),
                                           reason='it has a ramdisk, but no kernel')
     return found
-
-
-def _machine(instance: Instance, image: Image) -> str:
-    """Return the machine type of an instance's guest."""
-    named = (image.get('properties') or {}).get('hw_machine_type')
-    return str(named) if named else guest_options.machine(guest_options.settings_of(instance), xml.DEFAULT_MACHINE)
 
 
 def _bus(properties: Mapping[str, str] | None, image: Image | None) -> str:

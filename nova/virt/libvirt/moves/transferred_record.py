@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from nova import exception
+from nova.hardware import architectures
 from nova.hardware import guest_options
 from nova.objects.network_info import Vif
 from nova.runtime import versioned_records
@@ -90,7 +91,7 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     machine, model = str(hardware.machine), str(hardware.vif_model)
     if (guest.uuid != uuid or len(disks) > DISKS or not xml.MACHINE_TYPE.match(machine)
             or model not in xml.VIF_MODELS or len({disk.file for disk in disks}) < len(disks)
-            or not _are_settings(hardware.settings) or hardware.arch not in (None, *xml.MACHINES)
+            or not _are_settings(hardware.settings) or hardware.arch not in (None, *architectures.MACHINES)
             or hardware.serial_ports not in range(1, guest_options.MAX_SERIAL_PORTS + 1)):
         raise _refusal()
     guest.boot.nvram = stored.path(uuid, spec.NVRAM)
