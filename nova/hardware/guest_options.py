@@ -89,10 +89,10 @@ def check(specs: Specs, properties: Specs) -> None:
     for key in specs or ():
         if _closed(key) and _row('spec', key) is None:
             raise _refusal(f'the extra spec {key[:80]} is unknown. Correct or remove it in the flavor.')
-    found = settings(specs, properties)
-    reason = first_contradiction(
+    found, arch = settings(specs, properties), architectures.emulated(properties)
+    reason = next(architectures.contradictions(found, arch), None) or first_contradiction(
         found, most_video_ram=int((specs or {}).get('hw_video:ram_max_mb') or 0),
-        needs_q35=machine({**found, 'machine_type': ''}, '') == 'q35')
+        needs_q35=machine({**found, 'machine_type': ''}, '', arch) == 'q35')
     if reason is not None:
         raise _refusal(reason)
 

@@ -59,6 +59,8 @@ CONTRADICTIONS = {
     'a burst above the maximum': (
         {'quota:disk_total_bytes_sec': '1', 'quota:disk_total_bytes_sec_max': '1000000000000001'}, {},
         'quota:disk_total_bytes_sec_max must be at most 1000000000000000'),
+    'an option of another architecture': (
+        {'hw:viommu_model': 'intel'}, {'hw_architecture': 'aarch64'}, "viommu_model 'intel' is only for x86"),
     'a peak alone': ({'quota:vif_inbound_peak': '10'}, {}, 'need quota:vif_inbound_average'),
 }
 

@@ -82,6 +82,39 @@ def test_each_boolean_word_sets_the_agent_channel(value):
     assert (channel is not None) == (value not in ('0', 'f', 'n', 'no'))
 
 
+ARM = {'hw_architecture': 'aarch64'}
+
+
+@pytest.mark.parametrize('specs, properties, present, absent', [
+    ({'hw:viommu_model': 'auto'}, {}, ["devices/iommu[@model='virtio']", "os/type[@machine='virt']"], []),
+    ({'os:secure_boot': 'optional'}, {}, ["os/type[@machine='virt']"], ['os/loader', 'features/smm']),
+    ({'os:secure_boot': 'optional'}, UEFI, ["os/type[@machine='virt']"], ['os/loader', 'features/smm']),
+    ({'hw:tpm_version': '2.0'}, {}, ["devices/tpm[@model='tpm-tis']"], []),
+    ({'hide_hypervisor_id': 'no', 'hw:mem_encryption': 'no'}, {'hw_time_hpet': 'no'}, [],
+     ["clock/timer[@name='hpet']"])])
+def test_options_follow_the_architecture(specs, properties, present, absent):
+    root = domain(specs, {**ARM, **properties}, traits={'COMPUTE_SECURITY_UEFI_SECURE_BOOT'})
+    assert all(root.find(path) is not None for path in present) and all(root.find(path) is None for path in absent)
+
+
+@pytest.mark.parametrize('specs, properties', [
+    ({'hw:viommu_model': 'intel'}, ARM), ({'os:secure_boot': 'required'}, {**ARM, **UEFI}),
+    ({'hw:maxphysaddr_mode': 'emulate', 'hw:maxphysaddr_bits': '40'}, ARM), ({'hide_hypervisor_id': 'yes'}, ARM),
+    ({'hw:mem_encryption': 'yes'}, {**ARM, **UEFI}), ({}, {**ARM, 'hw_time_hpet': 'yes'}),
+    ({'hw:tpm_version': '1.2'}, ARM), ({'hw:tpm_version': '2.0', 'hw:tpm_model': 'tpm-crb'}, ARM),
+    ({'hw:max_vcpus': '4'}, ARM), ({'hw:max_mem_mb': '4096'}, ARM), ({}, {**ARM, 'hw_machine_type': 'q35'})])
+def test_options_only_for_x86_are_refused_for_another_architecture(specs, properties):
+    with pytest.raises(exception.InvalidInput, match='only for x86, but the architecture of the image is aarch64'):
+        guest_options.check(specs, properties)
+    guest_options.check(specs, {name: value for name, value in properties.items() if name not in ARM})
+
+
+def test_machine_of_another_architecture_needs_the_architecture():
+    with pytest.raises(exception.InvalidInput, match='needs hw_architecture'):
+        guest_options.check({}, {'hw_machine_type': 'virt-7.2'})
+    guest_options.check({}, {**ARM, 'hw_machine_type': 'virt-7.2'})
+
+
 CPUS = etree.fromstring("""<domainCapabilities><cpu><mode name='custom' supported='yes'>
     <model usable='yes'>Nehalem</model><model usable='no'>EPYC-Milan</model><model usable='yes'>EPYC</model>
     </mode></cpu></domainCapabilities>""")
@@ -103,6 +136,8 @@ def test_first_supported_configured_cpu_model_is_chosen():
     assert [(each.get('name'), each.get('policy')) for each in cpu.findall('feature')] == [
         ('pcid', 'require'), ('vmx', 'disable')]
     assert processors.choose(configured(), [CPUS]) == processors.Processor()
+    emulated = test_libvirt_xml.guest(arch='aarch64', machine='virt')
+    assert xml.domain(emulated, processor=chosen) == xml.domain(emulated)        # the model is of the host
 
 
 @pytest.mark.parametrize('options', [

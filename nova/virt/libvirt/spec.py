@@ -8,7 +8,6 @@ from nova import exception
 from nova.hardware import architectures
 from nova.hardware import cpu_topology
 from nova.hardware import disks as disk_words
-from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.objects import numa
 from nova.objects.image import Image
@@ -47,9 +46,6 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     vif_model = _known(image_id, properties, 'hw_vif_model', 'virtio', xml.VIF_MODELS.__contains__)
     arch, settings = architectures.emulated(instance.image_properties), _settings(instance, traits)
     machine = machine_of(instance, request.image, traits)
-    if arch and any(growth.maximum(settings)):
-        raise exception.ImageUnacceptable(image_id=image_id, reason=f"the flavor's hw:{growth.VCPUS} and hw:"
-                                          f'{growth.MEMORY} are for x86 only; QEMU cannot hot-plug CPUs of {arch}')
     missing = next((disk.bus for disk in disks if not disk_words.has_bus(machine, disk.bus)), None)
     if missing:
         raise exception.ImageUnacceptable(image_id=image_id, reason=f'a {machine} machine has no {missing} disks')
@@ -119,18 +115,18 @@ def has_same_machine(machine: MachineRecord, instance: Instance, traits: Collect
 
 def _settings(instance: Instance, traits: Collection[str]) -> dict[str, str]:
     """Return the settings of an instance's guest on a host with these traits."""
-    settings = guest_options.settings_of(instance)
-    _decide_secure_boot(settings, traits)
-    if architectures.emulated(instance.image_properties):
+    settings, arch = guest_options.settings_of(instance), architectures.emulated(instance.image_properties)
+    _decide_secure_boot(settings, traits, arch)
+    if arch:
         settings.setdefault('firmware_type', 'uefi')         # default firmware of architectures other than x86
     return settings
 
 
-def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> None:
-    """Replace secure_boot ``optional`` by ``required`` if host and machine type support it, else by ``disabled``."""
+def _decide_secure_boot(settings: dict[str, str], traits: Collection[str], arch: str | None) -> None:
+    """Replace secure_boot ``optional`` by ``required`` if host and machine support it, else by ``disabled``."""
     if settings.get('secure_boot') == 'optional':
         able = settings.get('firmware_type') == 'uefi' and 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' in traits
-        modern = xml.Q35.match(settings.get('machine_type') or 'q35')
+        modern = arch is None and xml.Q35.match(settings.get('machine_type') or 'q35')
         settings['secure_boot'] = 'required' if able and modern else 'disabled'
 
 

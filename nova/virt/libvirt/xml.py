@@ -194,6 +194,8 @@ def domain(guest: Guest, host: numa.HostTopology | None = None,
     identity.sysinfo(root, guest.uuid)
     machine.boot(root, hardware, guest.boot, any(disk.device == disk_words.CDROM for disk in guest.disks))
     machine.features(root, hardware)
+    if hardware.arch:
+        processor = processors.Processor()               # the options are for processors of the host's architecture
     mode = processor.mode or CPU_MODES[hardware.virt_type]
     vcpus = max(resources.vcpus, most_vcpus)
     root.append(placement.cpu(resources.processor or {'sockets': vcpus, 'cores': 1, 'threads': 1}, topology,

@@ -39,7 +39,8 @@ def balloon(devices: etree.Element, hardware: Hardware) -> None:
 def tpm(devices: etree.Element, hardware: Hardware) -> None:
     version = hardware.settings.get('tpm_version')
     if version:
-        element = add(devices, 'tpm', model=hardware.settings.get('tpm_model', TPM_MODEL[version]))
+        usual = 'tpm-tis' if hardware.arch else TPM_MODEL[version]           # tpm-crb is only for x86
+        element = add(devices, 'tpm', model=hardware.settings.get('tpm_model', usual))
         add(element, 'backend', type='emulator', version=version)
 
 

@@ -126,7 +126,7 @@ def clock(root: etree.Element, hardware: Hardware) -> None:
         add(element, 'timer', name='rtc', tickpolicy='catchup')
         if windows:
             add(element, 'timer', name='hypervclock', present='yes')
-    if hardware.virt_type == 'kvm' or 'time_hpet' in hardware.settings:
+    if hardware.arch is None and (hardware.virt_type == 'kvm' or 'time_hpet' in hardware.settings):
         add(element, 'timer', name='hpet', present='yes' if hardware.is_on('time_hpet') else 'no')
 
 
@@ -153,7 +153,9 @@ def launch_security(root: etree.Element, hardware: Hardware) -> None:
 def _iommu(hardware: Hardware) -> str | None:
     """Return the IOMMU model, or None if the guest has no IOMMU."""
     model = hardware.settings.get('viommu_model')
-    return None if model in (None, 'none') else 'intel' if model == 'auto' else model
+    if model == 'auto':
+        return 'virtio' if hardware.arch else 'intel'
+    return None if model == 'none' else model
 
 
 def iommu(devices: etree.Element, hardware: Hardware) -> None:
