@@ -51,6 +51,14 @@ def test_domain_follows_the_schema(name, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize('machine, ports', [
+    ('pc', 0), ('pc-i440fx-7.2', 0), ('q35', 24), ('pc-q35-7.2', 24), ('virt', 24), ('virt-7.2', 24)])
+def test_machines_with_pci_express_have_ports_for_later_devices(machine, ports):
+    root = etree.fromstring(xml.domain(guest(machine=machine)))
+    assert len(root.findall("./devices/controller[@model='pcie-root-port']")) == ports
+    assert len(root.findall("./devices/controller[@model='pcie-root'][@index='0']")) == (ports > 0)
+
+
 def test_names_never_become_markup():
     root = etree.fromstring(xml.domain(guest(**VARIANTS['hostile'])))
     assert len(root.findall('./devices')) == 1 and len(root.findall('./devices/disk')) == 2

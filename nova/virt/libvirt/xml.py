@@ -43,7 +43,8 @@ MACHINE_TYPE = re.compile(r'(pc|q35|virt|(pc-i440fx|pc-q35|virt)-[0-9]+\.[0-9]+)
 DEFAULT_MACHINE = machine.DEFAULT
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4
-PCIE_PORTS = 24            # number of PCIe ports on q35: each device needs one, also devices hot-plugged later
+PCIE = re.compile(r'(pc-)?q35|virt')    # machine types with PCI Express
+PCIE_PORTS = 24            # number of PCIe ports: each device needs one, also devices hot-plugged later
 
 CPU_MODES = {'kvm': 'host-model', 'qemu': 'maximum'}
 
@@ -245,7 +246,7 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
     hardware = guest.hardware
     for disk in guest.disks:
         disks.local(devices, disk, hardware.settings)
-    if Q35.match(hardware.machine):
+    if PCIE.match(hardware.machine):
         _add(devices, 'controller', type='pci', index=0, model='pcie-root')
         for index in range(1, PCIE_PORTS + 1):
             _add(devices, 'controller', type='pci', index=index, model='pcie-root-port')
