@@ -11,6 +11,7 @@ from nova import exception
 DISK, CDROM, FLOPPY, LUN = 'disk', 'cdrom', 'floppy', 'lun'
 TYPES = (DISK, CDROM, FLOPPY, LUN)
 BUSES = ('virtio', 'scsi', 'sata', 'usb', 'ide', 'fdc')
+CDROM_BUSES = ('ide', 'sata', 'scsi', 'usb')
 SWAP = 'swap'
 # file systems of ephemeral disks
 FORMATS = ('ext2', 'ext3', 'ext4', 'vfat', 'xfs')
@@ -97,6 +98,8 @@ def refusal(source: str, destination: str, kind: str | None, bus: str | None, fo
         return 'a local disk cannot use the bus fdc. Select another bus.'
     if bus and (kind == FLOPPY) != (bus == 'fdc'):
         return 'a floppy needs the bus fdc, and other devices cannot use it. Select another bus or device_type.'
+    if bus and kind == CDROM and bus not in CDROM_BUSES:
+        return f'a cdrom needs one of the buses {", ".join(CDROM_BUSES)}.'
     if bus and kind == LUN and bus != 'scsi':
         return 'a lun needs the bus scsi.'
     return None

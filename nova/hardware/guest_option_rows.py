@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import dataclasses
 
 from nova.hardware import cpus
+from nova.hardware import disks
 
 # component that implements an option
 GUEST = 'the virtualization driver'
@@ -224,7 +225,8 @@ DISKS = (
            refused={'none': 'Every server has a disk. Select another bus'}),
     _image('hw_scsi_model', 'virtio-scsi|lsilogic|lsisas1068|lsisas1078|vmpvscsi', GUEST,
            'controller of disks on the bus scsi', traits={'(?!virtio-scsi).*': ALL_OPTIONS}),
-    _image('hw_(cdrom|floppy)_bus', BUSES, FACT, 'bus of CD-ROM or floppy drives'),
+    _image('hw_cdrom_bus', '|'.join(disks.CDROM_BUSES), COMPUTE, 'bus of CD-ROM drives'),
+    _image('hw_floppy_bus', BUSES, FACT, 'bus of floppy drives'),
     *(_spec(f'quota:disk_{what}_{unit}_sec', NUMBER, GUEST, f'maximum {words} that each local disk {does} per '
             'second', traits={POSITIVE: ALL_OPTIONS})
       for unit, words in (('bytes', 'bytes'), ('iops', 'requests'))

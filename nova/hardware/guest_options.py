@@ -18,6 +18,7 @@ from nova.objects import Instance
 from nova.objects.flavor import Flavor
 
 TRUE, FALSE = 'true', 'false'
+PC = 'pc'                                # machine type of a guest without requirements
 # settings that the machine type "pc" does not support
 MODERN = ('viommu_model', 'mem_encryption')
 # settings of the image that override those of the flavor, as documented by Glance's metadata definitions
@@ -95,6 +96,9 @@ def check(specs: Specs, properties: Specs) -> None:
         needs_q35=machine({**found, 'machine_type': ''}, '', arch) == 'q35')
     if reason is not None:
         raise _refusal(reason)
+    chosen, bus = machine(found, PC, arch), found.get('disk_bus', '')
+    if not disks.has_bus(chosen, bus):
+        raise _refusal(f'the machine type {chosen} of the guest has no bus {bus}. Select another hw_disk_bus.')
 
 
 def _check_value(whose: str, row: rows.Option, key: str, value: str) -> None:

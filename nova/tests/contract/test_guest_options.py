@@ -55,6 +55,7 @@ SHOWN = (
      'hw_video:ram_max_mb'),
     ('rescue_(bus|device)', 'functional/test_other_actions.py::test_volume_backed_server_needs_a_stable_rescue_image',
      'hw_rescue_device'),
+    ('cdrom_bus', 'unit/test_libvirt_volumes.py::test_device_type_bus_and_name_of_a_volume_are_used', 'hw_cdrom_bus'),
     ('img_config_drive', 'functional/test_servers_create.py::test_a_server_with_files_gets_a_config_drive',
      'img_config_drive'),
     ('auto_disk_config',

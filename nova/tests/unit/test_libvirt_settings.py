@@ -153,6 +153,8 @@ def test_optional_secure_boot_is_what_the_host_can():
     able = domain(specs, UEFI, traits={'COMPUTE_SECURITY_UEFI_SECURE_BOOT'})
     assert able.find("os/loader[@secure='yes']") is not None and able.find('os/type').get('machine') == 'q35'
     assert domain(specs, UEFI).find("os/loader") is None
+    ide = domain(specs, {**UEFI, 'hw_disk_bus': 'ide'}, traits={'COMPUTE_SECURITY_UEFI_SECURE_BOOT'}, bus='ide')
+    assert ide.find("os/loader") is None and ide.find('os/type').get('machine') == 'pc'
 
 
 def test_traits_are_read_from_what_libvirt_says():

@@ -500,7 +500,7 @@ def test_an_image_does_not_say_which_kernel(store, images, raw):
 
 def test_guest_with_more_than_four_ide_disks_is_refused(store, images, raw):
     rows = [{'source_type': 'blank', 'destination_type': 'local', 'volume_size': 1}] * 4
-    with pytest.raises(exception.BuildFailed):
+    with pytest.raises(exception.VirtError, match='on the bus ide are in use'):
         create(store, images.add('one', raw, 'raw', hw_disk_bus='ide'), block_devices=rows)
 
 

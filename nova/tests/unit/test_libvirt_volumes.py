@@ -343,10 +343,26 @@ def test_device_type_bus_and_name_of_a_volume_are_used(known, device, properties
 
 
 @pytest.mark.parametrize('device', [{'device_type': 'tape'}, {'disk_bus': 'xen'}, {'device_type': 'lun'},
-                                    {'device_type': 'lun', 'disk_bus': 'scsi'}])
+                                    {'device_type': 'lun', 'disk_bus': 'scsi'},
+                                    {'device_type': 'cdrom', 'disk_bus': 'virtio'}])
 def test_unsupported_volume_devices_are_refused(known, device):
     with pytest.raises(exception.VirtError):
         made(known, LOCAL, device=device)
+
+
+@pytest.mark.parametrize('device, properties, machine', [
+    ({'disk_bus': 'ide'}, {}, 'q35'), ({}, {'hw_disk_bus': 'ide'}, 'virt'),
+    ({'device_type': 'cdrom'}, {'hw_cdrom_bus': 'ide'}, 'pc-q35-7.2'), ({'device_type': 'floppy'}, {}, 'virt')])
+def test_volume_on_a_bus_that_the_machine_lacks_is_refused(known, device, properties, machine):
+    with pytest.raises(exception.VirtError, match=f'a {machine} machine has no (ide|fdc) disks'):
+        made(known, LOCAL, device=device, properties=properties, machine=machine)
+
+
+def test_fifth_ide_disk_is_refused(known):
+    taken = ('hda', 'hdb', 'hdc', 'hdd')
+    assert made(known, LOCAL, device={'disk_bus': 'ide'}, taken=taken[:3]).target == 'hdd'
+    with pytest.raises(exception.VirtError, match='on the bus ide are in use'):
+        made(known, LOCAL, device={'disk_bus': 'ide'}, taken=taken)
 
 
 def test_lun_passes_scsi_commands_of_iscsi_and_host_devices(known):

@@ -76,6 +76,7 @@ def test_requested_disks_replace_those_of_the_flavor():
     ({'device_type': 'cdrom'}, 'device_type cdrom is not supported for a local device'),
     ({'disk_bus': 'fdc'}, 'cannot use the bus fdc'),
     ({'destination_type': 'volume', 'disk_bus': 'fdc'}, 'a floppy needs the bus fdc'),
+    ({'destination_type': 'volume', 'device_type': 'cdrom', 'disk_bus': 'virtio'}, 'a cdrom needs one of the buses'),
     ({'destination_type': 'volume', 'device_type': 'floppy', 'disk_bus': 'usb'}, 'a floppy needs the bus fdc'),
     ({'destination_type': 'volume', 'device_type': 'lun', 'disk_bus': 'virtio'}, 'needs the bus scsi'),
     ({'destination_type': 'volume', 'guest_format': 'ext4'}, 'guest_format is supported for blank')])

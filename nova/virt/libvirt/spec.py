@@ -127,7 +127,8 @@ def _decide_secure_boot(settings: dict[str, str], traits: Collection[str], arch:
     if settings.get('secure_boot') == 'optional':
         able = settings.get('firmware_type') == 'uefi' and 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' in traits
         modern = arch is None and xml.Q35.match(settings.get('machine_type') or 'q35')
-        settings['secure_boot'] = 'required' if able and modern else 'disabled'
+        fits = disk_words.has_bus('q35', settings.get('disk_bus', ''))
+        settings['secure_boot'] = 'required' if able and modern and fits else 'disabled'
 
 
 def interfaces(network_info: driver.NetworkInfo, guest: xml.Guest) -> list[xml.Interface]:

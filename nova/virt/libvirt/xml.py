@@ -42,7 +42,6 @@ VIF_MODELS = ('virtio', 'e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxn
 MACHINE_TYPE = re.compile(r'(pc|q35|virt|(pc-i440fx|pc-q35|virt)-[0-9]+\.[0-9]+)\Z')
 DEFAULT_MACHINE = machine.DEFAULT
 Q35 = re.compile(r'(pc-)?q35')
-IDE_DISKS = 4
 PCIE = re.compile(r'(pc-)?q35|virt')    # machine types with PCI Express
 PCIE_PORTS = 24            # number of PCIe ports: each device needs one, also devices hot-plugged later
 

@@ -9,7 +9,7 @@ from nova.virt.libvirt.domain.tree import add, child
 HYPERV = ('relaxed', 'vapic', 'vpindex', 'runtime', 'synic', 'reset', 'frequencies', 'tlbflush', 'ipi')
 SPINLOCK_RETRIES = 8191                  # attempts to get a spinlock before a Windows guest notifies the hypervisor
 SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # bits: no debugging, no key sharing, only SEV hosts; 0x37 also demands SEV-ES
-DEFAULT = 'pc'
+DEFAULT = guest_options.PC
 
 
 @dataclasses.dataclass

@@ -157,6 +157,10 @@ def volume(device: VolumeDevice, source: DiskSource, properties: dict[str, str],
     bus = device.get('disk_bus') or _bus(kind, properties, machine)
     if bus not in TARGET_PREFIXES:
         raise _refused(f'{bus!r:.40} is not a supported disk_bus')
+    if not words.has_bus(machine, bus):
+        raise _refused(f'a {machine} machine has no {bus} disks')
+    if kind == words.CDROM and bus not in words.CDROM_BUSES:
+        raise _refused(f'a cdrom cannot use the bus {bus}')
     if kind == 'lun' and bus != 'scsi':
         raise _refused(f'a lun needs the bus scsi, not {bus}')
     if kind == 'lun' and not _is_scsi(source):
@@ -195,11 +199,11 @@ def _target(name: str | None, bus: str, taken: set[str]) -> str:
     """Return a free target name, with the last letter of the requested device name if possible."""
     letter = (name or '')[-1:]
     wanted = TARGET_PREFIXES[bus] + letter
-    if letter and letter in TARGET_LETTERS and wanted not in taken:
+    if letter and letter in letters_of(bus) and wanted not in taken:
         return wanted
     found = free_target(bus, taken)
     if found is None:
-        raise _refused('all letters of device names are in use')
+        raise _refused(f'all letters of device names on the bus {bus} are in use')
     return found
 
 
@@ -443,6 +447,13 @@ def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
 # {bus: prefix of the target names on this bus}
 TARGET_PREFIXES = {'virtio': 'vd', 'scsi': 'sd', 'sata': 'sd', 'usb': 'sd', 'ide': 'hd', 'fdc': 'fd'}
 TARGET_LETTERS = string.ascii_lowercase
+# {bus whose only controller has few places: letters of target names on this bus}
+_FEW_LETTERS = {'ide': 'abcd', 'fdc': 'ab'}
+
+
+def letters_of(bus: str) -> str:
+    """Return the last letters of valid target names on a bus."""
+    return _FEW_LETTERS.get(bus, TARGET_LETTERS)
 
 
 def free_target(bus: str, names: Container[str], letters: Container[str] = ()) -> str | None:
@@ -451,5 +462,5 @@ def free_target(bus: str, names: Container[str], letters: Container[str] = ()) -
     :param names: target names in use on all buses
     :param letters: last letters that must not be used
     """
-    return next((name for letter in TARGET_LETTERS
+    return next((name for letter in letters_of(bus)
                  if letter not in letters and (name := TARGET_PREFIXES[bus] + letter) not in names), None)

@@ -47,8 +47,7 @@ BOOTED_S = {'kvm': 10, 'qemu': 30}
 BOOT_TIMEOUT_S = {'kvm': 60, 'qemu': 300}
 PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
 # {device type: supported buses}
-BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),
-         'floppy': ('fdc',)}
+BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': disk_words.CDROM_BUSES, 'floppy': ('fdc',)}
 
 
 class Rescue:
@@ -141,8 +140,6 @@ class Rescue:
             for each in late:
                 if each.bus in COLD_BUSES:
                     each.bus, each.target = 'usb', free_target('usb', taken)
-        if sum(each.bus == 'ide' for each in disks) > xml.IDE_DISKS:
-            raise exception.ImageUnacceptable(image_id=image['id'], reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         made = rescued.Rescued(
             disks, boot_files.get('kernel'), boot_files.get('ramdisk'), target=disk.target if stable else None,
             device=device, hot_plugged=late)
@@ -207,5 +204,6 @@ def free_target(bus: str, taken: set[str]) -> str:
     """Return the first free target name, or raise VirtError if all are in use."""
     found = volume_disks.free_target(bus, taken)
     if found is None:
-        raise exception.VirtError(operation='rescue the guest', reason='all letters of device names are in use')
+        raise exception.VirtError(operation='rescue the guest',
+                                  reason=f'all letters of device names on the bus {bus} are in use')
     return found

@@ -63,8 +63,6 @@ def create(stored: Storage, context: RequestContext, instance: Instance, request
         disks.append(_blank(stored, place, uuid, name, size, target(own), own, row and row.get('guest_format')))
     if request.config_drive is not None:
         disks.append(config_drive(stored, uuid, request.config_drive, target(bus), bus, encrypted=encrypted))
-    if sum(disk.bus == 'ide' for disk in disks) > xml.IDE_DISKS:
-        raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
     return disks, paths
 
 
@@ -86,8 +84,8 @@ def _boot_disks(stored: Storage, context: RequestContext, instance: Instance, im
     if cdrom:
         bus = volume_disks.cdrom_bus(image.get('properties') or {}, machine)
     bus = row and row.get('disk_bus') or bus
-    if bus not in xml.DISK_BUSES:
-        raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not supported')
+    if bus not in (disk_words.CDROM_BUSES if cdrom else xml.DISK_BUSES):
+        raise exception.ImageUnacceptable(image_id=image['id'], reason=f'its disk cannot use the bus {bus}')
     disk = image_disk(stored, context, instance, image, target(bus), bus, MEDIUM if is_iso else 'disk',
                       root_gb=0 if cdrom else None, report=report)
     disk.device = disk_words.CDROM if cdrom else disk_words.DISK
@@ -227,18 +225,22 @@ def _requested(block_devices: Iterable[BlockDevice]) -> Wanted:
 def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[[str], str]:
     """Return a function(bus) that returns the next free disk name on a bus.
 
-    Two names from one function never have the same letter.
+    Two names from one function have the same letter only if one of them is on the bus ide, which has few names.
 
-    :param letters: excluded letters
+    :param letters: excluded letters, except on the bus ide if it has no other free name
     :param names: excluded names
     """
-    taken = set(letters)
+    taken, used = set(letters), set(names)
 
     def target(bus: str) -> str:
-        name = volume_disks.free_target(bus, names, taken)
+        name = volume_disks.free_target(bus, used, taken)
+        if name is None and bus == 'ide':
+            name = volume_disks.free_target(bus, used)
         if name is None:
-            raise exception.VirtError(operation='make the disks', reason='all letters of device names are in use')
+            raise exception.VirtError(operation='make the disks', reason='all letters of device names on the bus '
+                                                                         f'{bus} are in use')
         taken.add(name[-1])
+        used.add(name)
         return name
     return target
 
