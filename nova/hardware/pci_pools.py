@@ -1,6 +1,8 @@
 """Availability, choice, claim and release of a host's PCI devices."""
 import collections
 import dataclasses
+import functools
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ from nova.objects import pci
 
 Kind = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]       # vendor, product, node, tags
 
+_OTHERS = re.compile('[^A-Z0-9_]+')
 MAX_TRIES = 10000                  # maximum tries of a search, which nearly always succeeds with the first choices
 
 
@@ -195,12 +198,22 @@ def _agrees(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     if facts.get('remote_managed') == 'true' and spec.get('remote_managed') != 'true':
         return False
     for name, value in spec.items():
-        if name == 'traits':
-            if not set(filter(None, value.split(','))) <= set((facts.get(name) or '').split(',')):
+        if name in ('traits', 'resource_class'):
+            if not _names(value) <= _names(facts.get(name)):
                 return False
         elif facts.get(name) != value:
             return False
     return True
+
+
+@functools.lru_cache(4096)
+def _names(text: str | None) -> frozenset[str]:
+    """Return the normalized names in a comma-separated text.
+
+    The configuration may have any spelling of a resource class or trait: gpu.a is CUSTOM_GPU_A.
+    """
+    return frozenset(_OTHERS.sub('_', name.strip().upper()).removeprefix('CUSTOM_')
+                     for name in (text or '').split(',') if name.strip())
 
 
 def _near(node: int | None, policy: str | None, host: numa.HostTopology | None, cells: Collection[int] | None) -> bool:

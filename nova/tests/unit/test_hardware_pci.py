@@ -182,7 +182,12 @@ def test_requests_with_fewest_candidates_are_served_first():
     ({}, {'traits': 'A'}, False),
     ({'remote_managed': 'true'}, {}, False), ({'remote_managed': 'true'}, {'remote_managed': 'true'}, True),
     ({}, {'remote_managed': 'true'}, False), ({'trusted': 'false'}, {'trusted': 'true'}, False),
-    ({'resource_class': 'X'}, {'resource_class': 'X'}, True), ({}, {'resource_class': 'X'}, False)])
+    ({'resource_class': 'X'}, {'resource_class': 'X'}, True), ({}, {'resource_class': 'X'}, False),
+    ({'resource_class': 'CUSTOM_GPU_A'}, {'resource_class': 'gpu--a'}, True),
+    ({'resource_class': 'gpu.a'}, {'resource_class': 'CUSTOM_GPU_A'}, True),
+    ({'resource_class': 'GPU'}, {'resource_class': 'GPU_A'}, False),
+    ({'resource_class': 'GPU', 'traits': 'CUSTOM_A,b c'}, {'traits': 'a,CUSTOM_B_C'}, True),
+    ({'traits': 'CUSTOM_A'}, {'traits': 'a,b'}, False)])
 def test_request_tags_must_match_device_tags(tags, spec, expected):
     devices = [dataclasses.replace(GPU, tags=tags)]
     asked = [request(vendor_id='10de', **spec)]
