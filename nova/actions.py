@@ -443,6 +443,8 @@ OF_TASK = _first((task, action) for action in ROWS for task in action.tasks)
 OF_RECORD = _first((action.record, action) for action in (BUILD, *ROWS))
 # record names of background actions, which may run during the main action of a server
 BACKGROUND = frozenset(action.record for action in ROWS if action.background)
+# record names of the actions whose argument ``image_id`` is a new image for a copy of the server
+IMAGE_CREATING = frozenset({'createImage', 'createBackup', 'shelve'})
 # task states in which a server waits for a conductor, or for the next message to a host
 WAITING = (states.SCHEDULING, states.DELETING, *(task for action in ROWS if action.calls.conductor
            for task in action.tasks))

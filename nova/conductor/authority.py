@@ -113,7 +113,7 @@ def _own_metadata(call: Call) -> None:
     if not isinstance(wanted, dict):
         call.refuse('system_metadata is not a dictionary')
     present = on_caller(call).system_metadata or {}
-    images = _images_of(call)
+    images = _images_of(call, 'shelve')
     for key, value in wanted.items():
         if value == present.get(key) or value is None and key in (
                 instance.SHELVED_IMAGE, instance.SHELVED_AT, instance.REIMAGE, instance.POSTED_PASSWORD):
@@ -128,14 +128,15 @@ def _own_metadata(call: Call) -> None:
         call.refuse(f'it sets {str(key)[:50]} of the system metadata')
 
 
-def _images_of(call: Call) -> set[str]:
-    return {arguments['image_id'] for arguments in (action['arguments'] or {} for action in on_caller(call).actions)
-            if arguments.get('image_id') is not None}
+def _images_of(call: Call, name: str) -> set[str]:
+    """Return the ids of the images in the arguments of the server's open actions with this name."""
+    arguments = [action['arguments'] or {} for action in on_caller(call).actions if action['action'] == name]
+    return {each['image_id'] for each in arguments if each.get('image_id') is not None}
 
 
-def _image_of_action(call: Call) -> None:
-    """Check that the image belongs to an open action of the server."""
-    if call.arguments.get('image_id') not in _images_of(call):
+def _image_of_snapshot(call: Call) -> None:
+    """Check that an open createImage action of the server creates the image."""
+    if call.arguments.get('image_id') not in _images_of(call, 'createImage'):
         call.refuse(f'no open action of the server writes image {str(call.arguments.get("image_id"))[:40]}')
 
 
@@ -284,7 +285,7 @@ RIGHTS = {
                                _snapshot_on_host),
     'volume_file_changed': (on_caller,),
     'reimage_root': (on_caller, _image_of_rebuild),
-    'snapshot_volumes': (on_caller, _image_of_action),
+    'snapshot_volumes': (on_caller, _image_of_snapshot),
     'image_cached': (host_is_caller,),
     'allow_share': (host_is_caller, on_caller),
     'share_attached': (on_caller, one_of('status', ('attached', 'error'))),

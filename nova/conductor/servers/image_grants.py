@@ -4,7 +4,9 @@ The grant of a task is valid for one host and a limited time. Each start of a ta
 grant.
 """
 import collections.abc
+import typing
 
+from nova import actions
 from nova import context
 from nova import objects
 from nova.conductor.cell_services import CellServices
@@ -22,8 +24,8 @@ PARTS = 'image_parts'                   # key in the arguments of a rescue: ids 
 _BUILDING = frozenset({'compute_build_instance', 'compute_rebuild_instance', 'compute_finish_resize',
                        'compute_unshelve_instance'})
 # events of tasks that use an image in the arguments of their action: one to upload to, or one to rescue from
-_COPYING = frozenset({'compute_snapshot_instance', 'compute_backup_instance', 'compute_shelve_instance'})
-_RESCUING = 'compute_rescue_instance'
+_BY_ACTION = frozenset({'compute_snapshot_instance', 'compute_backup_instance', 'compute_shelve_instance',
+                        'compute_rescue_instance'})
 
 
 class ImageGrants:
@@ -38,16 +40,17 @@ class ImageGrants:
         :param conn: connection to the server's cell
         :param owner: owner of the action, 'compute:<host>'
         """
-        read, write, arguments = [], [], {}
-        if event in _COPYING or event == _RESCUING:
-            arguments = instance_actions.arguments_of_open(conn, [instance.uuid]).get(instance.uuid) or {}
+        arguments: dict[str, typing.Any] = {}
         if event in _BUILDING:
             read = [instance.image_id, *(getattr(instance, name) for name in fields.REFERENCES)]
             write = [instance.system_metadata.get(SHELVED_IMAGE)]
-        elif event == _RESCUING:
-            read = [arguments.get('image_id'), *arguments.get(PARTS, ())]
-        elif event in _COPYING:
-            write = [arguments.get('image_id')]
+        elif event in _BY_ACTION:
+            action = instance_actions.open_of_many(conn, [instance.uuid]).get(instance.uuid)
+            arguments = action and action['arguments'] or {}
+            named = [arguments.get('image_id'), *arguments.get(PARTS, ())]
+            # the host chooses the event, so the event does not decide whether the host may write the image
+            creates = action is not None and action['action'] in actions.IMAGE_CREATING
+            read, write = ([], named) if creates else (named, [])
         else:
             return None
         return self._images.grant(grants.make(

@@ -3,6 +3,7 @@ import dataclasses
 
 import sqlalchemy as sa
 
+from nova import actions
 from nova.db import statements
 from nova.db.moves import migrations as server_migrations
 from nova.db.tables import cell as t
@@ -34,9 +35,10 @@ def _has(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.ColumnEleme
 _FACTS = sa.select(
     t.instances, _has(t.block_device_mappings).label('has_devices'), _has(t.share_mappings).label('has_shares'),
     _has(t.migrations, t.migrations.c.status.not_in(server_migrations.OVER)).label('is_moving'),
-    t.instance_actions.c.arguments.label('open_arguments')).outerjoin(
-        t.instance_actions, sa.and_(t.instance_actions.c.instance_uuid == t.instances.c.uuid,
-                                    t.instance_actions.c.finished_at.is_(None))).where(
+    t.instance_actions.c.arguments.label('open_arguments')).outerjoin_from(
+        t.instances, t.instance_actions, sa.and_(
+            t.instance_actions.c.instance_uuid == t.instances.c.uuid, t.instance_actions.c.finished_at.is_(None),
+            statements.one_of(t.instance_actions.c.action, actions.IMAGE_CREATING))).where(
             t.instances.c.uuid == sa.bindparam('key_uuid'))
 
 

@@ -224,13 +224,13 @@ def set_arguments(conn: sa.Connection, uuid: str, arguments: JsonDocument) -> No
 
 
 _OPEN_OF_MANY = sa.select(*(instance_actions.c[name] for name in (
-    'instance_uuid', 'arguments', 'request_id', 'project_id', 'user_id'))).where(
+    'instance_uuid', 'action', 'arguments', 'request_id', 'project_id', 'user_id'))).where(
     instance_actions.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)),
     instance_actions.c.finished_at.is_(None), _MAIN).order_by(instance_actions.c.id)
 
 
 def open_of_many(conn: sa.Connection, uuids: list[str]) -> dict[str, sa.RowMapping]:
-    """Return {instance uuid: newest open main action} with 'arguments', 'request_id', 'project_id' and 'user_id'."""
+    """Return {instance uuid: newest open main action}, with 'action', 'arguments' and the ids of the request."""
     return {row['instance_uuid']: row for row in conn.execute(_OPEN_OF_MANY, {'uuids': list(uuids)}).mappings()}
 
 
@@ -258,7 +258,8 @@ def background_on_host(conn: sa.Connection, host: str) -> list[InstanceActionsRo
     return [_again(row) for row in conn.execute(statement).mappings()]
 
 
-_ARGUMENTS = sa.select(instance_actions.c.arguments).where(_OPEN)
+_ARGUMENTS = sa.select(instance_actions.c.arguments).where(
+    _OPEN, statements.one_of(instance_actions.c.action, actions.IMAGE_CREATING))
 
 
 def images_of_open(conn: sa.Connection, uuid: str) -> list[str]:

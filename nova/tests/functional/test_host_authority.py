@@ -2,6 +2,7 @@
 
 host2 is the attacker's, host1 has the victim's server. Each message goes over the real bus to the real services.
 """
+import contextlib
 import uuid as uuidlib
 
 import pytest
@@ -18,6 +19,7 @@ from nova.db.networks import ports
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
+from nova.image import grants
 from nova.network import authority as network_authority
 from nova.network import interface as network_interface
 from nova.rpc import admission
@@ -325,6 +327,38 @@ def test_it_does_not_say_which_images_go_with_a_server(world, key):
     with pytest.raises(exception.HostForbidden, match=key):
         world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
             'system_metadata': {key: world.image}}, **OWN)
+
+
+@pytest.mark.parametrize('action', ['rescue', 'createImage', 'createBackup'])
+def test_image_of_another_action_does_not_become_the_shelved_image(world, action):
+    with _open_action_of_own(world, action), pytest.raises(exception.HostForbidden, match='shelved_image_id'):
+        world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
+            'system_metadata': {'shelved_image_id': world.image}}, **OWN)
+
+
+def test_image_of_a_rescue_is_not_used_for_a_snapshot(world):
+    with _open_action_of_own(world, 'rescue'), pytest.raises(exception.HostForbidden, match='writes image'):
+        world.conductor.snapshot_volumes(world.ctx, instance_uuid=world.own, image_id=world.image)
+
+
+@pytest.mark.parametrize('event', ['compute_rescue_instance', 'compute_snapshot_instance', 'compute_shelve_instance'])
+def test_grant_of_a_rescue_is_read_only_for_every_event(world, event):
+    with _open_action_of_own(world, 'rescue'):
+        begun = world.conductor.begin_task(world.ctx, instance_uuid=world.own, event=event, owner='compute:host2',
+                                           deadline_s=9, values={'task_state': None}, **OWN)
+    grant = grants.load(begun.image_grant)
+    assert (grant.read, grant.write) == ((world.image,), ())
+
+
+@contextlib.contextmanager
+def _open_action_of_own(world, action):
+    with world.cloud.cell_db.writer() as conn:
+        instance_actions.insert(conn, context.admin_context('req-1'), [world.own], action, owner='compute:host2',
+                                arguments={'image_id': world.image})
+    try:
+        yield
+    finally:
+        world.cloud.cell_db.run(instance_actions.forget, world.own, 'req-1')
 
 
 def test_it_removes_the_password_of_a_former_guest_and_sets_none(world):
