@@ -157,14 +157,22 @@ class Evacuation:
         Thus a server never runs on two hosts.
         """
         for entry in self._host.moves.list_evacuated(ctx, host=self._host.name):
-            self._host.queue.submit(entry['instance_uuid'], self._clean_up, ctx, entry)
+            self._host.queue.submit(entry['instance_uuid'], self._clean_up, ctx, entry['id'])
 
     def clean_up(self) -> None:
         """Run remove_evacuated_guests periodically, in case a message was lost."""
         self.remove_evacuated_guests(context.admin_context())
 
-    def _clean_up(self, ctx: context.RequestContext, entry: dict[str, typing.Any]) -> None:
+    def _clean_up(self, ctx: context.RequestContext, migration_id: int) -> None:
+        """Clean up after one evacuation; runs in the server's queue.
+
+        The conductor is asked again first: while this waited, a move may have begun that brings the server back.
+        """
         host = self._host
+        entry = next((each for each in host.moves.list_evacuated(ctx, host=host.name) if each['id'] == migration_id),
+                     None)
+        if entry is None:
+            return
         guest = objects.Instance(uuid=entry['instance_uuid'], network_info=[])
         record = host.records.get(guest.uuid)
         # None: the server is deleted, or the conductor has the previous release, which does not send the generation

@@ -69,13 +69,15 @@ def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
     """Return [{'id', 'instance_uuid', 'over', 'home', 'generation', 'shared'}]: evacuations that a host must clean up.
 
     ``over``: whether the evacuation is done; otherwise another host is still building the server. ``home``: whether the
-    server is on this host again.
+    server is on this host again. Servers with an open move to this host are left out: their disks may have arrived.
     """
-    c = t.migrations.c
+    c, back = t.migrations.c, t.migrations.alias()
+    arriving = sa.exists().where(back.c.instance_uuid == c.instance_uuid, back.c.dest_compute == host,
+                                 back.c.status.not_in(server_migrations.OVER))
     statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, t.instances.c.host, t.instances.c.generation)
                  .select_from(t.migrations.outerjoin(t.instances, t.instances.c.uuid == c.instance_uuid))
                  .where(c.source_compute == host, c.migration_type == server_migrations.EVACUATION,
-                        c.status.in_(('done', *server_migrations.OPEN)),
+                        ~arriving, c.status.in_(('done', *server_migrations.OPEN)),
                         sa.or_(c.status == 'done', c.claims_swapped.is_(sa.true()))).order_by(c.id))
     return [{'id': row.id, 'instance_uuid': row.instance_uuid, 'over': row.status == 'done', 'home': row.host == host,
              'generation': row.generation,

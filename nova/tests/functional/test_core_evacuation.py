@@ -23,6 +23,7 @@ from nova.tests.support.core_evacuation import come_back
 from nova.tests.support.core_evacuation import die
 from nova.tests.support.core_evacuation import evacuate
 from nova.tests.support.waiting import wait_for
+from nova.virt import driver as virt
 from nova.virt import fake
 
 cloud = core_evacuation.cloud
@@ -106,6 +107,41 @@ def test_a_host_that_comes_back_meanwhile_stops_its_guest(cloud):
         wait_for(lambda: old.driver.guests().get(uuid) == states.SHUTDOWN, what='it runs twice')
     cloud.settle()
     assert live.hosts_with(cloud, uuid) == ['host2'] and live.move(cloud, number)['status'] == 'completed'
+    live.check(cloud)
+
+
+@pytest.mark.parametrize('arrived', [False, True])
+def test_delayed_cleanup_spares_a_server_that_returns(cloud, arrived):
+    uuid, let_go = live.boot(cloud), threading.Event()
+    die(cloud)
+    with holding.held('spawn', cloud.computes['host2'].driver.machine):
+        number = evacuate(cloud, uuid, host='host2')
+        wait_for(lambda: cloud.row(uuid)['host'] == 'host2', what='it is not taken over')
+        live.down(cloud, 'host1', forced=False)
+        old = cloud.start_compute('host1')
+        wait_for(lambda: not old.queue.busy(uuid), what='the guest is not stopped')
+        old.queue.submit(uuid, let_go.wait, 60)
+    wait_for(lambda: old.queue.in_progress()[uuid] == 1, what='no cleanup waits')
+    live.slow(cloud, 0 if arrived else 60, 'host2')
+    back = live.migrate(cloud, uuid, host='host1')
+    status = 'post-migrating' if arrived else 'running'
+    wait_for(lambda: live.move(cloud, back)['status'] == status, what='the server does not return')
+    if arrived:
+        let_go.set()
+    else:
+        jobs = cloud.computes['host2'].driver.features[virt.LiveMigration].jobs
+        wait_for(lambda: uuid in jobs, what='no copy')
+        let_go.set()
+        wait_for(lambda: not old.queue.busy(uuid), what='the cleanup does not end')
+        assert uuid in old.driver.machine.expected and uuid in old.driver.guests()
+        jobs[uuid].seconds = 0
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['vm_state'], row['task_state']) == ('host1', states.ACTIVE, None)
+    assert live.hosts_with(cloud, uuid) == ['host1']
+    old.methods.remove_evacuated_guests(cloud.ctx)
+    cloud.settle()
+    assert live.hosts_with(cloud, uuid) == ['host1'] and live.move(cloud, number)['status'] == 'completed'
     live.check(cloud)
 
 
