@@ -287,9 +287,18 @@ class Volumes:
         self.volume_swap_failed(ctx, instance_uuid, bdm_uuid, new_volume_id, new_attachment_id)
 
     def release_attachments(self, ctx: Context, instance_uuid: str) -> None:
-        """Release all remaining attachments of a server, also those that no row of a device names."""
+        """Release all remaining attachments of a server, also those that no row of a device names.
+
+        :raises Unavailable: the block storage does not answer; repeat the call to release the rest
+        """
         for attachment_id in self._storage.attachments_of(_system(ctx), instance_uuid):
-            self._storage.detach(_system(ctx), attachment_id)
+            try:
+                self._storage.detach(_system(ctx), attachment_id)
+            except exception.Unavailable:
+                raise
+            except exception.NovaException as error:
+                LOG.warning('Cannot release attachment %s of server %s: %s', attachment_id, instance_uuid,
+                            error.message)
 
     # ---- one volume
 

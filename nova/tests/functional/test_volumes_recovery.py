@@ -14,6 +14,7 @@ from nova.api.attachments import volumes as attachments
 from nova.api.servers import create
 from nova.cloud import assembly
 from nova.db.servers import block_devices
+from nova.db.servers import disk_keys
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import mappings
@@ -303,6 +304,29 @@ def test_a_deletion_waits_for_the_block_storage(cloud, monkeypatch):
     volumes.gone(user, server_id)
     assert away.times == 0
     assert {volumes.show(user, volume_id)['status'] for volume_id in made} == {'available'}
+
+
+def test_server_is_deleted_if_the_block_storage_refuses_to_release_a_volume(cloud, monkeypatch):
+    user, server_id, made = prepare(cloud)
+    half = Half(cloud)
+    conductor = half.conductor()
+    detach = conductor.services.volumes.detach
+    with half.db.reader() as conn:
+        refused = next(row['attachment_id'] for row in block_devices.by_instance(conn, server_id)
+                       if row['volume_id'] == made[2])
+    half.volumes.attach(half.system, made[0], server_id)                 # as an interrupted swap leaves it
+    half.db.run(disk_keys.insert_of_volume, server_id, made[2], 'k', 'encrypted')
+
+    def refuse(ctx, attachment_id):
+        if attachment_id == refused:
+            raise exception.InvalidVolume(reason='its attachment is in use')
+        detach(ctx, attachment_id)
+    monkeypatch.setattr(conductor.services.volumes, 'detach', refuse)
+    volumes.gone(user, server_id)
+    assert half.volumes.attachments_of(half.system, server_id) == [refused]
+    assert {volumes.show(user, each)['status'] for each in made if each != made[2]} == {'available'}
+    with half.db.reader() as conn:
+        assert disk_keys.of_volume(conn, server_id, made[2]) is None
 
 
 def test_guest_volume_changes_are_recorded_when_the_block_storage_returns(cloud, monkeypatch):
