@@ -36,7 +36,7 @@ class Shelving:
         with self._cell_db.reader() as conn:
             here = instances.get(conn, instance_uuid)['host'] == host
         if here:              # False in a repeated call: another host may already use the volumes
-            self._volumes.disconnect_volumes(ctx, instance_uuid)
+            self._disconnect_volumes(ctx, instance_uuid)
 
         def write(conn: Connection) -> None:
             change = self._events.of(conn, ctx, instance_uuid)
@@ -55,6 +55,20 @@ class Shelving:
             if change:
                 change.task_ended(row, event, host, fault)
         self._tasks.end_once(write, ctx, instance_uuid, event, host)
+
+    def _disconnect_volumes(self, ctx: Context, instance_uuid: str) -> None:
+        """Disconnect the volumes of a server that has no guest any more; a refusal does not prevent the offload.
+
+        A refused volume keeps its attachment. The next host tries again to replace it, and reports the refusal.
+
+        :raises Unavailable:
+        """
+        try:
+            self._volumes.disconnect_volumes(ctx, instance_uuid)
+        except exception.Unavailable:
+            raise
+        except exception.NovaException as error:
+            LOG.warning('Server %s is offloaded with a connected volume: %s', instance_uuid, error.message)
 
     def unshelve_instance(self, ctx: Context, instance_uuid: str) -> None:
         """See interface.py; a repeated call continues from the state in the row."""

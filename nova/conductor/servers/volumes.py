@@ -192,13 +192,26 @@ class Volumes:
             raise failed[0]
 
     def disconnect_volumes(self, ctx: Context, instance_uuid: str) -> None:
-        """Replace the attachments by attachments without a host, so that the server keeps its volumes."""
-        system = _system(ctx)
+        """Replace the attachments by attachments without a host, so that the server keeps its volumes.
+
+        :raises Unavailable: the block storage does not answer; repeat the call for the rest
+        :raises NovaException: the first refusal; the other volumes are disconnected
+        """
+        system, refused = _system(ctx), list[exception.NovaException]()
         with self._cell_db.reader() as conn:
             devices = _volumes_of(conn, instance_uuid)
         for device in devices:
-            if device['volume_id'] is not None and device['connection_info'] is not None:
-                self._renew(system, instance_uuid, device)
+            try:
+                if device['volume_id'] is not None and device['connection_info'] is not None:
+                    self._renew(system, instance_uuid, device)
+            except exception.Unavailable:
+                raise
+            except exception.NovaException as error:
+                LOG.warning('Cannot disconnect volume %s of server %s: %s', device['volume_id'], instance_uuid,
+                            error.message)
+                refused.append(error)
+        if refused:
+            raise refused[0]
 
     def _renew(self, system: Context, instance_uuid: str, device: Row) -> Row:
         """Replace the attachment by an attachment without a host; return the new row of the device."""

@@ -329,6 +329,27 @@ def test_server_is_deleted_if_the_block_storage_refuses_to_release_a_volume(clou
         assert disk_keys.of_volume(conn, server_id, made[2]) is None
 
 
+def test_server_is_offloaded_if_the_block_storage_refuses_to_disconnect_a_volume(cloud, monkeypatch):
+    user, server_id, made = prepare(cloud)
+    half = Half(cloud)
+    storage = half.conductor().services.volumes
+    renew = storage.renew
+
+    def refuse(ctx, volume_id, instance_uuid, attachment_id):
+        if volume_id == made[2]:
+            raise exception.VolumeNotFound(volume_id=volume_id)
+        return renew(ctx, volume_id, instance_uuid, attachment_id)
+    monkeypatch.setattr(storage, 'renew', refuse)
+    assert user.post(f'/servers/{server_id}/action', {'shelve': None}).status_code == 202
+    user.wait_for(server_id, 'SHELVED_OFFLOADED')
+    with half.db.reader() as conn:
+        assert {row['volume_id'] for row in block_devices.by_instance(conn, server_id)
+                if row['connection_info'] is not None} == {made[2]}
+    assert user.post(f'/servers/{server_id}/action', {'unshelve': None}).status_code == 202
+    user.wait_for(server_id)
+    assert volumes.guest_volumes(cloud, server_id).keys() == set(made[2:5])
+
+
 def test_guest_volume_changes_are_recorded_when_the_block_storage_returns(cloud, monkeypatch):
     """The guest lets go of a volume, has got another, or is to get one: until then nobody can say what became of it."""
     user, server_id, made = prepare(cloud)
