@@ -171,8 +171,18 @@ class Recovery:
         arguments = {name: arguments.get(name, value) for name, value in restart.arguments.items()}
         method = interface.INTERFACE.methods.get(restart.method)
         if method is not None and 'spec' in method.arguments:
-            arguments['spec'] = self._host.conductor.get_request_spec(ctx, instance_uuid=server.uuid)
-        self._methods[restart.method](ctx, server, **arguments)
+            self._host.submit(server, self._repeat_with_spec, ctx, server, restart.method, arguments)
+        else:
+            self._methods[restart.method](ctx, server, **arguments)
+
+    def _repeat_with_spec(self, ctx: context.RequestContext, server: objects.Instance, method: str,
+                          arguments: Arguments) -> None:
+        """Repeat a task that needs the request spec; runs in the server's queue.
+
+        Start-up does not read the spec: an unreadable spec must not prevent the recovery of other servers.
+        """
+        spec = self._host.conductor.get_request_spec(ctx, instance_uuid=server.uuid)
+        self._methods[method](ctx, server, spec=spec, **arguments)
 
     def _start(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         self._power.start_again(ctx, server)

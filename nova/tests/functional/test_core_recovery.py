@@ -17,6 +17,7 @@ from nova.conductor.upkeep import reconciler
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import mappings
+from nova.db.servers import request_specs
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
@@ -120,6 +121,18 @@ def test_interrupted_operation_is_completed_or_undone(cloud, name, operation, ar
     cloud.settle()
     assert (cloud.row(uuid)['vm_state'], cloud.row(uuid)['task_state']) == (after, None)
     cloud.check()
+
+
+def test_compute_starts_although_the_request_spec_of_a_server_is_missing(cloud):
+    uuid, other = cloud.boot(), cloud.boot()
+    spec = cloud.conductor.methods.get_request_spec(None, uuid)
+    cloud.kill_in('host1', 'spawn', lambda: cloud.act(uuid, 'rebuild', spec=spec, preserve_ephemeral=False))
+    cloud.act(other, 'os-stop', clean_shutdown=False)
+    cloud.api_db.run(request_specs.delete_many, [uuid])
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert cloud.row(uuid)['task_state'] == states.REBUILD_SPAWNING
+    assert (cloud.row(other)['vm_state'], cloud.row(other)['task_state']) == (states.STOPPED, None)
 
 
 def test_interrupted_snapshot_leaves_no_image(cloud):
