@@ -59,7 +59,8 @@ GIB = jobs.GIB
 REIMAGED = ('available', 'error')
 # image attributes that a volume stores in image_metadata, in addition to the image properties
 _FACTS = ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum')
-DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
+# The job of a volume in status 'downloading' discards the data of a volume that was deleted.
+DELETABLE = ('available', 'error', 'error_restoring', 'error_extending', jobs.DOWNLOADING)
 
 
 class EmbeddedVolumes(api.BlockStorage):

@@ -687,6 +687,59 @@ def test_an_image_for_a_volume_that_was_deleted_meanwhile_goes(home, tmp_path, m
     assert not home.path(volume_id).exists()
 
 
+@pytest.fixture
+def writing(home, tmp_path, monkeypatch):
+    """(id of a volume to which an image is being written, id of its attachment, event that ends the writing)"""
+    (tmp_path / 'source').write_bytes(b'image')
+    volume_id, image = home.made(1), home.image(tmp_path / 'source')[0]
+    attachment, ends, put = home.volumes.attach(ALICE, volume_id, SERVER), threading.Event(), home.volumes.jobs._image
+
+    def late(ctx, row, path, size):
+        assert ends.wait(60)
+        put(ctx, row, path, size)
+    monkeypatch.setattr(home.volumes.jobs, '_image', late)
+    home.volumes.reimage(ALICE, volume_id, image)
+    yield volume_id, attachment, ends
+    ends.set()
+
+
+def finished(home, ends):
+    ends.set()
+    waiting.wait_for(lambda: not home.volumes.jobs._busy, 30, 'the work to end')
+
+
+def test_volume_stays_downloading_after_its_server_is_deleted(home, writing):
+    """The job replaces the file at its end: writes of another server in the meantime would be lost."""
+    volume_id, attachment, ends = writing
+    home.volumes.detach(ALICE, attachment)
+    assert home.volumes.get(ALICE, volume_id)['status'] == 'downloading'
+    with pytest.raises(exception.InvalidVolume):
+        home.volumes.attach(ALICE, volume_id, OTHER)
+    with pytest.raises(exception.InvalidVolume):
+        home.volumes.extend(ALICE, volume_id, 2)
+    finished(home, ends)
+    assert home.volumes.get(ALICE, volume_id)['status'] == 'available' and home.read(volume_id) == b'image'
+
+
+def test_attachment_cannot_be_used_while_an_image_is_written(home, writing):
+    volume_id, attachment, ends = writing
+    with pytest.raises(exception.InvalidVolume, match='an image is being written'):
+        home.volumes.connect(ALICE, attachment, HOST, '/dev/vda')
+    with pytest.raises(exception.InvalidVolume, match='an image is being written'):
+        home.volumes.complete(ALICE, attachment)
+    assert home.volumes.get(ALICE, volume_id)['status'] == 'downloading'
+    finished(home, ends)
+    assert home.volumes.get(ALICE, volume_id)['status'] == 'reserved' and home.read(volume_id) == b'image'
+
+
+def test_volume_is_deleted_with_its_server_while_an_image_is_written(home, writing):
+    volume_id, attachment, ends = writing
+    home.volumes.detach(ALICE, attachment)
+    home.volumes.delete(ALICE, volume_id)
+    finished(home, ends)
+    assert not home.path(volume_id).exists()
+
+
 def test_a_host_elsewhere_is_refused_without_an_exporter(home, monkeypatch):
     volume_id = home.made(1)
     attachment = home.volumes.attach(ALICE, volume_id, SERVER)

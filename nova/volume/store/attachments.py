@@ -23,6 +23,7 @@ from nova.volume.store.attach_backend import PREVIOUS_HOST
 
 
 ATTACHED_STATUSES = ('reserved', 'attaching', 'in-use')
+DOWNLOADING = 'downloading'              # status of a volume to which a job writes an image
 
 
 class Attachments:
@@ -71,8 +72,7 @@ class Attachments:
 
         def write(conn: Connection) -> tuple[VolumesRow, str, api.Connector | None]:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
-            _check_open(attachment)
-            row, ident = rows.volume(conn, ctx, attachment['volume_id']), attachment['id']
+            row, ident = _check_open(conn, ctx, attachment), attachment['id']
             status = 'attached' if attachment['status'] == 'attached' else 'attaching'
             before: api.Connector | None = attachment['connector']
             leaves = before if before and before.get('host') != connector.get('host') and self._backend.is_export(
@@ -90,7 +90,7 @@ class Attachments:
     def complete(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
         def write(conn: Connection) -> None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
-            _check_open(attachment)
+            _check_open(conn, ctx, attachment)
             db.update(conn, t.volume_attachments, attachment_id, {
                 'status': 'attached', 'attached_at': attachment['attached_at'] or utils.utcnow()})
             update_status(conn, attachment['volume_id'])
@@ -164,13 +164,24 @@ class Attachments:
                     if nova_context.covers(ctx.sees, row['project_id'])]
 
 
-def _check_open(attachment: VolumeAttachmentsRow) -> None:
+def _check_open(conn: Connection, ctx: nova_context.RequestContext, attachment: VolumeAttachmentsRow) -> VolumesRow:
+    """Check that a server may use its attachment now, and return the volume's row; raises InvalidVolume."""
+    row = rows.volume(conn, ctx, attachment['volume_id'])
     if attachment['status'] == CLOSING:
         raise exception.InvalidVolume(reason='the attachment is being removed.')
+    if row['status'] == DOWNLOADING:
+        raise exception.InvalidVolume(reason=f"an image is being written to volume '{row['id']}'.")
+    return row
 
 
 def update_status(conn: Connection, volume_id: str) -> str:
-    """Set a volume's status according to its attachments, and return the status."""
+    """Set a volume's status according to its attachments, and return the status.
+
+    While a job writes an image to the volume, the status stays 'downloading': the job replaces the volume's file.
+    """
+    row = rows.find_volume(conn, volume_id)
+    if row is not None and row['status'] == DOWNLOADING:
+        return DOWNLOADING
     found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
     status = next((shown for held, shown in (
         ('attached', 'in-use'), ('attaching', 'attaching'), ('reserved', 'reserved'), (CLOSING, 'in-use'))

@@ -39,7 +39,7 @@ LOG = logging.getLogger(__name__)
 GIB = 2 ** 30
 WORKERS = 5  # concurrent jobs, at most four for one project; further jobs would only wait for the disk
 MAX_WAIT_S = 0.25                        # seconds that a request waits for its job, so that most clients need not poll
-CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
+CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', attachments.DOWNLOADING, 'available', 'error'
 RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # status of a volume
 RESTORING_FROM = 'restoring'                                             # status of the backup
 _Result = TypeVar('_Result')
@@ -207,7 +207,7 @@ class VolumeJobs:
                 self._image(ctx, row, path, size)
             else:
                 self._files.create_empty(path, size, self._keys.of(row))
-            if not self._db.run(_mark_available, volume_id):
+            if not self._db.run(_mark_available, volume_id, CREATING):
                 self._discard_deleted(volume_id)
         self._end_temporary(row['snapshot_id'])
 
@@ -217,8 +217,8 @@ class VolumeJobs:
             return
         with self._failed_status(t.volumes, volume_id, DOWNLOADING):
             self._image(ctx, row, self._files.volume(volume_id), row['size'] * GIB)
-            self._db.run(attachments.update_status, volume_id)
-            self._discard_deleted(volume_id)
+            if not self._db.run(_mark_available, volume_id, DOWNLOADING):
+                self._discard_deleted(volume_id)
 
     def _discard_deleted(self, volume_id: str) -> None:
         """Discard the data of a volume that was deleted during the job."""
@@ -440,11 +440,11 @@ def _waits(conn: Connection, snapshot_id: str | None) -> bool:
     return source is not None and source['status'] == CREATING
 
 
-def _mark_available(conn: Connection, volume_id: str) -> bool:
-    """Record that a volume is complete. Return False if the volume is gone or its status is not 'creating'."""
-    found = db.update(conn, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
+def _mark_available(conn: Connection, volume_id: str, status: str) -> bool:
+    """Record that a volume is complete. Return False if the volume is gone or no longer has this status."""
+    found = db.update(conn, t.volumes, volume_id, {'status': AVAILABLE}, statuses=[status])
     if found:
-        attachments.update_status(conn, volume_id)   # 'in-use' if attached: an administrator may have reset the status
+        attachments.update_status(conn, volume_id)   # a server may have reserved the volume, or use it after a reset
     return found
 
 
