@@ -17,6 +17,8 @@ from nova.network import group_rules
 DIRECTIONS = {'ingress': 'IpPermissions', 'egress': 'IpPermissionsEgress'}
 ALL = '-1'                                        # all protocols
 ICMP = ('icmp', 'icmpv6')
+NEED_PORTS = ('tcp', 'udp')
+EVERY_PORT = (0, 65535)                           # as EC2 shows it; the network service omits the range
 
 
 class Group(TypedDict):
@@ -43,6 +45,16 @@ def shown_protocol(stored: str | None, ethertype: str | None) -> str:
         return group_rules.canonical_protocol(stored, ethertype) or ALL
     except exception.InvalidInput:
         return ALL if stored in ('ip', 'hopopt') else str(stored)
+
+
+def shown_ports(protocol: str, first: int | None, last: int | None) -> tuple[int | None, int | None]:
+    """Return FromPort and ToPort of a rule of the network service; (None, None) for a rule without ports.
+
+    :param protocol: as ``shown_protocol`` returns it
+    """
+    if protocol in ICMP:
+        return -1 if first is None else first, -1 if last is None else last
+    return EVERY_PORT if protocol in NEED_PORTS and first is None else (first, last)
 
 
 def named(req: operations.Request, names: Sequence[str]) -> list[Group]:
@@ -78,10 +90,9 @@ def group_of(req: operations.Request, ident: str | None, name: str | None) -> Gr
 
 
 def _permission(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {'IpProtocol': shown_protocol(rule['protocol'], rule['ethertype']),
-                             'FromPort': rule['port_range_min'], 'ToPort': rule['port_range_max']}
-    if shown['IpProtocol'] in ICMP and rule['port_range_max'] is None and rule['port_range_min'] is not None:
-        shown['ToPort'] = -1
+    shown: dict[str, Any] = {'IpProtocol': shown_protocol(rule['protocol'], rule['ethertype'])}
+    shown['FromPort'], shown['ToPort'] = shown_ports(
+        shown['IpProtocol'], rule['port_range_min'], rule['port_range_max'])
     if rule['remote_group_id']:
         shown['UserIdGroupPairs'] = [{'GroupId': names.get(rule['remote_group_id']), 'UserId': req.project_id,
                                       'Description': rule.get('description') or None}]

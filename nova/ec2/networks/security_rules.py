@@ -10,6 +10,7 @@ from nova.ec2 import tags
 from nova.ec2.networks import routing
 from nova.ec2.networks import security_groups
 from nova.json_types import JsonDocument
+from nova.network import group_rules
 
 
 def _wanted(req: operations.Request, given: operations.Given, direction: str) -> Iterator[dict[str, Any]]:
@@ -45,6 +46,10 @@ def _wanted(req: operations.Request, given: operations.Given, direction: str) ->
 
 
 def _ports(permission: dict[str, Any]) -> dict[str, Any]:
+    """Return protocol and ports of a permission in the form of the network service, without fields that mean any.
+
+    :raises Ec2Error: no protocol, or no valid range of ports
+    """
     protocol = str(permission.get('IpProtocol') or '')
     first, last = permission.get('FromPort'), permission.get('ToPort')
     if not protocol:
@@ -52,12 +57,27 @@ def _ports(permission: dict[str, Any]) -> dict[str, Any]:
     if protocol == security_groups.ALL:
         return {}
     protocol = security_groups.protocol(protocol, None)
-    ports = {'port_range_min': first, 'port_range_max': last}
     if protocol in security_groups.ICMP:                          # FromPort is the ICMP type, ToPort the code; -1: any
-        ports = {name: value for name, value in ports.items() if value != -1}
-    elif protocol in ('tcp', 'udp') and (first is None or last is None):
-        raise errors.Ec2Error('InvalidParameterValue', 'A permission for tcp or udp must have FromPort and ToPort.')
-    return {'protocol': protocol, **{name: value for name, value in ports.items() if value is not None}}
+        ports = {name: value for name, value in (('port_range_min', first), ('port_range_max', last))
+                 if value not in (None, -1)}
+    else:
+        ports = _port_range(protocol, first, last)
+    return {'protocol': protocol, **ports}
+
+
+def _port_range(protocol: str, first: int | None, last: int | None) -> dict[str, int]:
+    """Return the fields of a range of ports; {} for all ports. EC2 ignores the ports of a protocol without ports."""
+    means_all = (security_groups.EVERY_PORT,) if protocol in security_groups.NEED_PORTS else (
+        security_groups.EVERY_PORT, (None, None), (-1, -1), (0, 0))
+    if protocol not in group_rules.WITH_PORTS or (first, last) in means_all:
+        return {}
+    if first is None or last is None:
+        raise errors.Ec2Error('InvalidParameterValue', f'A permission for {protocol} must have FromPort and ToPort.')
+    first = first or 1                                            # packets have no port 0
+    if not 1 <= first <= last <= security_groups.EVERY_PORT[1]:
+        raise errors.Ec2Error('InvalidParameterValue', 'FromPort and ToPort must be a range of ports. To allow all '
+                                                       'ports, specify FromPort 0 and ToPort 65535.')
+    return {'port_range_min': first, 'port_range_max': last}
 
 
 def _authorize(direction: str) -> operations.Handler:
@@ -198,12 +218,12 @@ def _same(row: dict[str, Any], rule: dict[str, Any]) -> bool:
 
 
 def _rule(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
+    protocol = security_groups.shown_protocol(rule['protocol'], rule['ethertype'])
+    first, last = security_groups.shown_ports(protocol, rule['port_range_min'], rule['port_range_max'])
     shown: dict[str, Any] = {
         'SecurityGroupRuleId': names[rule['id']], 'GroupId': req.ids.one('sg', rule['security_group_id']),
-        'GroupOwnerId': req.project_id, 'IsEgress': rule['direction'] == 'egress',
-        'IpProtocol': security_groups.shown_protocol(rule['protocol'], rule['ethertype']),
-        'FromPort': -1 if rule['port_range_min'] is None else rule['port_range_min'],
-        'ToPort': -1 if rule['port_range_max'] is None else rule['port_range_max'],
+        'GroupOwnerId': req.project_id, 'IsEgress': rule['direction'] == 'egress', 'IpProtocol': protocol,
+        'FromPort': -1 if first is None else first, 'ToPort': -1 if last is None else last,
         'Description': rule.get('description') or None}
     if rule['remote_group_id']:
         shown['ReferencedGroupInfo'] = {'GroupId': req.ids.one('sg', rule['remote_group_id']), 'UserId': req.project_id}

@@ -362,6 +362,41 @@ def test_security_groups_are_created_and_changed(ec2):
     assert refused(ec2.describe_security_groups, GroupIds=[made]) == ('InvalidGroup.NotFound', 400)
 
 
+@pytest.mark.parametrize(('protocol', 'given', 'shown'), [
+    ('tcp', (0, 65535), (0, 65535)), ('17', (0, 65535), (0, 65535)), ('tcp', (0, 1024), (1, 1024)),
+    ('50', (-1, -1), (-1, -1)), ('47', (0, 0), (-1, -1)), ('51', (22, 22), (-1, -1)), ('132', (-1, -1), (-1, -1)),
+    ('132', (0, 65535), (-1, -1)), ('132', (22, 22), (22, 22)), ('132', (0, 0), (-1, -1)),
+    ('icmp', (-1, -1), (-1, -1)), ('icmp', (8, -1), (8, -1)), ('-1', (0, 0), (-1, -1))])
+def test_ports_of_rules_have_the_meaning_of_ec2(ec2, protocol, given, shown):
+    """Clients send 0 to 65535 for all ports of TCP and UDP. Ports of protocols without ports have no effect."""
+    group = ec2.create_security_group(GroupName='ports', Description='-')['GroupId']
+    try:
+        permission = {'IpProtocol': protocol, 'FromPort': given[0], 'ToPort': given[1],
+                      'IpRanges': [{'CidrIp': '192.0.2.0/24'}]}
+        rule, = ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[permission])['SecurityGroupRules']
+        assert (rule['FromPort'], rule['ToPort']) == shown
+        found, = ec2.describe_security_groups(GroupIds=[group])['SecurityGroups'][0]['IpPermissions']
+        assert (found.get('FromPort', -1), found.get('ToPort', -1)) == shown
+        again = {'IpProtocol': found['IpProtocol'], 'FromPort': rule['FromPort'], 'ToPort': rule['ToPort']}
+        assert refused(ec2.authorize_security_group_ingress, GroupId=group, IpPermissions=[
+            {**permission, **again}]) == ('InvalidPermission.Duplicate', 400)         # the shown form is the same rule
+        ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=[permission])
+        assert ec2.describe_security_groups(GroupIds=[group])['SecurityGroups'][0]['IpPermissions'] == []
+    finally:
+        ec2.delete_security_group(GroupId=group)
+
+
+@pytest.mark.parametrize('ports', [(-1, -1), (0, 0), (5, 4), (1, 65536), (-1, 80)])
+def test_invalid_ports_of_rules_are_refused_in_terms_of_ec2(ec2, ports):
+    group = ec2.create_security_group(GroupName='invalid-ports', Description='-')['GroupId']
+    with pytest.raises(botocore.exceptions.ClientError) as error:
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[
+            {'IpProtocol': 'tcp', 'FromPort': ports[0], 'ToPort': ports[1], 'IpRanges': [{'CidrIp': '192.0.2.0/24'}]}])
+    ec2.delete_security_group(GroupId=group)
+    found = error.value.response['Error']
+    assert found['Code'] == 'InvalidParameterValue' and 'FromPort and ToPort' in found['Message']
+
+
 def test_a_group_that_is_used_is_named_as_its_client_knows_it(ec2, image, flavor):
     group = ec2.create_security_group(GroupName='used', Description='')['GroupId']
     instance = run(ec2, image, flavor, SecurityGroupIds=[group])['Instances'][0]['InstanceId']

@@ -765,6 +765,11 @@ def test_rules_are_created_with_tags(ec2, subnet):
         {'SecurityGroupRuleId': ident, 'SecurityGroupRule': changed}])
     found, = ec2.describe_security_group_rules(SecurityGroupRuleIds=[ident])['SecurityGroupRules']
     assert found.items() >= changed.items() and 'CidrIpv6' not in found and pairs(found['Tags']) == pairs(TAGS)
+    every = {**changed, 'FromPort': 0, 'ToPort': 65535}
+    ec2.modify_security_group_rules(GroupId=group, SecurityGroupRules=[
+        {'SecurityGroupRuleId': ident, 'SecurityGroupRule': every}])
+    found, = ec2.describe_security_group_rules(SecurityGroupRuleIds=[ident])['SecurityGroupRules']
+    assert found.items() >= every.items()
     ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[
         {'IpProtocol': 'tcp', 'FromPort': 1, 'ToPort': 2, 'Ipv6Ranges': [{'CidrIpv6': '::/0'}]}])
     assert refused(ec2.modify_security_group_rules, GroupId=group, SecurityGroupRules=[
