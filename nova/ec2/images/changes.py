@@ -9,12 +9,12 @@ from nova.json_types import JsonDocument
 
 
 def create_image(req: operations.Request, given: operations.Given) -> JsonDocument:
-    uuid = req.uuid('i', given['InstanceId'])
+    uuid, found = req.uuid('i', given['InstanceId']), tags.given(given.get('TagSpecifications'), 'image')
     metadata = {'description': given['Description']} if given.get('Description') else {}
     with errors.OnStatus(404, lambda _refused: errors.not_found('i', given['InstanceId'])):
         made = req.call('compute', 'POST', f'/servers/{uuid}/action', {'createImage': {
             'name': given['Name'], 'metadata': metadata}})
-    tags.put(req, 'ami', made['image_id'], tags.given(given.get('TagSpecifications'), 'image'))
+    tags.put(req, 'ami', made['image_id'], found)
     return {'ImageId': req.ids.one('ami', made['image_id'])}
 
 

@@ -132,13 +132,14 @@ def modify_volume(req: operations.Request, given: operations.Given) -> JsonDocum
     if not given.get('Size') and not kind and not given.keys() - {'VolumeId'}:
         raise errors.Ec2Error('InvalidParameterCombination', 'The request must contain the parameter Size or '
                                                              'VolumeType.')
-    if kind and kind not in (before, volume.get('volume_type')):
-        if types.resolved(req, given.get('VolumeType'))[0] or not (before or _is_default(req, volume)):
-            raise errors.unsupported('The type of a volume can only change between gp2, gp3 and standard, which all '
-                                     'mean the default volume type. Use a retype of the Block Storage API.')
-        req.call('volume', 'POST', f'/volumes/{volume["id"]}/metadata', {'metadata': {types.NAME: kind}})
+    is_renamed = kind and kind not in (before, volume.get('volume_type'))
+    if is_renamed and (types.resolved(req, kind)[0] or not (before or _is_default(req, volume))):
+        raise errors.unsupported('The type of a volume can only change between gp2, gp3 and standard, which all mean '
+                                 'the default volume type. Use a retype of the Block Storage API.')
     if size != volume['size']:
         req.call('volume', 'POST', f'/volumes/{volume["id"]}/action', {'os-extend': {'new_size': size}})
+    if is_renamed:           # last, because the extension may be refused
+        req.call('volume', 'POST', f'/volumes/{volume["id"]}/metadata', {'metadata': {types.NAME: kind}})
     old, new = before or volume.get('volume_type'), kind or before or volume.get('volume_type')
     return {'VolumeModification': {
         'VolumeId': req.ids.one('vol', volume['id']), 'OriginalSize': volume['size'], 'TargetSize': size,

@@ -382,6 +382,30 @@ def test_volume_status_attributes_and_modifications_are_described(ec2):
     assert refused(ec2.describe_volume_status, VolumeIds=['vol-00000000000000dea'])[0] == 'InvalidVolume.NotFound'
 
 
+def test_refused_extension_of_a_volume_keeps_its_type(ec2):
+    volume = ec2.create_volume(Size=1, AvailabilityZone='nova', VolumeType='gp2')['VolumeId']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[volume], **QUICK)
+    assert refused(ec2.modify_volume, VolumeId=volume, Size=60000, VolumeType='gp3')[0] == 'ResourceLimitExceeded'
+    found, = ec2.describe_volumes(VolumeIds=[volume])['Volumes']
+    assert (found['Size'], found['VolumeType']) == (1, 'gp2')
+    ec2.delete_volume(VolumeId=volume)
+
+
+@pytest.mark.parametrize(('specifications', 'code'), [
+    ([{'ResourceType': 'image', 'Tags': []}, {'ResourceType': 'snapshot', 'Tags': [{'Key': 'a', 'Value': 'b'}]}],
+     'InvalidParameterValue'),
+    ([{'ResourceType': 'image', 'Tags': [{'Key': 'aws:own', 'Value': 'b'}]}], 'InvalidParameterValue'),
+    ([{'ResourceType': 'image', 'Tags': [{'Key': f'k{count}', 'Value': ''} for count in range(51)]}],
+     'TagLimitExceeded')])
+def test_image_with_refused_tags_is_not_created(ec2, instance, specifications, code):
+    def images():
+        return {each['ImageId'] for each in ec2.describe_images()['Images']}
+    before, wanted = images(), {'InstanceId': instance, 'Name': 'tagged', 'TagSpecifications': specifications}
+    for more in ({'DryRun': True}, {}):
+        assert refused(ec2.create_image, **wanted, **more) == (code, 400)
+    assert images() == before
+
+
 def test_tags_of_what_no_service_shows_by_its_id(ec2):
     def tagged(kind):
         return [{'ResourceType': kind, 'Tags': [{'Key': 'of', 'Value': kind}]}]
