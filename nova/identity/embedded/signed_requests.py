@@ -27,15 +27,14 @@ class SignedRequests:
     :param credentials: storage of the key pairs
     :param tokens_of: issues the tokens
     :param checks: counts failures
-    :param lifetime: maximum lifetime of a token
+    :param lifetime: lifetime of a token, which background work of a request uses, such as an import of an image
     :param trust: seconds for which a key pair is cached
     """
 
     def __init__(self, credentials: pairs.Credentials, tokens_of: token_service.TokenService,
                  checks: secret_checks.Checks, lifetime: datetime.timedelta, trust: float) -> None:
         self._credentials, self._tokens, self._checks, self._trust = credentials, tokens_of, checks, trust
-        self._lifetime = min(lifetime, signatures.VALID)
-        self._shared_for = min(SHARED, self._lifetime / 4)
+        self._lifetime, self._shared_for = lifetime, min(SHARED, lifetime / 4)
         # {(credential, user, project): (token, reused until)}
         self._last: collections.OrderedDict[
             tuple[str, str, str | None], tuple[str, datetime.datetime]] = collections.OrderedDict()

@@ -1,5 +1,6 @@
 """The token of a pair of keys, which serves the requests of a minute; and how long a pair is trusted that was read."""
 import base64
+import datetime
 import hmac
 import json
 
@@ -33,6 +34,13 @@ def test_the_next_requests_take_the_token_of_the_last_one_where_nobody_gets_it(c
     token, data = by(cloud, pair, shared=True)
     assert by(cloud, pair, shared=True) == (token, data) and data.project_name == 'demo'
     assert by(cloud, pair)[0] != token                  # whoever is given one may revoke it
+
+
+@pytest.mark.parametrize('shared', [True, False])
+def test_token_of_a_signed_request_has_the_lifetime_of_tokens(cloud, pair, shared):
+    """The import of an image uses it for longer than the 15 minutes in which a signature is valid."""
+    claims = by(cloud, pair, shared=shared)[1].claims
+    assert claims.expires_at - claims.issued_at == datetime.timedelta(hours=1)
 
 
 def test_revoked_shared_token_is_replaced(cloud, pair):
