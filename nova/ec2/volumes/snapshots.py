@@ -7,13 +7,29 @@ from nova.ec2 import operations
 from nova.ec2 import protocol
 from nova.ec2 import tags
 from nova.ec2.volumes import deletion
+from nova.ec2.volumes import types
 from nova.ec2.volumes import volumes
 from nova.json_types import JsonDocument
 
 SNAPSHOT_STATES = {'available': 'completed', 'creating': 'pending', 'deleting': 'completed'}
 
 
-def _snapshots(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _volumes_of(req: operations.Request, rows: list[dict[str, Any]]) -> list[types.Volume]:
+    """Return the volumes of snapshots; volumes that the caller does not see are missing."""
+    uuids = {row['volume_id'] for row in rows}
+    if len(uuids) > operations.MAX_SINGLE_READS:
+        return req.pages('volume', '/volumes/detail', 'volumes')
+    found = []
+    for uuid in uuids:
+        with errors.ignored(404):
+            found.append(req.call('volume', 'GET', f'/volumes/{uuid}')['volume'])
+    return found
+
+
+def _snapshots(req: operations.Request, rows: list[dict[str, Any]],
+               volumes: list[types.Volume]) -> list[dict[str, Any]]:
+    """Return the views of snapshots of these volumes. A snapshot is encrypted as its volume is."""
+    encrypted = {volume['id'] for volume in volumes if volume.get('encrypted')}
     names = req.ids.shown('snap', [row['id'] for row in rows])
     of = req.ids.shown('vol', {row['volume_id'] for row in rows})
     kept = tags.of(req, 'snap', [row['id'] for row in rows])
@@ -22,13 +38,14 @@ def _snapshots(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict
         'State': SNAPSHOT_STATES.get(row['status'], 'error'), 'StartTime': protocol.time(row['created_at']),
         'Description': row.get('description') or '', 'OwnerId': req.project_id,
         'Progress': '100%' if row['status'] == 'available' else None,
-        'Encrypted': bool(row.get('encrypted')), 'StorageTier': 'standard',
+        'Encrypted': row['volume_id'] in encrypted, 'StorageTier': 'standard',
         'Tags': tags.merged(row.get('metadata'), kept[row['id']])} for row in rows]
 
 
 def describe_snapshots(req: operations.Request, given: operations.Given) -> JsonDocument:
     rows = req.chosen('snap', given.get('SnapshotIds'), 'volume', 'snapshots')
-    shown = filters.choose(_snapshots(req, rows), 'SnapshotId', given.get('SnapshotIds'), 'snap')
+    shown = filters.choose(_snapshots(req, rows, _volumes_of(req, rows)), 'SnapshotId', given.get('SnapshotIds'),
+                           'snap')
     owners = given.get('OwnerIds')
     if owners and not {'self', req.project_id} & set(owners):
         shown = []
@@ -54,7 +71,7 @@ def create_snapshot(req: operations.Request, given: operations.Given) -> JsonDoc
         'volume_id': volume['id'], 'description': given.get('Description'), 'force': True, 'metadata': items,
         **({'name': found['Name']} if 'Name' in found else {})}})
     tags.put(req, 'snap', made['snapshot']['id'], rows)
-    return _snapshots(req, [made['snapshot']])[0]
+    return _snapshots(req, [made['snapshot']], [volume])[0]
 
 
 def delete_snapshot(req: operations.Request, given: operations.Given) -> JsonDocument:

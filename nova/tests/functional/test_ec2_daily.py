@@ -3,6 +3,7 @@ import base64
 import functools
 import hashlib
 import re
+import shutil
 
 from botocore import loaders
 from botocore import xform_name
@@ -11,6 +12,7 @@ import pytest
 
 from nova import exception
 from nova.ec2 import absent
+from nova.ec2 import operations
 from nova.ec2 import protocol
 from nova.ec2 import table
 from nova.ec2.networks import public_addresses
@@ -453,6 +455,30 @@ def test_shared_volume_is_shown_with_the_device_of_each_instance(ec2, image, sub
 def devices_of(ec2, ident):
     """{volume: device} of an instance."""
     return {row['Ebs']['VolumeId']: row['DeviceName'] for row in shown(ec2, ident)['BlockDeviceMappings']}
+
+
+@pytest.mark.skipif(shutil.which('qemu-img') is None, reason='encrypted volumes need qemu-img')
+def test_snapshots_of_encrypted_volumes_are_encrypted(cloud, ec2, zone, volume, monkeypatch):
+    admin = cloud.admin()
+    kind = admin.post('/volume/v3/types', {'volume_type': {'name': 'sealed'}}).json()['volume_type']['id']
+    admin.post(f'/volume/v3/types/{kind}/encryption', {'encryption': {'provider': 'luks'}})
+    sealed = ec2.create_volume(Size=1, AvailabilityZone=zone, VolumeType='sealed')['VolumeId']
+    ec2.get_waiter('volume_available').wait(VolumeIds=[sealed], WaiterConfig={'Delay': 1})
+    made, plain = ec2.create_snapshot(VolumeId=sealed), ec2.create_snapshot(VolumeId=volume)
+    assert (made['Encrypted'], plain['Encrypted']) == (True, False)
+    ec2.get_waiter('snapshot_completed').wait(SnapshotIds=[made['SnapshotId'], plain['SnapshotId']],
+                                              WaiterConfig={'Delay': 1})
+    ec2.delete_volume(VolumeId=sealed)                       # hidden until its snapshot is deleted
+    for single_reads in (8, 0):                              # with 0, the list of volumes is read
+        monkeypatch.setattr(operations, 'MAX_SINGLE_READS', single_reads)
+        found = ec2.describe_snapshots(SnapshotIds=[made['SnapshotId'], plain['SnapshotId']])['Snapshots']
+        assert {row['SnapshotId']: row['Encrypted'] for row in found} == {
+            made['SnapshotId']: True, plain['SnapshotId']: False}
+    assert [row['SnapshotId'] for row in ec2.describe_snapshots(Filters=[
+        {'Name': 'encrypted', 'Values': ['true']}])['Snapshots']] == [made['SnapshotId']]
+    for each in (made, plain):
+        ec2.delete_snapshot(SnapshotId=each['SnapshotId'])
+    ec2.delete_volume(VolumeId=volume)
 
 
 def test_snapshots_outlive_their_volume(ec2, zone, volume, demo):
