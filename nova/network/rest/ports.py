@@ -102,7 +102,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
         stored['mac_address'] = mac
     if wanted is not None:
         _change_addresses(conn, deps, context, row, wanted)
-    if values.keys() & {'port_security_enabled', 'allowed_address_pairs'}:
+    if values.keys() & {'port_security_enabled', 'allowed_address_pairs', 'security_groups'}:
         stored.update(_security(conn, NETWORKS.get(conn, row['network_id']), {
             'security_groups': db_groups.of_ports(conn, [row['id']]).get(row['id']), **row,
             **values}))

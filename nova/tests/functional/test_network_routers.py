@@ -626,6 +626,25 @@ def test_an_attribute_keeps_those_that_belong_to_it(face):
     assert refused.status_code == 409, refused.text
 
 
+def test_port_without_port_security_gets_no_security_group(face):
+    """Without port security, a group filters nothing."""
+    network, _subnet = inside(face)
+    group = ok(face('demo', 'POST', 'security-groups', {'security_group': {'name': 'g'}}))['id']
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'port_security_enabled': False}}))
+    path = f'ports/{port["id"]}'
+    refused = face('demo', 'PUT', path, {'port': {'security_groups': [group]}})
+    assert refused.status_code == 409, refused.text
+    assert refused.json()['NeutronError']['type'] == 'PortSecurityPortHasSecurityGroup'
+    assert put(face, path, {'port': {'name': 'p', 'security_groups': []}})['security_groups'] == []
+    secured = put(face, path, {'port': {'port_security_enabled': True, 'security_groups': [group]}})
+    assert (secured['port_security_enabled'], secured['security_groups']) == (True, [group])
+    refused = face('demo', 'PUT', path, {'port': {'port_security_enabled': False}})
+    assert refused.status_code == 409, refused.text
+    opened = put(face, path, {'port': {'port_security_enabled': False, 'security_groups': []}})
+    assert (opened['port_security_enabled'], opened['security_groups']) == (False, [])
+    ok(face('demo', 'DELETE', f'security-groups/{group}'), 204)
+
+
 def test_a_time_at_the_end_of_the_calendar_selects_nothing(face):
     assert face('demo', 'GET', 'networks?created_at=9999-12-31T23:59:59').json() == {'networks': []}
 
