@@ -106,7 +106,8 @@ def json_type(schema: dict[str, Any], name: str, found: dict[str, dict[str, str]
             found[name] = types
     else:
         known = WORDS[words[0]]
-    return f'{known} | None' if 'null' in words[1:] else known
+    convert = getattr(schema, 'convert', lambda _name, value: value)
+    return f'{known} | None' if 'null' in words[1:] and convert(name, None) is None else known
 
 
 def values() -> str:

@@ -64,7 +64,7 @@ class FloatingIps:
             self._rules.check(conn, self._context, 'create_floatingip', {'project_id': self._context.project_id})
             ident = operations.create(conn, self._deps, self._context, {
                 'floating_network_id': fits[0], 'floating_ip_address': None, 'subnet_id': None, 'port_id': None,
-                'fixed_ip_address': None, 'description': None})
+                'fixed_ip_address': None, 'description': ''})
             return self._shown(conn, [self._row(conn, ident)])[0]
         try:
             return self._run(make)

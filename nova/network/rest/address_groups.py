@@ -38,7 +38,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Addres
         raise faults.OverQuota(resource='address_group')
     ident = str(uuid.uuid4())
     db_networks.insert(conn, t.address_groups, [{
-        'id': ident, 'project_id': project, 'name': values['name'], 'description': values['description'] or '',
+        'id': ident, 'project_id': project, 'name': values['name'], 'description': values['description'],
         'addresses': [*dict.fromkeys(values['addresses'])]}])
     return ident
 

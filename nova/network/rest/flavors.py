@@ -35,7 +35,7 @@ _IDENT = s.TypeValidator(s.IDENT)
 def create(conn: Connection, deps: Deps, context: RequestContext, values: FlavorValues) -> str:
     if db.total(conn, t.flavors) >= MAX_ROWS:
         raise faults.OverQuota(resource='flavor')
-    row: dict[str, Any] = {'description': '', **FLAVORS.stored(values), 'id': str(uuid.uuid4()), 'profile_ids': []}
+    row: dict[str, Any] = {**FLAVORS.stored(values), 'id': str(uuid.uuid4()), 'profile_ids': []}
     db_networks.insert(conn, t.flavors, [row])
     return row['id']
 
@@ -86,7 +86,7 @@ def create_profile(conn: Connection, deps: Deps, context: RequestContext, values
         raise exception.BadRequest('A service profile needs a driver or metainfo.')
     if db.total(conn, t.service_profiles) >= MAX_ROWS:
         raise faults.OverQuota(resource='service_profile')
-    row: dict[str, Any] = {'description': '', **PROFILES.stored(values), 'id': str(uuid.uuid4())}
+    row: dict[str, Any] = {**PROFILES.stored(values), 'id': str(uuid.uuid4())}
     db_networks.insert(conn, t.service_profiles, [row])
     return row['id']
 

@@ -72,7 +72,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Floati
         ('subnet_id', values['subnet_id']), ('ip_address', values['floating_ip_address'])) if value}
     port_id, given = networks.add_service_port(conn, deps, network, subnets, [wanted] if wanted else [],
                                                db_ports.FLOATING, ident)
-    row: dict[str, Any] = {'id': ident, 'project_id': project, 'description': values['description'] or '',
+    row: dict[str, Any] = {'id': ident, 'project_id': project, 'description': values['description'],
            'floating_network_id': network['id'], 'floating_ip_address': given[0]['ip_address'],
            'floating_port_id': port_id, 'port_id': None, 'fixed_ip_address': None, 'router_id': None,
            'status': 'DOWN'}
@@ -87,7 +87,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Floati
 def update(conn: Connection, deps: Deps, context: RequestContext, row: FloatingIpsRow,
            values: FloatingipValues) -> None:
     row = FLOATING_IPS.locked(conn, row['id'])
-    if values.get('description') is not None:
+    if 'description' in values:
         db_networks.update(conn, t.floating_ips, row['id'], {'description': values['description']})
     if 'port_id' in values:
         if values['port_id']:
@@ -95,7 +95,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: FloatingI
         elif row['port_id']:                             # port forwardings need the router
             db_networks.update(conn, t.floating_ips, row['id'], {
                 'port_id': None, 'fixed_ip_address': None, 'router_id': None, 'status': 'DOWN'})
-    elif values.get('fixed_ip_address'):
+    elif values.get('fixed_ip_address', row['fixed_ip_address']) != row['fixed_ip_address']:
         raise exception.BadRequest('fixed_ip_address needs the port_id of its port.')
 
 
@@ -194,7 +194,7 @@ def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, id
     return {'id': ident, 'protocol': values['protocol'], 'external_port': values['external_port'],
             'ports': values['ports'], 'internal_port': values['internal_port'],
             'internal_port_id': values['internal_port_id'], 'internal_ip_address': entry['ip_address'],
-            'description': values['description'] or ''}
+            'description': values['description']}
 
 
 def _with_ports(given: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Defaul
     row = {**{name: rule[name] for name in _SAME}, 'id': str(uuid.uuid4()),
            'from_own_group': bool(values['remote_group_id']), 'used_in_default_sg': values['used_in_default_sg'],
            'used_in_non_default_sg': values['used_in_non_default_sg'], 'removed': False,
-           'description': values['description'] or ''}
+           'description': values['description']}
     known = db.every(conn)
     for each in known:
         if each['from_own_group'] == row['from_own_group'] and group_rules.key(each) == group_rules.key(row):

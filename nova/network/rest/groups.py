@@ -51,7 +51,7 @@ def create_group(conn: Connection, deps: Deps, context: RequestContext, values: 
     quotas.check(conn, deps.conf, 'security_group', project)
     ident = str(uuid.uuid4())
     db_networks.insert(conn, t.security_groups, [{
-        'id': ident, 'project_id': project, 'name': values['name'], 'description': values['description'] or '',
+        'id': ident, 'project_id': project, 'name': values['name'], 'description': values['description'],
         'stateful': values['stateful'] is not False}])
     db.begin(conn, ident, project)
     return ident
@@ -59,7 +59,7 @@ def create_group(conn: Connection, deps: Deps, context: RequestContext, values: 
 
 def update_group(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupsRow,
                  values: SecurityGroupValues) -> None:
-    stored = GROUPS.stored({name: value for name, value in values.items() if (name, value) != ('stateful', None)})
+    stored = GROUPS.stored(values)
     if stored.get('stateful', row['stateful']) != row['stateful']:
         db_networks.lock(conn, t.security_groups, row['id'])
         if db.in_use(conn, row['id']):
@@ -99,7 +99,7 @@ def create_rule(conn: Connection, deps: Deps, context: RequestContext, values: S
     quotas.check(conn, deps.conf, 'security_group_rule', group['project_id'])
     ident = str(uuid.uuid4())
     db_networks.insert(conn, t.security_group_rules, [{
-        **rule, 'id': ident, 'project_id': group['project_id'], 'description': values['description'] or ''}])
+        **rule, 'id': ident, 'project_id': group['project_id'], 'description': values['description']}])
     return ident
 
 
@@ -132,7 +132,7 @@ def _group(conn: Connection, context: RequestContext, ident: str) -> SecurityGro
 def update_rule(conn: Connection, deps: Deps, context: RequestContext, row: SecurityGroupRulesRow,
                 values: SecurityGroupRuleValues) -> None:
     """Change a rule. The EC2 API also changes ports and remote addresses, which Neutron does not allow."""
-    stored = {'description': values['description'] or ''} if 'description' in values else {}
+    stored = {'description': values['description']} if 'description' in values else {}
     if values.keys() & set(RULE_COLUMNS):
         stored |= _checked(conn, context, {**row, **values}, row['id'])[1]
     db_networks.update(conn, t.security_group_rules, row['id'], stored)
@@ -156,7 +156,7 @@ _PORT = s.nullable(s.integer(0, 65535))
 MATCH = (
     r.Field('direction', s.one_of('ingress', 'egress'), 'direction', 'Direction.', write='create', required=True),
     r.Field('ethertype', s.TEXT, 'ethertype', 'IPv4 or IPv6.', write='create', accepts=s.nullable(s.text(8)),
-            default='IPv4'),
+            default='IPv4', chosen=True),
     r.Field('port_range_min', s.NUMBER_OR_NULL, 'port_range_min', 'First port, or type of ICMP.', write='create',
             accepts=_PORT),
     r.Field('port_range_max', s.NUMBER_OR_NULL, 'port_range_max', 'Last port, or code of ICMP.', write='create',
@@ -191,7 +191,7 @@ RULES = r.Resource('security_group_rule', 'security_group_rules', t.security_gro
 GROUPS = r.Resource('security_group', 'security_groups', t.security_groups, (
     *r.NAMED,
     r.Field('stateful', s.FLAG, 'stateful', 'Whether replies pass without a rule; fixed while a port is in the group.',
-            write=r.BOTH, accepts=s.nullable(s.BOOLEAN), default=True),
+            write=r.BOTH, accepts=s.nullable(s.BOOLEAN), default=True, chosen=True),
     r.Field('shared', s.FLAG, 'is_shared', "Whether the group is shared with the caller's project.",
             load=r.load_shared),
     r.Field('security_group_rules', [RULES.view('show')], 'rules', 'Rules.', lists=_rules),

@@ -87,7 +87,7 @@ def create_network(conn: Connection, deps: Deps, context: RequestContext, values
     vlan = vlans.chosen(conn, deps.conf, physical, wanted) if kind == db.VLAN else None
     physical, wanted = vlan or (physical, wanted)
     row = {
-        **NETWORKS.stored(values), 'id': ident, 'project_id': project, 'description': values['description'] or '',
+        **NETWORKS.stored(values), 'id': ident, 'project_id': project,
         'bridge': 'br' + ident.replace('-', '')[:12], 'network_type': kind, 'physical_network': physical,
         'mtu': values['mtu'] or deps.conf.network.mtu - (VXLAN_BYTES if kind == db.OVERLAY else 0),
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
@@ -227,7 +227,7 @@ NETWORKS = r.Resource('network', 'networks', t.networks, (
     r.Field('status', s.const('ACTIVE'), Constant('ACTIVE'), 'Always ACTIVE.'),
     r.SHARED,
     r.Field('mtu', s.NUMBER, 'mtu', 'Largest packet in bytes.', write=r.BOTH,
-            accepts=s.nullable(s.integer(576, 65535))),
+            accepts=s.nullable(s.integer(576, 65535)), chosen=True),
     r.Field('subnets', s.array(s.UUID), 'subnets', 'Subnets.', lists=_subnets),
     r.Field('router:external', s.FLAG, 'external', 'Whether routers can have their gateways in it.', write=r.BOTH,
             accepts=s.BOOLEAN, default=False, guarded=True),
@@ -278,9 +278,8 @@ def create_subnet(conn: Connection, deps: Deps, context: RequestContext, values:
     _check_scope(conn, network, cidr.version, pool)
     gateway = str(cidr.network_address + 1) if values['gateway_ip'] is s.UNSET else values['gateway_ip']
     row = {**SUBNETS.stored(values), 'id': str(uuid.uuid4()), 'project_id': network['project_id'],
-           'description': values['description'] or '', 'cidr': str(cidr), 'ip_version': cidr.version,
-           'subnetpool_id': pool, 'gateway_ip': gateway, 'dns_nameservers': values['dns_nameservers'] or [],
-           'host_routes': values['host_routes'] or [], **_modes(cidr, values)}
+           'cidr': str(cidr), 'ip_version': cidr.version, 'subnetpool_id': pool, 'gateway_ip': gateway,
+           **_modes(cidr, values)}
     _check_gateway(cidr, row, overlay)
     _check_versions(cidr, row)
     row['allocation_pools'] = _pools(cidr, row, values['allocation_pools'])
@@ -460,11 +459,11 @@ SUBNETS = r.Resource('subnet', 'subnets', t.subnets, (
             default=True),
     r.Field('allocation_pools', s.array(s.shape(start=s.TEXT, end=s.TEXT)), 'allocation_pools',
             'Ranges of addresses for ports.', write=r.BOTH, accepts=s.nullable(s.items(s.record(
-                'start', 'end', start=s.NETWORK_ADDRESS, end=s.NETWORK_ADDRESS)))),
+                'start', 'end', start=s.NETWORK_ADDRESS, end=s.NETWORK_ADDRESS))), chosen=True),
     r.Field('dns_nameservers', s.TEXTS, 'dns_nameservers', 'Name servers.', write=r.BOTH,
-            accepts=s.nullable(s.items(s.NETWORK_ADDRESS, 10))),
+            accepts=s.clearable(s.items(s.NETWORK_ADDRESS, 10)), default=[]),
     r.Field('host_routes', s.ROUTES, 'host_routes', 'Routes of the guests.', write=r.BOTH,
-            accepts=s.nullable(s.items(s.ROUTE, 20))),
+            accepts=s.clearable(s.items(s.ROUTE, 20)), default=[]),
     r.Field('ipv6_ra_mode', _MODE, 'ipv6_ra_mode', 'Mode of router advertisements.', write='create'),
     r.Field('ipv6_address_mode', _MODE, 'ipv6_address_mode', 'Mode of IPv6 addresses.', write='create'),
     r.Field('subnetpool_id', s.UUID_OR_NULL, 'subnetpool_id', 'Subnet pool of the range.', write='create',

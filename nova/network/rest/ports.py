@@ -76,8 +76,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: PortVa
     groups = _groups(conn, project, values['security_groups']) if security['port_security_enabled'] else []
     db_networks.insert(conn, t.ports, [{
         **PORTS.stored(values), 'id': ident, 'project_id': project, 'network_id': network['id'],
-        'description': values['description'] or '', 'mac_address': mac, **security, 'status': 'DOWN',
-        'host': values['binding:host_id'] or '', 'position': 0, 'tag': None,
+        'mac_address': mac, **security, 'status': 'DOWN', 'position': 0, 'tag': None,
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id']), 'created_by_compute': False}])
     db_groups.bind(conn, [(ident, group) for group in groups])
     return ident
@@ -220,7 +219,7 @@ PORTS = r.Resource('port', 'ports', t.ports, (
     *r.NAMED,
     r.Field('network_id', s.UUID, 'network_id', 'Network.', write='create', accepts=s.IDENT, required=True),
     r.Field('mac_address', s.TEXT, 'mac_address', 'MAC address.', write=r.BOTH, accepts=s.nullable(s.MAC_ADDRESS),
-            guarded=True),
+            guarded=True, chosen=True),
     r.ADMIN_STATE,
     r.Field('status', s.TEXT, 'status', 'Whether a device uses it: ACTIVE or DOWN.'),
     r.Field('device_id', s.TEXT, 'device_id', 'Server or router.', write=r.BOTH, accepts=s.NAME, default='',
@@ -229,12 +228,12 @@ PORTS = r.Resource('port', 'ports', t.ports, (
             guarded=True),
     r.Field('fixed_ips', s.FIXED_IPS, 'fixed_ips', 'Addresses.', lists=db_networks.addresses_of,
             where=db.by_fixed_ips, write=r.BOTH, accepts=s.nullable(s.items(s.FIXED_IP, 10)), guarded=True,
-            parts=('ip_address', 'subnet_id')),
+            chosen=True, parts=('ip_address', 'subnet_id')),
     r.Field('security_groups', s.array(s.UUID), 'security_groups', 'Security groups.', lists=db_groups.of_ports,
             where=db.by_groups, write=r.BOTH, accepts=s.nullable(s.items(s.IDENT, 20))),
     r.Field('security_group_id', s.UUID, None, 'Filter for one security group.', '', where=db.by_groups),
     r.Field('port_security_enabled', s.FLAG, 'port_security_enabled', 'Whether packets are filtered.', write=r.BOTH,
-            accepts=s.nullable(s.BOOLEAN), guarded=True),
+            accepts=s.nullable(s.BOOLEAN), guarded=True, chosen=True),
     r.Field('allowed_address_pairs', s.array(s.shape(ip_address=s.TEXT, mac_address=s.TEXT)), _pairs,
             'Further addresses that the device may send from.', columns=('mac_address', 'allowed_address_pairs'),
             write=r.BOTH, accepts=s.nullable(s.items(_PAIR, 10)), guarded=True, parts=('mac_address', 'ip_address')),
@@ -249,7 +248,7 @@ PORTS = r.Resource('port', 'ports', t.ports, (
     r.Field('qos_network_policy_id', s.UUID_OR_NULL, 'network_policy', 'QoS policy of the network.',
             load=_load_policies, columns=('id', 'network_id', 'qos_policy_id', 'device_owner')),
     r.Field('binding:host_id', s.TEXT, 'host', 'Host of the device.', rule='get_port:binding:host_id', write=r.BOTH,
-            accepts=s.nullable(s.NAME), guarded=True),
+            accepts=s.clearable(s.NAME), default='', guarded=True),
     r.Field('binding:vif_type', s.one_of('bridge', 'unbound'),
             lambda row, context: 'bridge' if row['host'] else 'unbound', 'How the host connects it.', columns=('host',),
             rule='get_port:binding:vif_type'),

@@ -73,7 +73,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Policy
         raise faults.OverQuota(resource='qos_policy')
     row: dict[str, Any] = {
         'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
-        'description': values['description'] or ''}
+        'description': values['description']}
     db_networks.insert(conn, t.qos_policies, [row])
     return row['id']
 

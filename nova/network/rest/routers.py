@@ -92,8 +92,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Router
     if values['flavor_id'] is not None:
         flavors.check(conn, values['flavor_id'])
     row = {**ROUTERS.stored(values), 'id': str(uuid.uuid4()), 'project_id': project,
-           'description': values['description'] or '', 'external_network_id': None, 'enable_snat': True, 'routes': [],
-           'qos_policy_id': None,
+           'external_network_id': None, 'enable_snat': True, 'routes': [], 'qos_policy_id': None,
            'host': gateways.choose(conn)}
     db_networks.insert(conn, t.routers, [row])
     if values['external_gateway_info']:

@@ -85,6 +85,7 @@ class Field(resource.Field):
     where     function(values of a filter) -> condition; None: the filter compares the column
     listed    whether lists can be filtered by the field
     hidden    whether null may stand for a value that the caller does not see
+    chosen    whether null in a creation lets the service choose the value; updates refuse null
     """
 
     default: object = None
@@ -96,6 +97,7 @@ class Field(resource.Field):
     where: Callable[[list[str]], Condition] | None = None
     listed: bool = True
     hidden: bool = False
+    chosen: bool = False
 
     @functools.cached_property
     def check(self) -> s.TypeValidator:
@@ -129,6 +131,8 @@ class Rows(resource.Resource):
             if write not in known[name].write:
                 method = 'POST' if write == 'create' else 'PUT'
                 raise exception.BadRequest(f"Attribute '{name}' not allowed in {method}")
+            if value is None and known[name].chosen and write == 'update':
+                raise exception.InvalidInput(reason=f'{name}: null is supported only in a creation.')
             found[name] = known[name].check(name, value)
         if write == 'update':
             return found
@@ -374,7 +378,7 @@ def zones(table: Table[Any]) -> tuple[Field, Field]:
 
 IDENT = Field('id', s.UUID, 'id', 'ID.')
 NAME = Field('name', s.TEXT, 'name', 'Name.', write=BOTH, accepts=s.NAME, default='')
-DESCRIPTION = Field('description', s.TEXT, 'description', 'Description.', write=BOTH, accepts=s.nullable(s.NAME),
+DESCRIPTION = Field('description', s.TEXT, 'description', 'Description.', write=BOTH, accepts=s.clearable(s.NAME),
                     default='')
 OWNER = (Field('project_id', s.TEXT, 'project_id', 'Project.', write='create', accepts=s.nullable(s.NAME)),
          Field('tenant_id', s.TEXT, 'project_id', 'The same as project_id.', write='create',

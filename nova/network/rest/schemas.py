@@ -88,6 +88,15 @@ def nullable(type_: Schema) -> Schema:
         found, lambda name, value: None if value is None else convert(name, value))
 
 
+def clearable(type_: Schema) -> Converted:
+    """Return a type that also accepts null, and converts null to an empty list or an empty text.
+
+    :param type_: a list or a text without a conversion; a list may have converted items
+    """
+    empty = list if type_['type'] == 'array' else str
+    return Converted(nullable(type_), lambda _name, value: empty() if value is None else value)
+
+
 def items(type_: Schema, limit: int = MAX_ITEMS) -> Schema:
     return {'type': 'array', 'maxItems': limit, 'items': type_, 'description': f'a list of at most {limit} items'}
 

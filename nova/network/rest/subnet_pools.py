@@ -45,8 +45,8 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Subnet
     prefixes = _prefixes(values['prefixes'])
     version = prefixes[0].version
     row = {**POOLS.stored(values), 'id': str(uuid.uuid4()), 'project_id': project, 'ip_version': version,
-           'description': values['description'] or '', 'prefixes': [str(each) for each in prefixes],
-           'default_quota': values['default_quota'], 'default_ip_version': version if values['is_default'] else None,
+           'prefixes': [str(each) for each in prefixes], 'default_quota': values['default_quota'],
+           'default_ip_version': version if values['is_default'] else None,
            'address_scope_id': values['address_scope_id'], **_lengths(version, values)}
     quotas.check(conn, deps.conf, 'subnetpool', project)
     _check_default(conn, row)

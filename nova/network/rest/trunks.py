@@ -48,7 +48,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: TrunkV
         raise faults.ParentPortInUse(port_id=parent['id'])
     ident = str(uuid.uuid4())
     db_networks.insert(conn, t.trunks, [{
-        **TRUNKS.stored(values), 'id': ident, 'project_id': project, 'description': values['description'] or ''}])
+        **TRUNKS.stored(values), 'id': ident, 'project_id': project}])
     _add(conn, context, ident, parent, values['sub_ports'] or [])
     return ident
 

@@ -18,6 +18,11 @@ from nova.web import openapi as web_openapi
 RESOURCES = [*app.RESOURCES.values()]
 # operations that always refuse, or need what the walk does not have
 NEVER = {'PUT /default-security-group-rules/{}'}
+# attributes that ignore null, as in Neutron: the first changes only the options that it names, the others are constants
+IGNORE_NULL = {'port.extra_dhcp_opts', 'router.distributed', 'router.ha'}
+# attributes that are always empty, or that the walk does not set
+EMPTY = {'port.binding:profile', 'router.routes', 'router.flavor_id', 'floatingip.qos_policy_id',
+         'security_group_rule.remote_group_id', 'security_group_rule.remote_address_group_id'}
 
 
 def checked(method, path, body, response):
@@ -87,6 +92,32 @@ def test_every_operation_answers_as_documented(api):
     expected = {web_openapi.operation_of(row) for row in app.ROUTES if row.status != 400}
     assert expected - {name for name, status in seen if status < 400} - NEVER == set()
     assert {status for _name, status in seen} >= {200, 201, 204, 400, 401, 403, 404, 409, 412}
+
+
+def test_null_in_an_update_changes_the_value_or_is_refused(api):
+    """A value that stays although the answer is 200 misleads: a client expects that null clears it."""
+    things, ignored, empty = network_walk.setting(api), set(), set()
+    scope = api.made('address-scopes', 'address_scope', 'admin', ip_version=4)
+    further = {'floatingips': {'port_id': things['bare']}, 'subnetpools': {'address_scope_id': scope}}
+    for plural, (name, body, changes) in network_walk.kinds(things).items():
+        one = f'{plural}/{api.made(plural, name, "admin", **body)}'
+
+        def value(attribute):
+            return api.call('GET', one, who='admin', status=200).json[name][attribute]
+
+        for attribute, field in app.RESOURCES[plural].attributes.items():
+            if 'update' not in field.write or app.RESOURCES[plural].unchangeable:
+                continue
+            if value(attribute) in (None, '', [], {}):
+                for key, each in {**changes, **further.get(plural, {})}.items():
+                    api.call('PUT', one, {name: {key: each}}, 'admin')
+            before = value(attribute)
+            if before in (None, '', [], {}):
+                empty.add(f'{name}.{attribute}')
+            elif api.call('PUT', one, {name: {attribute: None}}, 'admin').status_int == 200 and value(
+                    attribute) == before:
+                ignored.add(f'{name}.{attribute}')
+    assert (ignored, empty) == (IGNORE_NULL, EMPTY)
 
 
 def test_a_hidden_field_neither_filters_nor_sorts(api):
