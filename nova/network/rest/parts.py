@@ -82,7 +82,7 @@ class Parts(Rows, Generic[R, P, V]):
                     part: str) -> JsonDocument:
         row = self.lock(conn, row)
         known = self._one(conn, row, part)
-        values = cast('V', self.parse(self.different(known, self._given(body)), 'update'))
+        values = cast('V', self.parse(self.different(self.shown(known), self._given(body)), 'update'))
         return {self.name: self.shown(self.update(conn, context, row, known, values) if values else known)}
 
     def delete_part(self, conn: Connection, deps: Deps, context: RequestContext, row: R, body: None,

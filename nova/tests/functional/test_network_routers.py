@@ -679,6 +679,17 @@ def test_port_forwardings_of_ranges(face):
         'external_port_range': '1200:1209', 'internal_port_range': '2200:2209'}})
     assert (changed['external_port_range'], changed['internal_port_range']) == ('1200:1209', '2200:2209')
     assert face('demo', 'PUT', f"{path}/{made['id']}", {'port_forwarding': {'external_port': 5}}).status_code == 400
+    other = send('4000:4004', '5000:5004')
+    read = {name: value for name, value in other.items() if name != 'id'}
+    assert put(face, f"{path}/{other['id']}", {'port_forwarding': read}) == other
+    narrow = put(face, f"{path}/{other['id']}", {'port_forwarding': {'external_port': 4000, 'internal_port': 5000}})
+    assert (narrow['external_port_range'], narrow['internal_port_range']) == ('4000:4000', '5000:5000')
+    assert put(face, f"{path}/{other['id']}", {'port_forwarding': {'external_port_range': '4000:4000'}}) == narrow
+    ok(face('demo', 'DELETE', f"{path}/{other['id']}"), 204)
+    wide = send('4000:4004', '5000:5004')
+    moved = put(face, f"{path}/{wide['id']}", {'port_forwarding': {'external_port': 4000, 'internal_port': 5003}})
+    assert (moved['external_port_range'], moved['internal_port_range']) == ('4000:4000', '5003:5003')
+    ok(face('demo', 'DELETE', f"{path}/{wide['id']}"), 204)
     with face.db.writer() as conn:
         db_routers.place(conn, joined, 'h1', db_networks.get(conn, t.routers, joined)['host'])
     with face.db.reader() as conn:
