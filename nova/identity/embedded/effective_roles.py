@@ -63,6 +63,14 @@ def expand(held_ids: Collection[str], roles: Roles) -> Roles:
     return [role for role in roles if role['id'] in found]
 
 
+def of_tokens(held_ids: Collection[str], roles: Roles) -> Roles:
+    """Return the roles that a token with these roles has, including implied ones.
+
+    Domain-specific roles are omitted: a token has only the roles that they imply.
+    """
+    return [role for role in expand(held_ids, roles) if role['domain_id'] is None]
+
+
 def chosen(held: Sequence[tokens.Named], wanted: Sequence[Reference | tokens.Named],
            refusal: Callable[[str], Exception]) -> list[str]:
     """Return the ids of the wanted roles.
@@ -92,12 +100,9 @@ def targets_of(conn: engine.Connection, kind: str, target_id: str) -> list[Targe
 
 
 def effective(conn: engine.Connection, user_id: str, kind: str, target_id: str, known: Roles | None = None) -> Roles:
-    """Return the roles that a token of a user for a target has, including implied ones.
-
-    Domain-specific roles are omitted: a token has only the roles that they imply.
+    """Return the roles that a token of a user for a target has, see ``of_tokens``.
 
     :param known: result of ``known_roles``
     """
     known = known_roles(conn) if known is None else known
-    held = queries.held_role_ids(conn, user_id, targets_of(conn, kind, target_id))
-    return [role for role in expand(held, known) if role['domain_id'] is None]
+    return of_tokens(queries.held_role_ids(conn, user_id, targets_of(conn, kind, target_id)), known)

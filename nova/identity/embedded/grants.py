@@ -132,18 +132,20 @@ class Grants:
             return rows.rows(conn, rows.GROUP, [member[0] for member in found])
 
     def role_ids_of(self, group_id: str) -> set[str]:
-        """Return the ids of the roles that a group has on any target, including implied roles."""
+        """Return the ids of the roles that tokens get from a group on any target; see ``effective_roles.of_tokens``."""
         with self._db.reader() as conn:
             assigned = queries.assigned_role_ids(conn, 'group', group_id)
-            return {role['id'] for role in effective_roles.expand(assigned, effective_roles.known_roles(conn))}
+            return {role['id'] for role in effective_roles.of_tokens(assigned, effective_roles.known_roles(conn))}
 
     def role_ids_of_user(self, user_id: str) -> set[str]:
-        """Return the ids of a user's roles on any target, including implied roles and the roles of groups and trusts.
+        """Return the ids of the roles that tokens of a user have on any target; see ``effective_roles.of_tokens``.
+
+        The roles of groups and trusts are included.
         """
         with self._db.reader() as conn:
             found = queries.held_role_ids(conn, user_id)
             found.update(*(trust['role_ids'] for trust in rows.rows(conn, rows.TRUST, trustee_user_id=user_id)))
-            return {role['id'] for role in effective_roles.expand(found, effective_roles.known_roles(conn))}
+            return {role['id'] for role in effective_roles.of_tokens(found, effective_roles.known_roles(conn))}
 
     def is_member(self, group_id: str, user_id: str) -> bool:
         with self._db.reader() as conn:
@@ -296,8 +298,7 @@ def _expanded(found: Sequence[queries.Assignment], members: Collection[tuple[str
 
     @functools.cache
     def roles(assigned_id: str) -> Roles:
-        return [role for role in effective_roles.expand([assigned_id], known)
-                if role_id in (None, role['id']) and role['domain_id'] is None]
+        return [role for role in effective_roles.of_tokens([assigned_id], known) if role_id in (None, role['id'])]
     result: dict[tuple[str, str, str, str], queries.Assignment] = {}
     for row in found:
         for kind, target_id in targets(row['target_type'], row['target_id']):

@@ -184,6 +184,29 @@ def test_managers_of_a_domain_manage_only_their_domain(cloud, admin, east):
         assert ask(method, path, body).status_int == 403, (method, path)
 
 
+def test_managers_of_a_domain_change_users_with_its_domain_specific_roles(cloud, admin, east):
+    """Tokens never have such a role, but the roles that it implies."""
+    token = east.granted('manager')
+    own, above = (admin.make('role', name=name, domain_id=east.id)['id'] for name in ('operator', 'owner'))
+    admin('PUT', f'/v3/roles/{own}/implies/{cloud.id_of("role", "member")}', code=201)
+    auditor = admin.make('role', name='auditor')['id']                  # the manager does not have this role
+    admin('PUT', f'/v3/roles/{above}/implies/{auditor}', code=201)
+
+    def ask(method, path, body=None):
+        return cloud.call(method, f'/v3/{path}', body, token).status_int
+    for role, refused in ((own, False), (above, True)):
+        user = admin.make('user', name='bob', domain_id=east.id)['id']
+        group = admin.make('group', name='team', domain_id=east.id)['id']
+        admin('PUT', f'/v3/projects/{east.project}/users/{user}/roles/{role}')
+        admin('PUT', f'/v3/projects/{east.project}/groups/{group}/roles/{role}')
+        member = admin.make('user', name='carol', domain_id=east.id)['id']
+        assert ask('PUT', f'groups/{group}/users/{member}') == (403 if refused else 204)
+        assert ask('PATCH', f'users/{user}', {'user': {'description': 'd'}}) == (403 if refused else 200)
+        assert ask('DELETE', f'users/{user}') == (403 if refused else 204)
+        admin('DELETE', f'/v3/users/{member}')
+        admin('DELETE', f'/v3/groups/{group}')
+
+
 def test_limits_of_domains_are_set_and_shown(cloud, admin, east):
     service = admin('GET', '/v3/services')['services'][0]['id']
     admin('POST', '/v3/registered_limits', {'registered_limits': [
