@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
@@ -33,7 +33,10 @@ from nova.web.resource import closed
 if TYPE_CHECKING:
     from nova.db.tables.rows import NetworksRow, PortsRow, SubnetsRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.values import PortExtraDhcpOpts
     from nova.network.rest.values import PortValues
+
+MAX_OPTIONS = 20            # maximum number of DHCP options of a port
 
 
 def _load_policies(conn: Connection, _context: RequestContext, rows: list[dict[str, Any]]) -> None:
@@ -76,6 +79,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: PortVa
     groups = _groups(conn, project, values['security_groups']) if security['port_security_enabled'] else []
     db_networks.insert(conn, t.ports, [{
         **PORTS.stored(values), 'id': ident, 'project_id': project, 'network_id': network['id'],
+        'extra_dhcp_opts': _merged((), values['extra_dhcp_opts'] or ()),
         'mac_address': mac, **security, 'status': 'DOWN', 'position': 0, 'tag': None,
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id']), 'created_by_compute': False}])
     db_groups.bind(conn, [(ident, group) for group in groups])
@@ -89,6 +93,9 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
     if row['device_owner'] == db_trunks.SUBPORT and values.keys() & {'device_id', 'device_owner', 'binding:host_id'}:
         _check_no_subport(conn, row)
     stored = PORTS.stored(values)
+    if 'extra_dhcp_opts' in values:
+        known = PORTS.locked(conn, row['id'])['extra_dhcp_opts'] or ()
+        stored['extra_dhcp_opts'] = _merged(known, values['extra_dhcp_opts'] or ())
     if 'qos_policy_id' in values:
         stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
         if row['device_owner'] == db_trunks.SUBPORT:
@@ -159,6 +166,20 @@ def _security(conn: Connection, network: NetworksRow, values: Mapping[str, Any])
         {'mac_address': None, **pair} for pair in pairs] or None}
 
 
+def _merged(known: Sequence[PortExtraDhcpOpts], given: Sequence[PortExtraDhcpOpts]) -> list[PortExtraDhcpOpts] | None:
+    """Return the DHCP options of a port after a request, as Neutron merges them, or None if there are none.
+
+    A request replaces or adds the options that it names, and deletes options with the value null.
+
+    :raises InvalidInput: too many options
+    """
+    found = {(option['opt_name'], option.get('ip_version', 4)): option for option in (*known, *given)}
+    merged = [option for option in found.values() if option['opt_value'] is not None]
+    if len(merged) > MAX_OPTIONS:
+        raise exception.InvalidInput(reason=f'A port can have at most {MAX_OPTIONS} DHCP options.')
+    return merged or None
+
+
 def _change_addresses(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
                       wanted: list[dict[str, str]]) -> None:
     """Give a port the requested addresses: claim new addresses, and release addresses that are not requested."""
@@ -210,8 +231,7 @@ def _groups(conn: Connection, project: str, wanted: list[str] | None) -> list[st
 
 
 _PAIR = s.record('ip_address', ip_address=s.HOST_RANGE, mac_address=s.MAC_ADDRESS)
-_OPTION = s.record('opt_name', 'opt_value', opt_name=s.DHCP_OPTION, opt_value=s.DHCP_VALUE, ip_version=s.OPTION_VERSION)
-_SHOWN_OPTION = closed('opt_name', 'opt_value', opt_name=s.TEXT, opt_value=s.TEXT, ip_version=s.NUMBER)
+_SHOWN_OPTION = s.shape(opt_name=s.TEXT, opt_value=s.TEXT, ip_version=s.NUMBER)
 _REQUEST = s.nullable(s.shape(
     request_groups=s.array(s.shape(id=s.UUID, required=s.array(s.TEXT), resources={
         'type': 'object', 'additionalProperties': s.NUMBER})), same_subtree=s.array(s.UUID)))
@@ -237,9 +257,10 @@ PORTS = r.Resource('port', 'ports', t.ports, (
     r.Field('allowed_address_pairs', s.array(s.shape(ip_address=s.TEXT, mac_address=s.TEXT)), _pairs,
             'Further addresses that the device may send from.', columns=('mac_address', 'allowed_address_pairs'),
             write=r.BOTH, accepts=s.nullable(s.items(_PAIR, 10)), guarded=True, parts=('mac_address', 'ip_address')),
-    r.Field('extra_dhcp_opts', s.array(_SHOWN_OPTION), lambda row, context: list(row['extra_dhcp_opts'] or ()),
+    r.Field('extra_dhcp_opts', s.array(_SHOWN_OPTION), lambda row, context: [
+                {'ip_version': 4, **option} for option in row['extra_dhcp_opts'] or ()],
             'DHCP options.', column='extra_dhcp_opts', columns=('extra_dhcp_opts',), write=r.BOTH,
-            accepts=s.nullable(s.items(_OPTION, 20))),
+            accepts=s.nullable(s.items(s.DHCP_OPTION, MAX_OPTIONS))),
     r.Field('dns_name', s.TEXT, 'dns_name', 'Name of the device in DNS.', write=r.BOTH, accepts=s.HOST_NAME,
             default=''),
     r.Field('dns_domain', s.const(''), Constant(''), 'Always empty.'),

@@ -196,9 +196,35 @@ def _protocol(name: str, value: int | str | float) -> str:
 
 
 # DHCP options that a port may set by name; a port sets other options by number
-DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
+_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
                 'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
-_OPTION = '|'.join((*DHCP_OPTIONS, '[1-9][0-9]?', '1[0-9][0-9]', '2[0-4][0-9]', '25[0-4]'))
+_OPTIONS_6 = ('dns-server', 'domain-search', 'ntp-server')                 # dnsmasq knows no others for DHCPv6
+# {IP version: options with a list of addresses}: dnsmasq drops the option if it has another value
+_ADDRESS_OPTIONS = {4: ('server-ip-address', 'ntp-server', 'router', 'dns-server', 'netbios-ns'), 6: ('dns-server',)}
+_OPTION = '|'.join((*_OPTIONS, '[1-9][0-9]?', '1[0-9][0-9]', '2[0-4][0-9]', '25[0-4]'))
+
+
+def _dhcp_option(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    """Check that dnsmasq sends an option, and add its IP version; a value of null deletes the option."""
+    option, version, text = value['opt_name'], value.get('ip_version', 4), value['opt_value']
+    if text is not None:
+        if version == 6 and option in _OPTIONS and option not in _OPTIONS_6:
+            _refuse(f'{name}: DHCPv6 has no option {option}. Use one of {", ".join(_OPTIONS_6)}, or a number.')
+        if option in _ADDRESS_OPTIONS[version] and not all(_is_address(part, version) for part in text.split(',')):
+            _refuse(f'{name}: IPv{version} addresses with commas between them are expected for {option}.')
+    return {**value, 'ip_version': version}
+
+
+def _is_address(part: str, version: int) -> bool:
+    part = part.strip()
+    if version == 6 and part.startswith('[') and part.endswith(']'):
+        part = part[1:-1]
+    try:
+        return ipaddress.ip_address(part).version == version
+    except ValueError:
+        return False
+
+
 _LABEL = '[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?'
 
 NAME, IDENT = text(), text(36)
@@ -210,9 +236,9 @@ HOST_RANGE = Converted(text(43, 'an IP address or a network'), _host_range)
 HOST_NAME = _parsed({'type': 'string', 'maxLength': 63, 'pattern': f'^({_LABEL})?$',
                      'description': 'a label of a DNS name'}, str.lower)
 DOMAIN = Converted(text(host_state.DOMAIN_LENGTH + 1, 'a fully qualified domain with a dot at its end'), _domain)
-DHCP_OPTION: Schema = {'type': 'string', 'pattern': f'^({_OPTION})$',
-                       'description': f'one of {", ".join(DHCP_OPTIONS)} or the number of an option'}
-DHCP_VALUE: Schema = {
+_OPTION_NAME: Schema = {'type': 'string', 'pattern': f'^({_OPTION})$',
+                        'description': f'one of {", ".join(_OPTIONS)} or the number of an option'}
+_OPTION_VALUE: Schema = {
     'type': 'string', 'maxLength': 255, 'pattern': f'^{host_state.OPTION_VALUE.pattern}$',
     'description': 'printable ASCII without quotation marks, and without a space at an end,'}
 MAC_ADDRESS = _parsed(text(17, 'a unicast MAC address'), _mac)
@@ -222,6 +248,8 @@ PROTOCOL = Converted({**text(40, 'a name or number of a protocol'), 'type': ['st
 IP_VERSION = integer(4, 6)
 OPTION_VERSION = _parsed({**IP_VERSION, 'enum': [*host_state.OPTION_VERSIONS, *map(str, host_state.OPTION_VERSIONS)],
                           'description': '4 or 6'}, int)
+DHCP_OPTION = Converted(record('opt_name', 'opt_value', opt_name=_OPTION_NAME, opt_value=nullable(_OPTION_VALUE),
+                               ip_version=OPTION_VERSION), _dhcp_option)
 DSCP_MARK = _parsed({**integer(0, 56), 'enum': [*host_state.DSCP_MARKS, *map(str, host_state.DSCP_MARKS)],
                      'description': one_of(*host_state.DSCP_MARKS)['description']}, int)
 ROUTE = record('destination', 'nexthop', destination=NETWORK, nexthop=NETWORK_ADDRESS)

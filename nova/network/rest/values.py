@@ -29,7 +29,7 @@ SubnetpoolValues = TypedDict('SubnetpoolValues', {
     'default_prefixlen': int | None, 'max_prefixlen': int | None, 'address_scope_id': str | None}, total=False)
 
 PortExtraDhcpOpts = TypedDict('PortExtraDhcpOpts', {
-    'opt_name': str, 'opt_value': str, 'ip_version': int}, total=False)
+    'opt_name': str, 'opt_value': str | None, 'ip_version': int}, total=False)
 
 PortValues = TypedDict('PortValues', {
     'project_id': str | None, 'tenant_id': str | None, 'description': str, 'name': str, 'network_id': str,

@@ -536,6 +536,52 @@ def test_ports_take_the_dhcp_options_of_ec2(face):
         (each['opt_name'], each['opt_value']) for each in options]
 
 
+def test_an_update_changes_only_the_dhcp_options_that_it_names(face):
+    """Clients of Neutron send the options that change, and null to delete an option."""
+    network, _subnet = inside(face)
+    made = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'extra_dhcp_opts': [
+        {'opt_name': 'mtu', 'opt_value': '1400'}, {'opt_name': '67', 'opt_value': None}]}}))
+
+    def shown(port):
+        return [(each['opt_name'], each['opt_value'], each['ip_version']) for each in port['extra_dhcp_opts']]
+
+    def change(*options, code=200):
+        return put(face, f'ports/{made["id"]}', {'port': {'extra_dhcp_opts': [
+            dict(zip(('opt_name', 'opt_value', 'ip_version'), each)) for each in options]}}, code)
+    assert shown(made) == [('mtu', '1400', 4)]
+    assert shown(change(('domain-search', 'x'), ('domain-search', 'y', 6))) == [
+        ('mtu', '1400', 4), ('domain-search', 'x', 4), ('domain-search', 'y', 6)]
+    assert shown(change(('domain-search', 'z', 6), ('mtu', '1300'), ('router', None))) == [
+        ('mtu', '1300', 4), ('domain-search', 'x', 4), ('domain-search', 'z', 6)]
+    assert len(shown(change())) == 3
+    assert shown(change(('domain-search', None), ('domain-search', None, 4))) == [
+        ('mtu', '1300', 4), ('domain-search', 'z', 6)]
+    change(*((str(number), 'x') for number in range(200, 219)), code=400)                 # 21 options
+    assert shown(change(('mtu', None), ('domain-search', None, 6), ('67', None))) == []
+
+
+@pytest.mark.parametrize('option', [
+    *(('router', value) for value in ('x', '10.0.0.1,', '10.0.0.1 10.0.0.2', '10.0.0.1,fd00::1', 'fd00::1')),
+    ('ntp-server', 'pool.ntp.org'), ('dns-server', '10.0.0.256'), ('netbios-ns', 'x'), ('server-ip-address', 'x'),
+    *((name, 'x', 6) for name in ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'mtu', 'router',
+                                  'netbios-ns', 'netbios-nodetype')),
+    *(('dns-server', value, 6) for value in ('x', '10.0.0.1', '[fd00::1', '[10.0.0.1]'))])
+def test_dhcp_options_that_dnsmasq_drops_are_refused(face, option):
+    network, _subnet = inside(face)
+    options = [dict(zip(('opt_name', 'opt_value', 'ip_version'), option))]
+    refused = face('demo', 'POST', 'ports', {'port': {'network_id': network, 'extra_dhcp_opts': options}})
+    assert refused.status_code == 400 and option[0] in refused.text, refused.text
+
+
+def test_dhcp_options_with_lists_of_addresses_are_accepted(face):
+    network, _subnet = inside(face)
+    options = [{'opt_name': name, 'opt_value': value, 'ip_version': version} for name, value, version in (
+        ('router', '10.0.0.1', 4), ('dns-server', '10.0.0.2, 10.0.0.3', 4), ('ntp-server', '10.0.0.4,10.0.0.5', 4),
+        ('dns-server', 'fd00::1,[fd00::2]', 6), ('ntp-server', 'pool.ntp.org', 6), ('59', 'tftp://x/y', 6))]
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'extra_dhcp_opts': options}}))
+    assert port['extra_dhcp_opts'] == options
+
+
 def test_a_networks_frames_fit_into_those_of_the_hosts(face):
     assert face('demo', 'POST', 'networks', {'network': {'mtu': 1451}}).status_code == 400
     network = ok(face('demo', 'POST', 'networks', {'network': {'mtu': 1450}}))['id']
