@@ -30,6 +30,7 @@ ANSWER_S = 5                             # of a name server, and of a package se
 CLOCK_S = 300                            # certificates and tokens bear so much
 OUR_DEVICES = ('br-nova', 'nb', 'nx', 'nd', 'lo')
 COMMAND_S = 10
+UNITS = pathlib.Path(__file__).parents[1] / 'etc' / 'systemd'            # this product's; a bundle may lack them
 UNIT_PLACES = ('etc/systemd/system', 'usr/local/lib/systemd/system', 'usr/lib/systemd/system', 'lib/systemd/system')
 PROXIES = ('http_proxy', 'https_proxy', 'HTTPS_PROXY')
 
@@ -311,9 +312,12 @@ def _addresses():
     return found
 
 
-def address_problem(listen, port):
-    """Return the sentence about an address that cannot be listened on, or None. Port 0 asks for the address only."""
-    reason = _port_taken(Wanted(listen=listen, port=int(port)))
+def address_problem(listen, port, tried):
+    """Return the sentence about an address that cannot be listened on, or None.
+
+    :param tried: the port, or 0 to ask for the address only
+    """
+    reason = _port_taken(Wanted(listen=listen, port=int(tried)))
     return _refused_address(listen, port, reason) if reason else None
 
 
@@ -377,11 +381,11 @@ def _clock_off(hosts):
 
 def other_units(root='/'):
     """Return the names of this product's units that tools/quickstart.sh has not written, also of packages."""
-    found = set()
+    found, names = set(), {path.name for path in UNITS.glob('nova-*.service')}
     for place in UNIT_PLACES:
         for path in pathlib.Path(root, place).glob('nova-*.service'):
             own = path.with_name(f'{path.name}.d') / 'quickstart.conf'
-            if path.is_file() and not own.exists():
+            if path.is_file() and not own.exists() and (path.name in names or not names):
                 found.add(path.name)
     return sorted(found)
 

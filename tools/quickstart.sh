@@ -155,7 +155,7 @@ check_address() {
     local tried=$port
     [ "$listen/$port" != "$(setting listen)/$(setting port)" ] || return 0
     [ "$port" != "$(setting port)" ] || ! running || tried=0
-    PYTHONPATH=$here python3 -c 'import host_check, sys; sys.exit(host_check.address_problem(*sys.argv[1:]))' "$listen" "$tried"
+    PYTHONPATH=$here python3 -c 'import host_check, sys; sys.exit(host_check.address_problem(*sys.argv[1:]))' "$listen" "$port" "$tried"
 }
 show_log() {
     if [ $systemd = yes ]; then journalctl --no-pager --unit nova-all ${follow:---lines=200}
@@ -296,8 +296,8 @@ install_units() {
     install -m 644 "$etc/systemd/nova.sysusers" "${files[0]}" &&
         install -m 644 "$etc/systemd/nova.tmpfiles" "${files[2]}" || return 1
     # The group libvirt equals root, so a cloud with simulated guests does not let nova in.
-    [ "$driver" = fake ] ||
-        { install -m 644 "$etc/systemd/nova-guests.sysusers" "${files[1]}" && systemd-sysusers "${files[1]}"; } || return 1
+    if [ "$driver" = fake ]; then rm -f "${files[1]}"
+    else install -m 644 "$etc/systemd/nova-guests.sysusers" "${files[1]}" && systemd-sysusers "${files[1]}" || return 1; fi
     systemd-tmpfiles --create "${files[2]}" || return 1
     mkdir -p "$unit.d"
     cat >"$unit.d/quickstart.conf" <<TEXT
@@ -401,6 +401,9 @@ say "The cloud is serving after $(taken)$([ $root = no ] || echo ", $((($(receiv
 
 # ---- a first server -----------------------------------------------------------------
 export OS_CLOUD=nova-admin OS_CLIENT_CONFIG_FILE=$state/clouds.yaml
+# With a wildcard address, clients ask at an address of the machine.
+asked=$("$venv/bin/python" -c 'import sys, urllib.parse, yaml; print(urllib.parse.urlsplit(yaml.safe_load(open(sys.argv[1]))["clouds"]["nova-demo"]["auth"]["auth_url"]).hostname)' "$state/clouds.yaml")
+export no_proxy=$no_proxy,$asked NO_PROXY=$no_proxy,$asked
 if [ $server = yes ] && [ ! -f "$own/first-server.done" ]; then
     say "A first server"
     "$venv/bin/python" "$here/first_server.py" "$driver" "$own" "$outside"
@@ -416,6 +419,6 @@ say "Dashboard      $url/dashboard/   user demo, password $(password nova-demo);
 if [ "$driver" = libvirt ] && [ -f "$own/first-server.done" ]; then
     say "Log in         ssh -i $own/first_key root@$(cat "$own/first-server.done")"
 fi
-say "Next server    $(! proxied || echo "no_proxy=127.0.0.1,localhost,$listen ")OS_CLOUD=nova-demo OS_CLIENT_CONFIG_FILE=$state/clouds.yaml $(program openstack) server create --image guest --flavor m1.tiny --wait second"
+say "Next server    $(! proxied || echo "no_proxy=127.0.0.1,localhost,$asked ")OS_CLOUD=nova-demo OS_CLIENT_CONFIG_FILE=$state/clouds.yaml $(program openstack) server create --image guest --flavor m1.tiny --wait second"
 say "Documentation  $tree/doc/source/user/first-server.rst"
 say "This cloud     tools/quickstart.sh status|stop|start|logs|check|upgrade|remove$([ "$own" = "/var/lib/nova-quickstart" ] || [ $root = no ] || printf ' --state-path %s' "$state")"

@@ -107,7 +107,7 @@ remove_files() {
     local name
     if [ $systemd = yes ] && [ -e "$unit.d/quickstart.conf" ]; then
         systemctl disable --quiet nova-all || true
-        rm -rf "$unit.d" "${files[@]}"
+        rm -rf "${files[@]}" "$unit.d"             # the mark of the unit last, for a removal that is interrupted
         systemctl daemon-reload
     fi
     for name in "${programs[@]}"; do

@@ -429,7 +429,8 @@ class _SqliteConnection(sqlite3.Connection):
 
 def _as_mysql(url: sa.URL) -> sa.URL:
     """Return a URL with SQLAlchemy's dialect mysql instead of mariadb. Either serves both servers."""
-    return url.set(drivername=url.drivername.replace('mariadb', 'mysql', 1))
+    known = url.get_backend_name() != 'mariadb'
+    return url if known else url.set(drivername=url.drivername.replace('mariadb', 'mysql', 1))
 
 
 def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:

@@ -17,7 +17,9 @@ class RepeatableImpl(MySQLImpl):
     __dialect__ = 'mysql'
 
     def create_table(self, table: sa.Table, **words: object) -> None:
-        if self._inspector().has_table(table.name):
+        columns = {each['name'] for each in self._inspector().get_columns(table.name)} if self._inspector().has_table(
+            table.name) else set()
+        if columns >= {*table.columns.keys()}:                 # not the table of another product
             for index in table.indexes:
                 self.create_index(index)
         else:

@@ -15,7 +15,7 @@ from nova import utils
 
 # MariaDB's TEXT is limited to 64 KiB, its DATETIME to whole seconds, and its FLOAT to four bytes
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
-Float = sa.Float().with_variant(mysql.DOUBLE(), 'mysql', 'mariadb')
+Float = sa.Float().with_variant(mysql.DOUBLE(asdecimal=False), 'mysql', 'mariadb')
 DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 Number = sa.BigInteger().with_variant(sa.Integer, 'sqlite')       # SQLite generates ids only for INTEGER keys
 

@@ -123,6 +123,8 @@ def put_rows(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str,
     req.writes()
     try:
         db.put(req.api_db, req.project_id, req.ids.number(prefix, uuid), tags)
+    except exception.InvalidInput as error:
+        raise errors.Ec2Error('InvalidParameterValue', error.message) from None
     except exception.BadRequest as error:
         raise errors.Ec2Error('TagLimitExceeded', error.message) from None
 

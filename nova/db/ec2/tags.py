@@ -1,5 +1,6 @@
 """Tags of the EC2 API, for resources of services that store no tags."""
 from collections.abc import Collection, Mapping, Sequence
+import unicodedata
 
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
@@ -31,22 +32,32 @@ def put(db: engine.Database, project_id: str, number: int, tags: Mapping[str, st
     """Set tags of a resource.
 
     :raises BadRequest: the resource would have more than MAX_TAGS tags
+    :raises InvalidInput: the database compares two of the keys as equal
     """
     db.run(_put, project_id, number, dict(tags))
 
 
 def _put(conn: sa.Connection, project_id: str, number: int, tags: dict[str, str]) -> None:
     of_it = [table.c.project_id == project_id, table.c.resource_id == number]
-    _delete(conn, [row['id'] for row in _rows(conn, project_id, number) if row['key'] in tags])
+    known = _rows(conn, project_id, number)
+    _delete(conn, [row['id'] for row in known if row['key'] in tags])
+    keys = {*tags, *(row['key'] for row in known)}
     try:
         for key, value in tags.items():
             conn.execute(sa.insert(table).values(project_id=project_id, resource_id=number, key=key, value=value))
-    except db_exc.DBDuplicateEntry:
-        raise exception.BadRequest('This database does not store keys of tags of one resource that differ only in case '
+    except db_exc.DBDuplicateEntry as error:
+        if len({_folded(key) for key in keys}) == len(keys):         # another request has just written one of them
+            raise db_exc.RetryRequest(error) from error
+        raise exception.InvalidInput('This database does not store keys of tags of one resource that differ only in case '
                                    'or in accents.') from None
     counted = sa.select(sa.func.count()).select_from(table).where(*of_it, sa.not_(table.c.key.startswith(HIDDEN)))
     if conn.execute(counted).scalar_one() > MAX_TAGS:
         raise exception.BadRequest(f'A resource has at most {MAX_TAGS} tags.')
+
+
+def _folded(key: str) -> str:
+    """Return a key without case and accents, as MariaDB compares keys."""
+    return ''.join(char for char in unicodedata.normalize('NFKD', key.casefold()) if not unicodedata.combining(char))
 
 
 def remove(db: engine.Database, project_id: str, number: int, tags: Mapping[str, str | None]) -> None:

@@ -27,7 +27,8 @@ TABLES: tuple[sa.Table, ...] = tuple(_OVER)
 # evacuated from it, or was deleted while it was down.
 NEEDED_BY_HOST = sa.or_(
     sa.exists().where(t.migrations.c.instance_uuid == t.instances_history.c.uuid,
-                      t.migrations.c.migration_type == 'evacuation', t.migrations.c.status == 'done'),
+                      t.migrations.c.migration_type == 'evacuation', t.migrations.c.status == 'done',
+                      t.services.c.host == t.migrations.c.source_compute, t.services.c.topic == 'compute'),
     sa.exists().where(t.services.c.host == t.instances_history.c.host, t.services.c.topic == 'compute',
                       t.services.c.last_seen_at < t.instances_history.c.deleted_at))
 

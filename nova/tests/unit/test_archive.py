@@ -59,28 +59,33 @@ def test_archive_moves_complete_rows_of_deleted_servers_only(cell):
     assert counts(db, TABLES)['instance_actions'] == 1                    # of the server that lives
 
 
+@pytest.mark.parametrize('end', ['return', 'deletion of the services'])
 @pytest.mark.parametrize('remove', [lambda db: archive.servers(db).get('instances_history', 0),
                                     lambda db: db.run(history.expire, START + datetime.timedelta(days=9))],
                          ids=['archive', 'expire'])
-def test_rows_that_a_host_needs_to_remove_a_guest_stay(cell, remove):
+def test_rows_that_a_host_needs_to_remove_a_guest_stay(cell, remove, end):
     """Without its row, the guest of a deleted server counts as unknown and keeps its address."""
     _nova_manage, db, rows = cell
     services, moves = tables_cell.services, tables_cell.migrations
     with db.writer() as conn:
         conn.execute(sa.update(tables_cell.instances_history).where(
             tables_cell.instances_history.c.uuid == rows[1]['uuid']).values(host='away'))
-        conn.execute(sa.insert(services), {
-            'uuid': 'away', 'host': 'away', 'binary': 'nova-compute', 'topic': 'compute', 'availability_zone': 'nova',
-            'version': 1, 'created_at': START, 'last_seen_at': START, 'disabled': False, 'forced_down': False})
+        conn.execute(sa.insert(services), [{
+            'uuid': host, 'host': host, 'binary': 'nova-compute', 'topic': 'compute', 'availability_zone': 'nova',
+            'version': 1, 'created_at': START, 'last_seen_at': START, 'disabled': False, 'forced_down': False}
+            for host in ('away', 'failed')])
         conn.execute(sa.update(moves).where(moves.c.instance_uuid == rows[0]['uuid']).values(
             migration_type='evacuation', status='done', source_compute='failed'))
     assert remove(db) == 1
     with db.reader() as conn:
         assert history.generations(conn, [row['uuid'] for row in rows]).keys() == {row['uuid'] for row in rows[:2]}
         assert [move['instance_uuid'] for move in live_migrations.list_evacuated(conn, 'failed')] == [rows[0]['uuid']]
-    with db.writer() as conn:                                        # both hosts have returned
-        conn.execute(sa.update(services).values(last_seen_at=START + datetime.timedelta(days=8)))
-        conn.execute(sa.update(moves).values(status='completed'))
+    with db.writer() as conn:
+        if end == 'return':
+            conn.execute(sa.update(services).values(last_seen_at=START + datetime.timedelta(days=8)))
+            conn.execute(sa.update(moves).values(status='completed'))
+        else:
+            conn.execute(sa.delete(services))
     assert remove(db) == 2
 
 

@@ -124,9 +124,10 @@ set -euo pipefail
 . tools/lib.sh; . tools/upgrade.sh
 cd {place}
 mkdir 1 2
-log=$PWD/log base=$PWD old=1 new=2 root=yes systemd=yes was_running=yes switched=no meter= files=()
+log=$PWD/log base=$PWD old=1 new=2 root=yes systemd=yes was_running=yes switched=no meter=
+files=("$PWD"/{{users,guests,directories,unit}})
 unit=$PWD/unit up=yes
-mkdir unit.d; : >unit
+mkdir unit.d; touch users directories unit       # without guests: a cloud with simulated ones
 installed_version=0.0.1
 part() {{ echo "$*" >>calls; [ "$1" != "{failing}" ]; }}
 install_units() {{ part units "${{@##*/2/}}"; }}

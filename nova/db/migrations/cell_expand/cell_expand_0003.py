@@ -12,4 +12,4 @@ def upgrade() -> None:
     if op.get_bind().dialect.name != 'mysql':
         return
     for name in ('cpu', 'ram', 'disk'):
-        op.alter_column('compute_nodes', f'{name}_allocation_ratio', type_=mysql.DOUBLE(), existing_nullable=False)
+        op.alter_column('compute_nodes', f'{name}_allocation_ratio', type_=mysql.DOUBLE(asdecimal=False), existing_nullable=False)
