@@ -63,12 +63,15 @@ def _copy(req: Request) -> Answer:
 def source(req: Request) -> tuple[tuple[str, str, ResultRow], BinaryIO]:
     """Return ((bucket, key, row), open file) of the source of a copy.
 
-    :raises S3Error: the source does not exist, or a condition of the copy is false
+    :raises S3Error: the source is invalid or does not exist, or a condition of the copy is false
     """
-    text = urllib.parse.unquote(req.header('x-amz-copy-source') or '')
-    path, _, version = text.partition('?')
-    if version:
+    path, mark, _version = (req.header('x-amz-copy-source') or '').partition('?')     # in a key, it is %3F
+    if mark:
         raise errors.unsupported('A version')
+    try:
+        path = urllib.parse.unquote(path, errors='strict')
+    except UnicodeDecodeError:
+        raise errors.S3Error('InvalidArgument', 'x-amz-copy-source is not UTF-8.') from None
     bucket, _, key = path.removeprefix('/').partition('/')
     row, file = req.store.read(req.project, bucket, key)
     try:
