@@ -31,7 +31,7 @@ MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
 # bytes of a project's running uploads that do not count towards the quota; see _room
 AHEAD = 64 << 20
 MAX_UPLOADS = 1000                                # concurrent multipart uploads of a project
-UPLOADS_DAYS = 7                                  # days after which an incomplete upload is deleted
+UPLOADS_DAYS = 7                                  # days without a new part after which an upload is deleted
 _Written = tuple[ResultRow, list[str]]     # a new row, and the files that are no longer referenced
 _BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
 _CONTROL = re.compile('[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]')
@@ -70,7 +70,8 @@ class Store:
         self._lock = threading.Lock()
         self._coming: collections.Counter[str] = collections.Counter()        # bytes of running uploads by project
         self._completing: set[str] = set()                                    # uploads being completed
-        self._contents.remove(*self._db.run(self._expire))
+        self._db.run(db.recount)
+        self._expire()
         with self._db.reader() as conn:
             known = db.files(conn)
         self._contents.clean(known)
@@ -246,7 +247,7 @@ class Store:
                 before = find(conn)
                 size_now, objects = db.used(conn, project)
             self._refuse((size_now + max(0, self._coming[project] - AHEAD), objects),
-                         size - (before.size if before else 0), 0)
+                         size - (before.size if before else 0), 0 if before else 1)
             self._coming[project] += size
         try:
             yield
@@ -275,6 +276,7 @@ class Store:
             raise errors.S3Error('QuotaExceeded', f'The quota of {self._limits.objects} objects is exceeded.', 403)
 
     def _use(self, conn: engine.Connection, project: str, size: int, objects: int) -> None:
+        """Add to the usage of a project. A part of an upload counts as an object, because each is a file."""
         used = db.used(conn, project)
         self._refuse(used, size, objects)
         db.set_used(conn, project, used[0] + size, used[1] + objects)
@@ -284,6 +286,7 @@ class Store:
     def begin_upload(self, project: str, bucket: str, key: str, headers: dict[str, str]) -> str:
         """Start an upload and return its ID."""
         _check_key(key)
+        self._expire()
         ident = uuid.uuid4().hex
 
         def write(conn: engine.Connection) -> None:
@@ -303,7 +306,7 @@ class Store:
 
         def write(conn: engine.Connection) -> _Written:
             before = find(conn)
-            self._use(conn, project, size - (before.size if before else 0), 0)
+            self._use(conn, project, size - (before.size if before else 0), 0 if before else 1)
             row = db.replace_part(conn, upload, number, file=name, size=size, etag=etag())
             return row, [before.file] if before else []
         with self._room(project, find, size):
@@ -358,7 +361,7 @@ class Store:
 
     def _end_upload(self, conn: engine.Connection, project: str, upload: str, have: Sequence[ResultRow]) -> list[str]:
         db.delete_upload(conn, upload)
-        self._use(conn, project, -sum(part.size for part in have), 0)
+        self._use(conn, project, -sum(part.size for part in have), -len(have))
         return [part.file for part in have]
 
     def _begun(self, conn: engine.Connection, project: str, bucket: str, key: str, upload: str) -> ResultRow:
@@ -375,11 +378,14 @@ class Store:
                 upload: str) -> tuple[ResultRow, Sequence[ResultRow]]:
         return self._begun(conn, project, bucket, key, upload), db.parts(conn, upload)
 
-    def _expire(self, conn: engine.Connection) -> list[str]:
-        """Delete the rows of expired uploads; return their files."""
+    def _expire(self) -> None:
+        """Delete expired uploads."""
         ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
-        return [name for row in db.uploads_before(conn, ended)
-                for name in self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))]
+
+        def write(conn: engine.Connection) -> list[str]:
+            return [name for row in db.uploads_before(conn, ended)
+                    for name in self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))]
+        self._contents.remove(*self._db.run(write))
 
 
 def _check_key(key: str) -> None:

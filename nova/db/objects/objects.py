@@ -21,7 +21,7 @@ def files(conn: sa.Connection) -> set[str]:
 # ---- usage of projects
 
 def used(conn: sa.Connection, project: str) -> tuple[int, int]:
-    """Return (bytes, number of objects) that a project uses."""
+    """Return (bytes, number of objects and of parts) that a project uses."""
     row = conn.execute(sa.select(t.usage.c.bytes, t.usage.c.objects).where(t.usage.c.project_id == project)).first()
     return (row.bytes, row.objects) if row else (0, 0)
 
@@ -29,6 +29,18 @@ def used(conn: sa.Connection, project: str) -> tuple[int, int]:
 def set_used(conn: sa.Connection, project: str, size: int, objects: int) -> None:
     conn.execute(sa.delete(t.usage).where(t.usage.c.project_id == project))
     conn.execute(sa.insert(t.usage), {'project_id': project, 'bytes': size, 'objects': objects})
+
+
+def recount(conn: sa.Connection) -> None:
+    """Set the usage of all projects from their objects and parts. Older releases did not count parts."""
+    each = sa.union_all(
+        sa.select(t.objects.c.bucket_id, t.objects.c.size),
+        sa.select(t.uploads.c.bucket_id, t.parts.c.size).join_from(t.uploads, t.parts)).subquery()
+    conn.execute(sa.delete(t.usage))
+    conn.execute(sa.insert(t.usage).from_select(
+        ['project_id', 'bytes', 'objects'],
+        sa.select(t.buckets.c.project_id, sa.func.sum(each.c.size), sa.func.count()).join_from(
+            t.buckets, each, t.buckets.c.id == each.c.bucket_id).group_by(t.buckets.c.project_id)))
 
 
 # ---- buckets
@@ -117,9 +129,10 @@ def delete_upload(conn: sa.Connection, ident: str) -> None:
 
 
 def uploads_before(conn: sa.Connection, moment: datetime.datetime) -> Sequence[Any]:
-    """Return (id, project_id) of uploads that began before a time."""
+    """Return (id, project_id) of uploads that began before a time and got no part since."""
     return conn.execute(sa.select(t.uploads.c.id, t.buckets.c.project_id).join(t.buckets).where(
-        t.uploads.c.created_at < moment)).all()
+        t.uploads.c.created_at < moment, ~sa.exists().where(
+            t.parts.c.upload_id == t.uploads.c.id, t.parts.c.modified_at >= moment))).all()
 
 
 def parts(conn: sa.Connection, ident: str) -> Sequence[Any]:

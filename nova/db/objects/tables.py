@@ -3,7 +3,7 @@ import sqlalchemy as sa
 
 METADATA = sa.MetaData()
 
-# usage of projects; the bytes include the parts of unfinished uploads
+# usage of projects, with the parts of unfinished uploads
 usage = sa.Table(
     'usage', METADATA,
     sa.Column('project_id', sa.String(64), primary_key=True),

@@ -10,11 +10,14 @@ import types
 import boto3
 import pytest
 import requests
+import sqlalchemy as sa
 
 from nova import conf as nova_conf
 from nova import exception
+from nova import utils
 from nova.db.audit import log
 from nova.db.objects import objects
+from nova.db.objects import tables
 from nova.objectstore import errors
 from nova.objectstore import part as object_store
 from nova.objectstore import store as stores
@@ -447,13 +450,54 @@ def test_quotas_count_what_is_there(store, tmp_path):
         put(store, key, b'')
     with pytest.raises(errors.S3Error, match='3 objects'):
         put(store, 'd', b'')
+    store.remove('p', 'bucket', ['c'])
     upload = store.begin_upload('p', 'bucket', 'a', {})
     store.put_part('p', 'bucket', 'a', upload, 1, [b'x' * 99], 99, lambda: '0' * 32)
     with pytest.raises(errors.S3Error, match='bytes'):
         put(store, 'a', b'xx')
     store.abort('p', 'bucket', 'a', upload)
     put(store, 'a', b'xx')
+    assert len(files(tmp_path)) == 2
+
+
+def test_each_part_of_an_upload_counts_as_an_object(store, tmp_path):
+    """Empty parts cost nothing: a project could have ten million files."""
+    upload, etag = store.begin_upload('p', 'bucket', 'a', {}), hashlib.md5().hexdigest()
+
+    def part(number, pieces=()):
+        store.put_part('p', 'bucket', 'a', upload, number, pieces, 0, lambda: etag)
+
+    def unread():
+        raise AssertionError('the part is read although it cannot be stored')
+        yield
+    for number in (1, 2, 2, 3):
+        part(number)
+    with pytest.raises(errors.S3Error, match='3 objects'):
+        part(4, unread())
     assert len(files(tmp_path)) == 3
+    store.abort('p', 'bucket', 'a', upload)
+    upload = store.begin_upload('p', 'bucket', 'a', {})
+    for number in (1, 2, 3):
+        part(number)
+    store.complete('p', 'bucket', 'a', upload, [(1, etag)], lambda number, pieces: pieces, None)
+    with store._db.reader() as conn:
+        assert objects.used(conn, 'p') == (0, 1)
+
+
+def test_a_start_counts_the_parts_that_an_older_release_did_not_count(store, tmp_path):
+    put(store, 'a', b'123')
+    upload = store.begin_upload('p', 'bucket', 'b', {})
+    for number in (1, 2):
+        store.put_part('p', 'bucket', 'b', upload, number, [b'x'], 1, lambda: '0' * 32)
+    with store._db.writer() as conn:
+        objects.set_used(conn, 'p', 5, 1)
+    again = stores.Store(tmp_path, stores.Limits(100, 3, 10), disk_space.Reserve())
+    with again._db.reader() as conn:
+        assert objects.used(conn, 'p') == (5, 3)
+    again.abort('p', 'bucket', 'b', upload)
+    with again._db.reader() as conn:
+        assert objects.used(conn, 'p') == (3, 1)
+    again.close()
 
 
 def test_the_quota_counts_a_part_beside_the_object_and_in_place_of_itself(store):
@@ -526,6 +570,22 @@ def test_a_start_deletes_expired_uploads(store, tmp_path, monkeypatch):
     again = stores.Store(tmp_path, stores.Limits(100, 3, 10), disk_space.Reserve())
     assert files(tmp_path) == set() and not again.uploads('p', 'bucket')
     again.close()
+
+
+def test_a_new_upload_deletes_those_that_got_no_part_for_days(store, tmp_path, monkeypatch):
+    """Only a start did: a project with a thousand of them could begin none until then."""
+    monkeypatch.setattr(stores, 'MAX_UPLOADS', 2)
+    old, slow = (store.begin_upload('p', 'bucket', key, {}) for key in ('old', 'slow'))
+    store.put_part('p', 'bucket', 'old', old, 1, [b'x'], 1, lambda: '0' * 32)
+    before = utils.utcnow() - datetime.timedelta(days=stores.UPLOADS_DAYS, hours=1)
+    with store._db.writer() as conn:
+        conn.execute(sa.update(tables.uploads).values(created_at=before))
+        conn.execute(sa.update(tables.parts).values(modified_at=before))
+    kept = store.put_part('p', 'bucket', 'slow', slow, 1, [b'x'], 1, lambda: '0' * 32)
+    new = store.begin_upload('p', 'bucket', 'new', {})
+    assert {row.id for row in store.uploads('p', 'bucket')} == {slow, new} and files(tmp_path) == {kept.file}
+    with pytest.raises(errors.S3Error, match='2 incomplete uploads'):
+        store.begin_upload('p', 'bucket', 'other', {})
 
 
 def test_parallel_writers_of_one_key_leave_one_object(store, tmp_path):
