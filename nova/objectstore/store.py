@@ -34,6 +34,7 @@ MAX_UPLOADS = 1000                                # concurrent multipart uploads
 UPLOADS_DAYS = 7                                  # days without a new part after which an upload is deleted
 _Written = tuple[ResultRow, list[str]]     # a new row, and the files that are no longer referenced
 _BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
+_ETAG = re.compile('[0-9a-f]{32}')                # of a part
 _CONTROL = re.compile('[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]')
 
 
@@ -258,10 +259,10 @@ class Store:
 
     @contextlib.contextmanager
     def _complete_once(self, upload: str) -> Iterator[None]:
-        """Prevent concurrent completions, because each writes the whole object."""
+        """Prevent concurrent completions, because each writes the whole object. Clients retry after SlowDown."""
         with self._lock:
             if upload in self._completing:
-                raise errors.S3Error('OperationAborted', 'The upload is already being completed.', 409)
+                raise errors.S3Error('SlowDown', 'The upload is already being completed.', 503)
             self._completing.add(upload)
         try:
             yield
@@ -326,32 +327,52 @@ class Store:
                  watched: Callable[[int, Iterable[bytes]], Iterable[bytes]], bytes_wanted: int | None) -> ResultRow:
         """Create an object from parts and return its row.
 
+        A client may miss the response, because the copy of the parts takes long. A repeated request therefore returns
+        the object that the first one created.
+
         :param wanted: (number, ETag) of each part, ordered by number
         :param watched: function(number, pieces) that yields the same pieces and verifies them during the copy
         :param bytes_wanted: required size of the object, or None for any size
         """
-        row, have = self.upload(project, bucket, key, upload)
-        chosen = _chosen_parts(have, wanted)
+        with self._complete_once(upload):
+            try:
+                row, have = self.upload(project, bucket, key, upload)
+            except errors.S3Error as error:
+                if error.code == 'NoSuchUpload' and (made := self._completed(project, bucket, key, wanted)) is not None:
+                    return made
+                raise
+            return self._complete(project, bucket, row, have, wanted, watched, bytes_wanted)
+
+    def _completed(self, project: str, bucket: str, key: str, wanted: Sequence[tuple[int, str]]) -> ResultRow | None:
+        """Return the row of an object that consists of these parts, or None."""
+        with self._db.reader() as conn:
+            row = db.get(conn, self._bucket(conn, project, bucket), key)
+        etags = [etag for _number, etag in wanted]
+        same = row is not None and all(map(_ETAG.fullmatch, etags)) and row.etag == _joined_etag(etags)
+        return row if same else None
+
+    def _complete(self, project: str, bucket: str, row: ResultRow, have: Sequence[ResultRow],
+                  wanted: Sequence[tuple[int, str]], watched: Callable[[int, Iterable[bytes]], Iterable[bytes]],
+                  bytes_wanted: int | None) -> ResultRow:
+        key, upload, chosen = row.key, row.id, _chosen_parts(have, wanted)
         size = sum(part.size for part in chosen)
         if bytes_wanted not in (None, size):
             raise errors.S3Error('InvalidRequest', f'The parts have a total of {size} bytes, not {bytes_wanted}.')
-        digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)
-        etag = f'{digests.hexdigest()}-{len(chosen)}'
 
         def write(conn: engine.Connection) -> _Written:
             _row, still = self._upload(conn, project, bucket, key, upload)
             _check_unchanged(chosen, still)
             gone = self._end_upload(conn, project, upload, still)
-            made, before = self._replace(conn, project, row.bucket_id, key, name, size, etag, row.headers)
+            made, before = self._replace(conn, project, row.bucket_id, key, name, size,
+                                         _joined_etag([part.etag for part in chosen]), row.headers)
             return made, [*gone, *before]
-        with self._complete_once(upload):
-            try:
-                name = self._contents.write((
-                    piece for part in chosen for piece in watched(part.number, self._contents.pieces(part.file))), size)
-            except FileNotFoundError:
-                _check_unchanged(chosen, self.upload(project, bucket, key, upload)[1])
-                raise
-            return self._named(name, write)
+        try:
+            name = self._contents.write((
+                piece for part in chosen for piece in watched(part.number, self._contents.pieces(part.file))), size)
+        except FileNotFoundError:
+            _check_unchanged(chosen, self.upload(project, bucket, key, upload)[1])
+            raise
+        return self._named(name, write)
 
     def abort(self, project: str, bucket: str, key: str, upload: str) -> None:
         def write(conn: engine.Connection) -> list[str]:
@@ -412,6 +433,12 @@ def _chosen_parts(have: Sequence[ResultRow], wanted: Sequence[tuple[int, str]]) 
     if sum(part.size for part in chosen) > MAX_OBJECT:
         raise errors.S3Error('EntityTooLarge', f'An object can have at most {MAX_OBJECT} bytes.')
     return chosen
+
+
+def _joined_etag(etags: Sequence[str]) -> str:
+    """Return the ETag of an object from the ETags of its parts."""
+    joined = hashlib.md5(b''.join(map(bytes.fromhex, etags)), usedforsecurity=False)
+    return f'{joined.hexdigest()}-{len(etags)}'
 
 
 def _check_unchanged(chosen: Sequence[ResultRow], still: Sequence[ResultRow]) -> None:

@@ -137,8 +137,27 @@ def test_an_upload_is_completed_by_one_request_at_a_time(store):
                 store.complete('p', 'bucket', 'a', upload, [(1, etag)], lambda number, pieces: pieces, None)
         finally:
             go_on.set()
-        assert (refused.value.code, refused.value.status) == ('OperationAborted', 409)
+        assert (refused.value.code, refused.value.status) == ('SlowDown', 503)
         assert first.result(30).size == MIB
+
+
+def test_a_repeated_completion_returns_the_object(store):
+    """A client that missed the response was told that the upload does not exist."""
+    upload, etag = store.begin_upload('p', 'bucket', 'a', {}), '0' * 32
+    store.put_part('p', 'bucket', 'a', upload, 1, iter([b'a']), 1, lambda: etag)
+
+    def complete(*wanted, key='a'):
+        return store.complete('p', 'bucket', key, upload, wanted, lambda number, pieces: pieces, None)
+    made = complete((1, etag))
+    assert complete((1, etag)) == made
+    for wanted in ([], [(1, '1' * 32)], [(1, 'no digits')], [(1, etag), (2, etag)]):
+        with pytest.raises(errors.S3Error, match='does not exist'):
+            complete(*wanted)
+    with pytest.raises(errors.S3Error, match='upload does not exist'):
+        complete((1, etag), key='b')
+    put(store, 'a', 1)
+    with pytest.raises(errors.S3Error, match='upload does not exist'):
+        complete((1, etag))
 
 
 @pytest.mark.parametrize('number, raised', [(errno.EIO, OSError), (errno.ENOSPC, exception.InsufficientStorage)])
