@@ -42,7 +42,7 @@ LOG = logging.getLogger(__name__)
 AUDIT = logging.getLogger('nova.console.audit')
 
 MAX_PER_TOKEN = 16              # maximum sessions of a token; SPICE opens one for each channel
-MAX_PER_CLIENT = 100            # maximum sessions of a client
+MAX_PER_CLIENT = 100            # maximum sessions of a client that is not a trusted proxy
 CHECK_INTERVAL_S = 5            # interval of authorization checks; a revoked token's session ends within this time
 TOKEN_EXTENSION_S = 120         # seconds by which each check extends a session; it survives shorter database outages
 CONNECT_TIMEOUT_S = 10          # timeout of the connection to the hypervisor, including authentication
@@ -78,7 +78,7 @@ class Sessions:
         self._conf, self._relay, self._cells = conf, relay_, cells
         self._projects, self._void = projects, void
         self._local, self._sockets = frozenset(local), sockets
-        self._tls = streams.context(conf)
+        self._tls, self._trusted = streams.context(conf), addresses.Trusted.of_option(conf.http.trusted_proxies)
         self._lock = threading.Lock()
         self._open: dict[relay.Session, Facts] = {}
         self._tokens: collections.Counter[str] = collections.Counter()
@@ -149,7 +149,8 @@ class Sessions:
     def _enter(self, facts: Facts) -> None:
         key = facts.row['token_hash']
         with self._lock:
-            if (self._tokens[key] >= MAX_PER_TOKEN or self._clients[facts.client] >= MAX_PER_CLIENT
+            if (self._tokens[key] >= MAX_PER_TOKEN
+                    or self._clients[facts.client] >= MAX_PER_CLIENT and facts.address not in self._trusted
                     or not self._shares.acquire(facts.row['project_id'] or '')):
                 raise exception.TooManyRequests(retry_after=RETRY_S)
             self._tokens[key] += 1

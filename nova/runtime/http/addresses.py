@@ -4,6 +4,8 @@ import functools
 import ipaddress
 from typing import Protocol
 
+from nova import exception
+
 
 class Peer(Protocol):
     """A connection or a request, with the address of its client."""
@@ -47,6 +49,17 @@ class Trusted:
 
     def __contains__(self, address: object) -> bool:
         return bool(self._networks) and self._trusts(address)
+
+    @classmethod
+    def of_option(cls, networks: Iterable[str]) -> 'Trusted':
+        """Return the proxies of [http] trusted_proxies.
+
+        :raises InvalidInput: a text is neither an address nor a network
+        """
+        try:
+            return cls(networks)
+        except ValueError as error:
+            raise exception.InvalidInput(f'trusted_proxies in [http]: {error}.') from None
 
     def _looked_up(self, address: str) -> bool:
         try:

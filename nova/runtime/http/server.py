@@ -51,10 +51,7 @@ class Server:
         self.application, self.host, self.port = application, host, port
         self._plan = plan or priorities.Plan(threads, max(1, threads // 2),
                                              classes=[priorities.RequestClass(b'', '', uploads=True)])
-        try:
-            self._trusted = addresses.Trusted(trusted)
-        except ValueError as error:
-            raise exception.InvalidInput(f'trusted_proxies in [http]: {error}.') from None
+        self._trusted = addresses.Trusted.of_option(trusted)
         body = max(limits.body, body or 0)
         self._limits = dataclasses.replace(limits, body=body,
                                            bodies_per_address=max(limits.bodies_per_address, 2 * body))

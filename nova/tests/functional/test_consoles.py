@@ -445,6 +445,21 @@ def test_sessions_of_one_token_are_limited(cloud, client, server, serial):
         pass
 
 
+def test_a_trusted_proxy_may_have_the_sessions_of_many_clients(cloud, client, server, serial, tmp_path, monkeypatch):
+    monkeypatch.setattr(sessions, 'MAX_PER_CLIENT', 1)
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+    with open_socket(url):
+        assert refused(url) == 429
+    waiting.wait_for(lambda: not len(cloud.consoles), 10, 'the session to end')
+    with whole.running(tmp_path, http__trusted_proxies=['127.0.0.0/8']) as trusting:
+        caller = trusting.client(version='2.99')
+        other = caller.boot(caller.upload_image(), networks='none')['id']
+        caller.wait_for(other)
+        _page, url, _token = url_of(trusting, caller, other, serial, 'serial')
+        with open_socket(url), open_socket(url):
+            pass
+
+
 def test_one_project_leaves_sessions_to_the_others(cloud, client, server, serial, monkeypatch):
     monkeypatch.setattr(cloud.consoles, '_shares', fairness.ConcurrencyLimit(queues.CONSOLES, 3))
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
