@@ -116,8 +116,7 @@ class Application:
         :raises BadRequest: the host is unknown
         """
         host = environ.get('HTTP_HOST', '')
-        name = urllib.parse.urlsplit(f'//{host}').hostname if _HOST.fullmatch(host) else None
-        if not name or name.lower() not in self._names | {'127.0.0.1', '::1', environ['SERVER_NAME'].strip('[]')}:
+        if _hostname(host) not in self._names | {'127.0.0.1', '::1', environ['SERVER_NAME'].strip('[]')}:
             raise exception.BadRequest('Unknown host name: the operator must use it in the base URL of '
                                        'the consoles, or list it in allowed_origins of [console].')
         return str(host)
@@ -134,8 +133,7 @@ class Application:
         if found:
             scheme, netloc = found.groups()
             same = _with_port(netloc, scheme) == _with_port(host.lower(), scheme)
-            if same or netloc in self._allowed or (
-                    _HOST.fullmatch(netloc) and urllib.parse.urlsplit(f'//{netloc}').hostname in self._allowed):
+            if same or netloc in self._allowed or _hostname(netloc) in self._allowed:
                 return
         raise exception.Forbidden('Pages of this origin are not allowed to open consoles.')
 
@@ -170,6 +168,14 @@ def _answer(start_response: Callable[..., Any], status: str, kind: str, body: by
             headers: Iterable[tuple[str, str]] = ()) -> Iterable[bytes]:
     start_response(status, [('Content-Type', kind), ('Content-Length', str(len(body))), *headers])
     return [body]
+
+
+def _hostname(netloc: str) -> str | None:
+    """Return the host of HOST[:PORT] in lower case and without brackets, or None if the text is invalid."""
+    try:
+        return urllib.parse.urlsplit(f'//{netloc}').hostname if _HOST.fullmatch(netloc) else None
+    except ValueError:                           # brackets without an IPv6 address
+        return None
 
 
 def _with_port(netloc: str, scheme: str) -> str:

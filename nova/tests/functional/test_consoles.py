@@ -337,8 +337,8 @@ def test_session_ends_when_its_token_expires(cloud, client, server, serial):
 
 @pytest.mark.parametrize('origin, code', [
     ('https://evil.example.org', 403), ('null', 403), ('https://dash.example.org.evil.net', 403),
-    ('https://dash.example.org@evil.net', 403), ('file://', 403), ('https://dash.example.org', 101),
-    ('https://dash.example.org:8443', 101), ('own', 101)])
+    ('https://dash.example.org@evil.net', 403), ('file://', 403), ('http://[::::]', 403),
+    ('https://dash.example.org', 101), ('https://dash.example.org:8443', 101), ('own', 101)])
 def test_websocket_of_another_origin_is_refused(cloud, client, server, serial, origin, code):
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
     if origin == 'own':
@@ -379,7 +379,7 @@ def test_requests_without_websocket_upgrade_are_refused(cloud, client, server, s
     assert not serial.clients, 'nobody was asked'
 
 
-@pytest.mark.parametrize('host', ['evil.example.org', 'localhost.evil.org', ''])
+@pytest.mark.parametrize('host', ['evil.example.org', 'localhost.evil.org', '', '[::::]', '[1.2]:80'])
 def test_unknown_host_header_is_refused(cloud, client, server, serial, host):
     _page, url, token = url_of(cloud, client, server, serial, 'serial')
     sock, line, _answer = raw(cloud, f'/console/serial/?token={token}', *UPGRADE, host=host)
