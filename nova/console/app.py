@@ -62,8 +62,10 @@ class Application:
         page, self._pages, _option = PAGES[kind]
         self._page = served[f'/assets/pages/{page}.html'][1]
         self._allowed = {name.lower() for name in conf.console.allowed_origins}
-        self._names = {'localhost', conf.my_ip, *(name for name in (urllib.parse.urlsplit(url).hostname,) if name),
-                       *(name.rpartition(':')[0] if re.search(r':[0-9]+$', name) else name for name in self._allowed)}
+        # hosts that are allowed with every port
+        self._hosts = {_hostname(name) for name in self._allowed if not re.search(r':[0-9]+$', name)} - {None}
+        self._names = {'localhost', conf.my_ip, urllib.parse.urlsplit(url).hostname,
+                       *map(_hostname, self._allowed)} - {None}
 
     def __call__(self, environ: WSGIEnvironment, start_response: Callable[..., Any]) -> Iterable[bytes]:
         context.RequestContext(remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
@@ -133,7 +135,7 @@ class Application:
         if found:
             scheme, netloc = found.groups()
             same = _with_port(netloc, scheme) == _with_port(host.lower(), scheme)
-            if same or netloc in self._allowed or _hostname(netloc) in self._allowed:
+            if same or netloc in self._allowed or _hostname(netloc) in self._hosts:
                 return
         raise exception.Forbidden('Pages of this origin are not allowed to open consoles.')
 

@@ -19,7 +19,9 @@ import requests
 import sqlalchemy as sa
 from websockets import exceptions as closed
 
+from nova import conf as nova_conf
 from nova import utils
+from nova.console import app
 from nova.console import relay
 from nova.console import sessions
 from nova.db.servers import console_tokens
@@ -385,6 +387,24 @@ def test_unknown_host_header_is_refused(cloud, client, server, serial, host):
     sock, line, _answer = raw(cloud, f'/console/serial/?token={token}', *UPGRADE, host=host)
     sock.close()
     assert line.split()[1] == '400'
+
+
+def test_allowed_origins_may_be_ipv6_addresses():
+    """They were compared with their brackets, and hosts without."""
+    conf = nova_conf.new(files=[], console__allowed_origins=['[2001:db8::7]:8443', '[2001:DB8::8]', 'a.example.org:80'])
+    application, found = app.Application(conf, 'vnc', None, app.assets(), 'http://console.example.org:6080/'), []
+
+    def status(host, **more):
+        application({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/vnc_auto.html', 'HTTP_HOST': host, 'SERVER_NAME': '::',
+                     **more}, lambda line, _headers: found.append(line))
+        return found[-1][:3]
+    for host in ('[2001:db8::7]:8443', '[2001:db8::7]', '[2001:db8::8]', 'a.example.org', 'console.example.org:6080'):
+        assert status(host) == '200', host
+    assert status('[2001:db8::9]') == '400'
+    for origin, code in (('[2001:db8::7]:8443', '501'), ('[2001:db8::8]', '501'), ('[2001:db8::8]:9000', '501'),
+                         ('a.example.org:80', '501'), ('[2001:db8::7]', '403'), ('[2001:db8::7]:9000', '403'),
+                         ('a.example.org:81', '403'), ('[2001:db8::9]', '403')):
+        assert status('localhost', HTTP_UPGRADE='websocket', HTTP_ORIGIN=f'https://{origin}') == code, origin
 
 
 def frame(opcode, data, fin=0x80, masked=0x80, rsv=0):
