@@ -121,13 +121,13 @@ class Sessions:
         cell, row = self._found(kind, token)
         facts = Facts(row, cell, address, client)
         self._enter(facts)
-        try:
-            cell.db.run(console_tokens.take, token, TOKEN_EXTENSION_S,
-                        self._conf.consoleauth.single_use and kind != 'spice')
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._leave, facts)
             stream, greeting = self._way(kind, facts, console_tokens.password(row, token))
-        except BaseException:
-            self._leave(facts)
-            raise
+            undo.callback(stream.close)
+            cell.db.run(console_tokens.take, token, TOKEN_EXTENSION_S,     # after the connection: it may fail
+                        self._conf.consoleauth.single_use and kind != 'spice')
+            undo.pop_all()
         end = row['expires_at'] if self._conf.consoleauth.enforce_session_timeout else row['user_token_expires_at']
         until = None if end is None else time.monotonic() + (end - utils.utcnow()).total_seconds()
         session = relay.Session(protocol, stream, greeting, self._conf.console.idle_timeout, self._ended, until)

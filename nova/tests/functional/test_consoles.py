@@ -321,6 +321,29 @@ def test_a_token_that_opens_once(cloud, client, server, serial):
         cloud.conf.clear_override('single_use', group='consoleauth')
 
 
+def test_a_console_that_does_not_answer_leaves_a_token_that_opens_once(cloud, client, server, serial):
+    """The token was used up: the user was told to try again, and could not."""
+    _page, url, token = url_of(cloud, client, server, serial, 'serial')
+
+    def lead_to(port):
+        with cloud.cell_db.writer() as conn:
+            conn.execute(sa.update(console_auth_tokens).where(
+                console_auth_tokens.c.token_hash == console_tokens.get(conn, token)['token_hash']).values(port=port))
+    cloud.conf.set_override('single_use', True, group='consoleauth')
+    try:
+        with socket.socket() as deaf:
+            deaf.bind(('127.0.0.1', 0))
+            lead_to(deaf.getsockname()[1])
+            assert refused(url) == 503
+        lead_to(serial.port)
+        with open_socket(url) as opened:
+            opened.send(b'x')
+            assert opened.recv(10) == b'X'
+        assert refused(url) == 404
+    finally:
+        cloud.conf.clear_override('single_use', group='consoleauth')
+
+
 def test_session_ends_when_its_token_expires(cloud, client, server, serial):
     cloud.conf.set_override('enforce_session_timeout', True, group='consoleauth')
     try:
