@@ -5,12 +5,20 @@ import { lost, onAgain, say, socketUrl } from './common.js';
 const terminal = new Terminal({ cursorBlink: true, scrollback: 5000, screenReaderMode: true });
 const fit = new FitAddon();
 const encoder = new TextEncoder();
+const PIECE = 64 * 1024;        // bytes of a message; the proxy ends a session with a message over 256 KiB
 let socket = null;
 
-function send(text) {
-    if (socket && socket.readyState === WebSocket.OPEN) {
-        socket.send(encoder.encode(text));
+function sendBytes(bytes) {
+    if (!socket || socket.readyState !== WebSocket.OPEN) {
+        return;
     }
+    for (let at = 0; at < bytes.length; at += PIECE) {
+        socket.send(bytes.subarray(at, at + PIECE));
+    }
+}
+
+function send(text) {
+    sendBytes(encoder.encode(text));
 }
 
 function connect() {
@@ -27,7 +35,8 @@ terminal.open(document.getElementById('console'));
 fit.fit();
 new ResizeObserver(() => fit.fit()).observe(document.getElementById('console'));
 terminal.onData(send);
-terminal.onBinary((text) => send(text));
+// Each character of this text is a byte.
+terminal.onBinary((text) => sendBytes(Uint8Array.from(text, (letter) => letter.charCodeAt(0))));
 // A serial line does not carry the size of a terminal: the shell of the guest is told when its user wants it.
 document.getElementById('size').addEventListener('click', () => {
     send(`stty rows ${terminal.rows} cols ${terminal.cols}\r`);

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from nova.identity import totp
+from nova.tests import guests_consoles as guests
 from nova.tests.functional import callers
 from nova.tests.integration import browser as browsers
 from nova.tests.integration import dashboard_cloud
@@ -25,6 +26,7 @@ from nova.tests.integration.dashboard_cloud import reader_login
 from nova.tests.integration.dashboard_cloud import sound
 from nova.tests.integration.dashboard_cloud import user
 from nova.tests.integration.dashboard_cloud import wait
+from nova.tests.support import consoles
 
 __all__ = ('admin', 'browser', 'cloud', 'demo', 'modules', 'reader', 'reader_login', 'user')
 pytestmark = dashboard_cloud.NEEDS_CHROMIUM
@@ -589,6 +591,23 @@ def test_the_console_is_inside_the_page(user, demo, modules):
         user.driver.switch_to.default_content()
     time.sleep(0.2)                                      # until the connection of the fake guest fails
     user.complaints()
+
+
+def test_serial_console_sends_single_bytes_and_long_pastes(browser, cloud, demo):
+    """A byte of a mouse report became two, and a long paste was one message, which ended the session."""
+    guest = guests.Hypervisor(vnc=False)
+    try:
+        url, _socket, _token = consoles.url_of(cloud, demo, demo.servers[0], guest, 'serial')
+        browser.driver.get(url.replace('ws://', 'http://'))
+        browser.says('Connected')
+        report = '\x1b[M \xc8!'
+        browser.driver.execute_script('window.terminal._core.coreService.triggerBinaryEvent(arguments[0])', report)
+        browser.until(lambda: guest.seen == report.encode('latin-1'), 'the report does not arrive')
+        browser.driver.execute_script('window.terminal.paste("ü".repeat(150000))')
+        browser.until(lambda: guest.seen.endswith(b'\xc3\xbc' * 150000), 'the paste does not arrive')
+        assert len(guest.seen) == len(report) + 300000
+    finally:
+        guest.close()
 
 
 def test_a_console_opens_under_the_name_of_the_page(user, cloud, demo):
