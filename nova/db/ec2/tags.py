@@ -46,7 +46,7 @@ def _put(conn: sa.Connection, project_id: str, number: int, tags: dict[str, str]
         for key, value in tags.items():
             conn.execute(sa.insert(table).values(project_id=project_id, resource_id=number, key=key, value=value))
     except db_exc.DBDuplicateEntry as error:
-        if len({_folded(key) for key in keys}) == len(keys):         # another request has just written one of them
+        if len({_folded(key) for key in keys}) == len(keys):     # another request has written one of them
             raise db_exc.RetryRequest(error) from error
         raise exception.InvalidInput('This database does not store keys of tags of one resource that differ only in case '
                                    'or in accents.') from None
