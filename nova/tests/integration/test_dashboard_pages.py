@@ -610,6 +610,21 @@ def test_serial_console_sends_single_bytes_and_long_pastes(browser, cloud, demo)
         guest.close()
 
 
+def test_a_rescued_server_has_a_console(user, demo):
+    server = demo.servers[1]
+    assert demo.post(f'/servers/{server}/action', {'rescue': {}}).status_code == 200
+    demo.wait_for(server, 'RESCUE')
+    try:
+        user.go(f'/servers/{server}/console', 'web-1')
+        assert user.one("//nav//a[normalize-space()='Console']")
+        user.press('Connect')
+        user.until(lambda: user.css('iframe.console'), 'no console')
+    finally:
+        assert demo.post(f'/servers/{server}/action', {'unrescue': None}).status_code == 202
+        demo.wait_for(server)
+    user.complaints()
+
+
 def test_a_console_opens_under_the_name_of_the_page(user, cloud, demo):
     other = cloud.url.replace('127.0.0.1', 'localhost')
     user.driver.get(other + '/dashboard/')

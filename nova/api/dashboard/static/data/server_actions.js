@@ -24,6 +24,25 @@ export function mayDo(action, server) {
   );
 }
 
+/** Consoles of a server: what a user chooses, and the protocol of it. */
+export const CONSOLES = [
+  {value: 'novnc', label: 'Screen (VNC)', protocol: 'vnc'},
+  {value: 'spice-html5', label: 'Screen (SPICE)', protocol: 'spice'},
+  {value: 'serial', label: 'Serial line', protocol: 'serial'},
+];
+/** Whether the guest of a server runs, and the API serves its consoles. @param {any} server */
+export const hasConsole = server =>
+  ['active', 'paused', 'rescued', 'resized', 'error'].includes(server['OS-EXT-STS:vm_state']) &&
+  !['deleting', 'migrating'].includes(server['OS-EXT-STS:task_state']);
+/** The request for the address of a console. @param {any} server @param {string} type */
+export const consoleRequest = (server, type) => ({
+  method: 'POST',
+  path: `/servers/${id(server)}/remote-consoles`,
+  body: {remote_console: {type, protocol: CONSOLES.find(one => one.value === type)?.protocol}},
+});
+/** The page of a console. @param {any} answer */
+export const consolePage = answer => reached(answer.remote_console.url.replace(/^ws/, 'http')); // a serial console's is that of its WebSocket
+
 /** @param {any} server */
 const id = server => server.id;
 /** @param {string} words @returns {(server: any) => string} */
@@ -79,7 +98,7 @@ const ROWS = [
     done: 'Console of {name} opened',
     rule: 'os_compute_api:os-remote-consoles',
     main: true,
-    when: server => server.status === 'ACTIVE',
+    when: hasConsole,
     form: [
       {
         name: 'type',
@@ -87,25 +106,11 @@ const ROWS = [
         type: 'select',
         required: true,
         value: 'novnc',
-        options: [
-          {value: 'novnc', label: 'Screen (VNC)'},
-          {value: 'spice-html5', label: 'Screen (SPICE)'},
-          {value: 'serial', label: 'Serial line'},
-        ],
+        options: CONSOLES,
       },
     ],
-    request: (server, {type}) => ({
-      method: 'POST',
-      path: `/servers/${id(server)}/remote-consoles`,
-      body: {
-        remote_console: {
-          type,
-          protocol: type === 'novnc' ? 'vnc' : type === 'serial' ? 'serial' : 'spice',
-        },
-      },
-    }),
-    // the page of a serial console has the address of its WebSocket
-    open: answer => reached(answer.remote_console.url.replace(/^ws/, 'http')),
+    request: (server, {type}) => consoleRequest(server, type),
+    open: consolePage,
     command: (server, {type}) =>
       openstack(
         'console url show',

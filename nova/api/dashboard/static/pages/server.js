@@ -6,9 +6,9 @@ import {offer} from '../core/here.js';
 import {useLoad, useSoon} from '../core/load.js';
 import {link} from '../core/router.js';
 import {may} from '../core/permissions.js';
-import {isAdmin, reached} from '../core/session.js';
+import {isAdmin} from '../core/session.js';
 import {date, mebibytes, bytes, span, t} from '../core/text.js';
-import {SERVER_ACTIONS} from '../data/server_actions.js';
+import {CONSOLES, SERVER_ACTIONS, consolePage, consoleRequest, hasConsole} from '../data/server_actions.js';
 import {PARTS} from '../data/server_parts.js';
 import {addresses, source} from '../data/servers.js';
 import {ActionDialog, ActionMenu, allowed, offered} from '../parts/actions.js';
@@ -58,7 +58,7 @@ export function Server({id, tab}) {
     {name: 'overview', label: t('Overview')},
     ...(may(USAGE) ? [{name: 'usage', label: t('Usage')}] : []),
     {name: 'timeline', label: t('Timeline')},
-    ...(may(CONSOLES) && server.status === 'ACTIVE' ? [{name: 'console', label: t('Console')}] : []),
+    ...(may('os_compute_api:os-remote-consoles') && hasConsole(server) ? [{name: 'console', label: t('Console')}] : []),
     ...(may(LOG) ? [{name: 'log', label: t('Console log')}] : []),
     ...PARTS.filter(part => !part.service || has(part.service)).map(part => ({name: part.name, label: t(part.title)})),
   ];
@@ -185,16 +185,8 @@ function Timeline({id, round}) {
   )}</ol>`;
 }
 
-const CONSOLES = 'os_compute_api:os-remote-consoles',
-  LOG = 'os_compute_api:os-console-output',
+const LOG = 'os_compute_api:os-console-output',
   USAGE = 'nova:servers:metrics';
-const KINDS = [
-  {value: 'novnc', label: 'Screen (VNC)'},
-  {value: 'spice-html5', label: 'Screen (SPICE)'},
-  {value: 'serial', label: 'Serial line'},
-];
-/** @type {Record<string, string>} */
-const PROTOCOLS = {novnc: 'vnc', 'spice-html5': 'spice', serial: 'serial'};
 
 /** A console in the page. Consoles of another origin open in a tab of their own. @param {{server: any}} props */
 function Console({server}) {
@@ -204,18 +196,15 @@ function Console({server}) {
   const connect = async () => {
     setState({busy: true});
     try {
-      const {remote_console: found} = await call('compute', `/servers/${server.id}/remote-consoles`, {
-        method: 'POST',
-        body: {remote_console: {type: kind, protocol: PROTOCOLS[kind]}},
-      });
-      setState({url: reached(found.url.replace(/^ws/, 'http'))}); // the page of a serial console has the address of its WebSocket
+      const {path, ...asked} = consoleRequest(server, kind);
+      setState({url: consolePage(await call('compute', path, asked))});
     } catch (error) {
       setState({error: /** @type {Error} */ (error)});
     }
   };
   const inside = state.url && new URL(state.url).origin === location.origin;
   return html`
-    <div class="toolbar"><label class="inline">${t('Console')} <select value=${kind} onChange=${(/** @type {any} */ event) => setKind(event.target.value)}>${KINDS.map(one => html`<option value=${one.value} selected=${one.value === kind}>${t(one.label)}</option>`)}</select></label>
+    <div class="toolbar"><label class="inline">${t('Console')} <select value=${kind} onChange=${(/** @type {any} */ event) => setKind(event.target.value)}>${CONSOLES.map(one => html`<option value=${one.value} selected=${one.value === kind}>${t(one.label)}</option>`)}</select></label>
       <button type="button" class="primary" disabled=${state.busy} onClick=${connect}>${state.url ? t('Connect again') : t('Connect')}</button>
       ${inside && html`<button type="button" onClick=${() => frame.current?.requestFullscreen()}>${t('Full screen')}</button>`}</div>
     <${Refusal} error=${state.error ?? null} />
