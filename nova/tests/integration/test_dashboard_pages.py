@@ -637,6 +637,7 @@ def test_a_console_opens_under_the_name_of_the_page(user, cloud, demo):
     user.press('Open console', within='//dialog[@open]')
     opened = user.until(lambda: user.one("//dialog//a[normalize-space()='Open the console']"), 'no console')
     assert opened.get_attribute('href').startswith(other + '/console')
+    user.says('Everyone who has this address can use the console.')
     user.press('Close')
 
 

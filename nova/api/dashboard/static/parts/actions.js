@@ -94,7 +94,7 @@ export function ActionDialog({action, rows, onClose, onDone, nameOf}) {
       const shown = !many && action.secret?.(/** @type {any} */ (results[0]).answer);
       const opened = !many && action.open?.(/** @type {any} */ (results[0]).answer);
       if (opened) {
-        setSecret({label: t('The address of the console works once.'), ...(/^https?:/.test(opened) ? {link: opened} : {text: opened})});
+        setSecret({label: t('Everyone who has this address can use the console. It expires after some minutes.'), ...(/^https?:/.test(opened) ? {link: opened} : {text: opened})});
         return;
       }
       if (shown) setSecret(shown);
