@@ -11,11 +11,33 @@ from nova.api.dashboard import app
 pytestmark = pytest.mark.skipif(shutil.which('node') is None, reason='node is not installed')
 
 
-def run(names: str, module: str, program: str) -> object:
-    """What a program returns that imports names of a module."""
-    source = (f'import {names} from {json.dumps(pathlib.Path(app.STATIC, module).as_uri())};'
-              f'const main = async () => {{ {program} }};'
-              'console.log(JSON.stringify(await main()))')
+# A session, and services that answer what ANSWERS has for a request, 404 without; ``sent`` has the requests.
+BROWSER = '''
+const services = Object.fromEntries(['compute', 'image', 'network'].map(name => [name, `http://cloud/${name}`]));
+const session = {
+  token: 't', expires: '9999-01-01', user: {id: 'u'}, project: {id: 'p'}, roles: [], endpoints: services,
+};
+const sent = [];
+Object.assign(globalThis, {
+  document: {baseURI: 'http://cloud/dashboard/'},
+  sessionStorage: {getItem: () => JSON.stringify(session), removeItem: () => null},
+  fetch: async (url, {method, body}) => {
+    const [request] = sent.slice(sent.push(`${method} ${new URL(url).pathname}`) - 1);
+    if (method === 'PATCH') sent[sent.length - 1] += ` ${JSON.parse(body)[0].value}`;
+    return new Response(JSON.stringify(ANSWERS[request] ?? {}), {status: request in ANSWERS ? 200 : 404});
+  },
+});
+'''
+
+
+def run(names: str, module: str, program: str, answers: dict[str, object] | None = None) -> object:
+    """What a program returns that imports names of a module.
+
+    :param answers: {method and path: document}; other requests are refused
+    """
+    url = json.dumps(pathlib.Path(app.STATIC, module).as_uri())
+    source = (f'const ANSWERS = {json.dumps(answers or {})}; {BROWSER} const {names} = await import({url});'
+              f'const main = async () => {{ {program} }}; console.log(JSON.stringify(await main()))')
     done = subprocess.run(['node', '--no-warnings', '--input-type=module', '-e', source], capture_output=True,
                           text=True, timeout=60, check=True)
     found: object = json.loads(done.stdout)
@@ -37,3 +59,57 @@ def test_each_console_is_asked_for_with_its_protocol() -> None:
         return CONSOLES.map(one => consoleRequest({id: 's'}, one.value).body.remote_console);''') == [
             {'type': 'novnc', 'protocol': 'vnc'}, {'type': 'spice-html5', 'protocol': 'spice'},
             {'type': 'serial', 'protocol': 'serial'}]
+
+
+NETWORK = '/network/v2.0'
+# (module, action, row, values, answers, requests): one request of several is refused
+HALVES: list[tuple[str, str, dict[str, object], dict[str, object], dict[str, object], list[str]]] = [
+    ('routers', 'create-router', {}, {'name': 'r', 'network': 'n', 'subnets': ['s1', 's2']},
+     {f'POST {NETWORK}/routers': {'router': {'id': 'r'}}},
+     [f'POST {NETWORK}/routers', f'PUT {NETWORK}/routers/r/add_router_interface', f'DELETE {NETWORK}/routers/r']),
+    ('networks', 'create-network', {}, {'name': 'n', 'subnet': True, 'cidr': '192.0.2.0/24', 'router': 'new'},
+     {f'POST {NETWORK}/networks': {'network': {'id': 'n'}}, f'POST {NETWORK}/subnets': {'subnet': {'id': 's'}},
+      f'POST {NETWORK}/routers': {'router': {'id': 'r'}}},
+     [f'POST {NETWORK}/networks', f'POST {NETWORK}/subnets', f'POST {NETWORK}/routers',
+      f'PUT {NETWORK}/routers/r/add_router_interface', f'DELETE {NETWORK}/routers/r', f'DELETE {NETWORK}/networks/n']),
+    ('users', 'make-user', {}, {'name': 'u', 'password': 'x', 'project': 'p'},
+     {'GET /identity/v3/roles': {'roles': [{'id': 'm', 'name': 'member'}]},
+      'POST /identity/v3/users': {'user': {'id': 'u'}}},
+     ['GET /identity/v3/roles', 'POST /identity/v3/users', 'PUT /identity/v3/projects/p/users/u/roles/m',
+      'DELETE /identity/v3/users/u']),
+    ('users', 'make-user', {}, {'name': 'u', 'password': 'x', 'project': 'p'},
+     {'GET /identity/v3/roles': {'roles': []}}, ['GET /identity/v3/roles']),
+    ('server_groups', 'make-group', {},
+     {'name': 'g', 'policies': ['anti-affinity', 'network-proximity'], 'most': 2},
+     {'POST /v3.0/p/groups': {'group': {'id': 'g'}}},
+     ['POST /v3.0/p/groups', 'PUT /compute/os-server-groups/g', 'DELETE /compute/os-server-groups/g']),
+    ('images', 'share', {'id': 'i', 'visibility': 'private'}, {'member': 'other'},
+     {'PATCH /image/v2/images/i': {}},
+     ['PATCH /image/v2/images/i shared', 'POST /image/v2/images/i/members', 'PATCH /image/v2/images/i private'])]
+
+
+@pytest.mark.parametrize('half', HALVES, ids=lambda half: half[1])
+def test_a_refused_request_leaves_nothing_of_those_before_it(
+        half: tuple[str, str, dict[str, object], dict[str, object], dict[str, object], list[str]]) -> None:
+    module, action, row, values, answers, requests = half
+    found = run('{default: resource}', f'data/resources/{module}.js', f'''
+        const action = [resource.create, ...resource.actions].find(one => one?.name === {json.dumps(action)});
+        const why = await action.perform({json.dumps(row)}, {json.dumps(values)}, () => null).then(
+          () => '', error => error.message);
+        return [why !== '', sent];''', answers)
+    assert found == [True, requests]
+
+
+def test_interfaces_are_removed_before_their_router() -> None:
+    """The third of three subnets is refused."""
+    found = run('{default: resource}', 'data/resources/routers.js', '''
+        const real = fetch;
+        let left = 2;
+        globalThis.fetch = (url, asked) => {
+          if (url.endsWith('/add_router_interface') && !left--) delete ANSWERS[`PUT ${new URL(url).pathname}`];
+          return real(url, asked);
+        };
+        await resource.create.perform({}, {name: 'r', subnets: ['s1', 's2', 's3']}).catch(() => null);
+        return sent.slice(4);''', {f'POST {NETWORK}/routers': {'router': {'id': 'r'}},
+                                   f'PUT {NETWORK}/routers/r/add_router_interface': {}})
+    assert found == 2 * [f'PUT {NETWORK}/routers/r/remove_router_interface'] + [f'DELETE {NETWORK}/routers/r']

@@ -67,6 +67,20 @@ export const words = text => (text ?? '').split(/[\s,]+/).filter(Boolean);
 /** Values that a request has: those that are not empty. @param {Record<string, any>} values */
 export const given = values =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== '' && value !== undefined && value !== null));
+/**
+ * Do several requests that are one for the user. After a failure, what was noted is undone, the last first.
+ * @param {(undo: (step: () => Promise<any>) => void) => Promise<any>} work  it notes how to undo what it has done
+ */
+export async function undoing(work) {
+  /** @type {(() => Promise<any>)[]} */
+  const steps = [];
+  try {
+    return await work(step => steps.push(step));
+  } catch (error) {
+    for (const step of steps.reverse()) await step().catch(() => null);
+    throw error;
+  }
+}
 
 /**
  * Delete a thing of an API.

@@ -8,7 +8,7 @@ import {terraform} from '../../core/terraform.js';
 import {bytes, date, t} from '../../core/text.js';
 import {offered, save} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {CREATED, NAME, Rows, STATUS, project, remove, words, yes} from '../common.js';
+import {CREATED, NAME, Rows, STATUS, project, remove, undoing, words, yes} from '../common.js';
 
 /** @typedef {import('../../parts/actions.js').Action} Action */
 
@@ -93,13 +93,18 @@ const share = {
   when: row => mine(row) && row.visibility !== 'public' && row.visibility !== 'community',
   ask: 'The other project must accept the image before its members see it in lists.',
   form: [{name: 'member', label: 'Id of the project', required: true}],
-  perform: async (row, {member}) => {
-    if (row.visibility === 'private') {
-      const {service, path, ...asked} = patched(row, changes(row, {visibility: 'shared'}));
-      await call(service, path, asked);
-    }
-    return call('image', `/images/${row.id}/members`, {method: 'POST', body: {member: member.trim()}});
-  },
+  perform: (row, {member}) =>
+    undoing(async undo => {
+      const visible = (/** @type {string} */ value) => {
+        const {service, path, ...asked} = patched(row, [{op: 'replace', path: '/visibility', value}]);
+        return call(service, path, asked);
+      };
+      if (row.visibility === 'private') {
+        await visible('shared');
+        undo(() => visible('private'));
+      }
+      return call('image', `/images/${row.id}/members`, {method: 'POST', body: {member: member.trim()}});
+    }),
   command: (row, {member}) => openstack('image add project', row.id, member || 'PROJECT'),
 };
 /** @type {Action} */
@@ -189,22 +194,19 @@ export default {
       {name: 'min_disk', label: 'Minimum disk (GiB)', type: 'number', min: 0, value: 0},
       {name: 'min_ram', label: 'Minimum memory (MiB)', type: 'number', min: 0, value: 0},
     ],
-    perform: async (_row, values, progress) => {
-      const {file, from: _from, uri, ...fields} = values;
-      const made = await call('image', '/images', {
-        method: 'POST',
-        body: {...fields, container_format: 'bare', min_disk: Number(fields.min_disk), min_ram: Number(fields.min_ram)},
-      });
-      try {
+    perform: (_row, values, progress) =>
+      undoing(async undo => {
+        const {file, from: _from, uri, ...fields} = values;
+        const made = await call('image', '/images', {
+          method: 'POST',
+          body: {...fields, container_format: 'bare', min_disk: Number(fields.min_disk), min_ram: Number(fields.min_ram)},
+        });
+        undo(() => call('image', `/images/${made.id}`, {method: 'DELETE'})); // half an image is of no use
         if (ofUrl(values))
           await call('image', `/images/${made.id}/import`, {method: 'POST', body: {method: {name: 'web-download', uri}}});
         else await send(made.id, file, progress);
-      } catch (error) {
-        await call('image', `/images/${made.id}`, {method: 'DELETE'}).catch(() => null); // half an image is of no use
-        throw error;
-      }
-      return made;
-    },
+        return made;
+      }),
     command: (_row, values) =>
       openstack(
         'image create',

@@ -8,7 +8,7 @@ import {expression, label, terraform} from '../../core/terraform.js';
 import {t} from '../../core/text.js';
 import {offered} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {DESCRIPTION, NAME, NAME_FIELD, PROJECT, Rows, STATUS, given, mine, remove, rename, yes} from '../common.js';
+import {DESCRIPTION, NAME, NAME_FIELD, PROJECT, Rows, STATUS, given, mine, remove, rename, undoing, yes} from '../common.js';
 import * as ports from '../ports.js';
 import * as subnets from '../subnets.js';
 
@@ -85,12 +85,10 @@ const unshare = {...remove('network', '/rbac-policies', 'delete_rbac_policy', 'n
 const withSubnet = (/** @type {any} */ values) => values.subnet;
 
 /** A network with its subnet and its router. A failure removes what was created. @param {any} values @param {(share: number) => void} progress */
-async function createAll(values, progress) {
-  /** @type {(() => Promise<any>)[]} */
-  const undo = [];
-  try {
+const createAll = (values, progress) =>
+  undoing(async undo => {
     const {network} = await post('/networks', {network: networkBody(values)});
-    undo.push(() => drop(`/networks/${network.id}`));
+    undo(() => drop(`/networks/${network.id}`));
     progress(0.25);
     if (!values.subnet) return network;
     const {subnet} = await post('/subnets', {subnet: {network_id: network.id, ...subnets.body({...values, name: values.subnet_name || `${values.name}-subnet`})}});
@@ -99,16 +97,12 @@ async function createAll(values, progress) {
     let router = values.router;
     if (router === 'new') {
       router = (await post('/routers', {router: routerBody(values)})).router.id;
-      undo.push(() => drop(`/routers/${router}`));
+      undo(() => drop(`/routers/${router}`));
       progress(0.75);
     }
     await put(`/routers/${router}/add_router_interface`, {subnet_id: subnet.id});
     return network;
-  } catch (error) {
-    for (const step of undo.reverse()) await step().catch(() => null);
-    throw error;
-  }
-}
+  });
 const networkBody = (/** @type {any} */ values) => ({
   name: values.name,
   ...given({description: values.description, mtu: Number(values.mtu) || undefined, qos_policy_id: values.qos_policy_id}),

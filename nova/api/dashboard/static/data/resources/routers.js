@@ -7,7 +7,7 @@ import {terraform} from '../../core/terraform.js';
 import {t} from '../../core/text.js';
 import {offered} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {CREATED, DESCRIPTION, NAME, NAME_FIELD, PROJECT, Rows, STATUS, remove, rename} from '../common.js';
+import {CREATED, DESCRIPTION, NAME, NAME_FIELD, PROJECT, Rows, STATUS, remove, rename, undoing} from '../common.js';
 
 /** @typedef {import('../../parts/actions.js').Action} Action */
 
@@ -29,21 +29,18 @@ const addInterface = {
     {name: 'subnet', label: 'Subnet', type: 'select', required: true, options: options.subnets},
     {name: 'address', label: 'Address', help: 'Empty: the gateway address of the subnet.'},
   ],
-  perform: async (row, {subnet, address}) => {
-    /** @type {any} */
-    let body = {subnet_id: subnet};
-    if (address) {
-      const found = (await call('network', `/subnets/${subnet}`)).subnet;
-      const port = {network_id: found.network_id, fixed_ips: [{subnet_id: subnet, ip_address: address}]};
-      body = {port_id: (await call('network', '/ports', {method: 'POST', body: {port}})).port.id};
-    }
-    try {
-      return await call('network', `/routers/${row.id}/add_router_interface`, {method: 'PUT', body});
-    } catch (error) {
-      if (body.port_id) await call('network', `/ports/${body.port_id}`, {method: 'DELETE'}).catch(() => null);
-      throw error;
-    }
-  },
+  perform: (row, {subnet, address}) =>
+    undoing(async undo => {
+      /** @type {any} */
+      let body = {subnet_id: subnet};
+      if (address) {
+        const found = (await call('network', `/subnets/${subnet}`)).subnet;
+        const port = {network_id: found.network_id, fixed_ips: [{subnet_id: subnet, ip_address: address}]};
+        body = {port_id: (await call('network', '/ports', {method: 'POST', body: {port}})).port.id};
+        undo(() => call('network', `/ports/${body.port_id}`, {method: 'DELETE'}));
+      }
+      return call('network', `/routers/${row.id}/add_router_interface`, {method: 'PUT', body});
+    }),
   command: (row, {subnet, address}) =>
     address
       ? openstack('router add port', row.id, '--fixed-ip', `subnet=${subnet},ip-address=${address}`, 'PORT')
@@ -163,15 +160,20 @@ export default {
       {name: 'network', label: 'Gateway', type: 'select', none: 'none', preset: true, options: options.externalNetworks},
       {name: 'subnets', label: 'Subnets', type: 'many', options: options.subnets},
     ],
-    perform: async (_row, {name, description, network, subnets}) => {
-      const {router} = await call('network', '/routers', {
-        method: 'POST',
-        body: {router: {name, description, ...(network ? {external_gateway_info: {network_id: network}} : {})}},
-      });
-      for (const subnet of subnets)
-        await call('network', `/routers/${router.id}/add_router_interface`, {method: 'PUT', body: {subnet_id: subnet}});
-      return router;
-    },
+    perform: (_row, {name, description, network, subnets}) =>
+      undoing(async undo => {
+        const {router} = await call('network', '/routers', {
+          method: 'POST',
+          body: {router: {name, description, ...(network ? {external_gateway_info: {network_id: network}} : {})}},
+        });
+        undo(() => call('network', `/routers/${router.id}`, {method: 'DELETE'}));
+        for (const subnet of subnets) {
+          const body = {subnet_id: subnet};
+          await call('network', `/routers/${router.id}/add_router_interface`, {method: 'PUT', body});
+          undo(() => call('network', `/routers/${router.id}/remove_router_interface`, {method: 'PUT', body}));
+        }
+        return router;
+      }),
     command: (_row, {name, description, network, subnets}) =>
       [
         openstack('router create', ['--external-gateway', network], ['--description', description], name || 'NAME'),

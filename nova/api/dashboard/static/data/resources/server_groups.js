@@ -8,7 +8,7 @@ import {t} from '../../core/text.js';
 import {Card, Empty} from '../../parts/basics.js';
 import {offered} from '../../parts/actions.js';
 import {Named} from '../../parts/named.js';
-import {PROJECT, Rows, allProjects} from '../common.js';
+import {PROJECT, Rows, allProjects, undoing} from '../common.js';
 
 const POLICIES = [
   {value: 'anti-affinity', label: 'anti-affinity', note: t('Each server on a host of its own')},
@@ -107,7 +107,7 @@ export default {
       {name: 'policies', label: 'Policies', type: 'many', value: ['anti-affinity'], options: POLICIES},
       MOST,
     ],
-    perform: async (_row, values) => {
+    perform: (_row, values) => {
       const {name, policies} = values;
       if (policies.length === 1)
         return call('compute', '/os-server-groups', {
@@ -120,8 +120,11 @@ export default {
             },
           },
         });
-      const {group} = await call('compute', groups(''), {method: 'POST', body: {group: {name, policies}}});
-      return bounded(group, values);
+      return undoing(async undo => {
+        const {group} = await call('compute', groups(''), {method: 'POST', body: {group: {name, policies}}});
+        undo(() => call('compute', `/os-server-groups/${group.id}`, {method: 'DELETE'}));
+        return bounded(group, values);
+      });
     },
     terraform: (_row, {name, policies}) =>
       policies.length === 1 ? terraform('compute_servergroup_v2', name, {name, policies}) : '',

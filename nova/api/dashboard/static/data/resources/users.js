@@ -5,6 +5,7 @@ import {openstack} from '../../core/command.js';
 import * as options from '../../core/options.js';
 import {t} from '../../core/text.js';
 import {Badge} from '../../parts/basics.js';
+import {undoing} from '../common.js';
 
 /** @type {import('../resources.js').Resource} */
 export default {
@@ -33,18 +34,18 @@ export default {
       {name: 'password', label: 'Password', type: 'password', required: true},
       {name: 'project', label: 'Member of', type: 'select', options: options.projects, none: 'no project yet'},
     ],
-    perform: async (_row, {name, password, project}) => {
-      const made = await call('identity', '/users', {
-        method: 'POST',
-        body: {user: {name, password, ...(project ? {default_project_id: project} : {})}},
-      });
-      if (project) {
-        const member = (await options.roles()).find((/** @type {any} */ role) => role.label === 'member');
-        if (!member) throw new Error(t('There is no role called member.'));
-        await call('identity', `/projects/${project}/users/${made.user.id}/roles/${member.value}`, {method: 'PUT'});
-      }
-      return made;
-    },
+    perform: (_row, {name, password, project}) =>
+      undoing(async undo => {
+        const member = project && (await options.roles()).find((/** @type {any} */ role) => role.label === 'member');
+        if (project && !member) throw new Error(t('There is no role called member.'));
+        const made = await call('identity', '/users', {
+          method: 'POST',
+          body: {user: {name, password, ...(project ? {default_project_id: project} : {})}},
+        });
+        undo(() => call('identity', `/users/${made.user.id}`, {method: 'DELETE'}));
+        if (project) await call('identity', `/projects/${project}/users/${made.user.id}/roles/${member.value}`, {method: 'PUT'});
+        return made;
+      }),
     command: (_row, {name, project}) =>
       openstack('user create', ['--project', project], '--password-prompt', name || 'NAME') +
       (project ? '\n' + openstack('role add', ['--project', project], ['--user', name], 'member') : ''),
