@@ -240,13 +240,21 @@ def test_rules_have_groups_families_and_types(user, demo, modules):
     rule((0, 'Ports', '8000-8010'), (1, 'Remote', 'Servers of a security group'), (1, 'Remote group', 'front'))
     rule((1, 'Family', 'IPv6'), (0, 'Ports', '443'), (0, 'Remote addresses', '2001:db8::/32'))
     rule((1, 'Protocol', 'ipv6-icmp'), (1, 'ICMP type', '128'))
+    rule((1, 'Protocol', 'icmp'), (1, 'ICMP type', '8'), (0, 'ICMP code', '5'), (1, 'ICMP type', 'any'))
+    user.press('Add rule', within="//section//*[@class='card-head']")
+    user.choose('Protocol', 'icmp')
+    user.choose('ICMP type', '8')
+    user.choose('Protocol', 'ipv6-icmp')
+    user.until(lambda: '128 echo request' in user.field('ICMP type').text, 'the types of IPv6 are not offered')
+    confirm(user, 'Add rule')
     user.until(lambda: user.one("//td//a[normalize-space()='front']"), 'the group is not named')
     group = only(demo, 'security-groups', 'back')
     made = {(row['ethertype'], row['protocol'], row['port_range_min'], row['remote_ip_prefix'],
              row['remote_group_id'] is not None)
             for row in group['security_group_rules'] if row['direction'] == 'ingress'}
     assert {('IPv4', 'tcp', 8000, None, True), ('IPv6', 'tcp', 443, '2001:db8::/32', False)} <= made
-    assert any(row[0] == 'IPv6' and 'icmp' in row[1] and row[2] == 128 for row in made if row[1])
+    assert {(row[0], row[2]) for row in made if row[1] and 'icmp' in row[1]} == {
+        ('IPv4', None), ('IPv6', 128), ('IPv6', None)}
     sound(user, modules)
 
 

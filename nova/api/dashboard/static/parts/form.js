@@ -63,7 +63,12 @@ function One({field, values, set}) {
             !found.some(one => one.value === values[field.name])
           )
             set(field.value && field.type === 'select' ? '' : (found[0]?.value ?? '')); // nothing in place of what was chosen before
-          else if (field.type === 'find' && !found.some(one => one.value === values[field.name])) set('');
+          else if (
+            (field.type === 'find' || (field.type === 'select' && values[field.name] !== field.value)) && // a form may begin with one that the user cannot list
+            values[field.name] &&
+            !found.some(one => one.value === values[field.name])
+          )
+            set('');
         },
         failure => {
           if (!wanted) return;

@@ -57,7 +57,7 @@ const COLUMNS = [
 
 /** The range of ports, or type and code, of a form. @param {any} values */
 const range = values => {
-  if (isIcmp(values)) return given({port_range_min: values.type === '' ? '' : Number(values.type), port_range_max: values.code === '' ? '' : Number(values.code)});
+  if (isIcmp(values)) return values.type === '' ? {} : {port_range_min: Number(values.type), ...(values.code === '' ? {} : {port_range_max: Number(values.code)})};
   const [from, to] = isPorts(values) && values.ports ? values.ports.split('-') : [];
   return from ? {port_range_min: Number(from), port_range_max: Number(to ?? from)} : {};
 };
@@ -146,7 +146,7 @@ const addRule = {
       ['--protocol', values.protocol],
       ['--dst-port', isPorts(values) && values.ports?.replace('-', ':')],
       ['--icmp-type', isIcmp(values) && values.type],
-      ['--icmp-code', isIcmp(values) && values.code],
+      ['--icmp-code', isIcmp(values) && values.type !== '' && values.code],
       ['--remote-ip', values.remote_kind === 'range' && values.remote],
       ['--remote-group', values.remote_kind === 'group' && values.remote_group],
       row.id,
