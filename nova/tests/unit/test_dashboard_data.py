@@ -113,3 +113,21 @@ def test_interfaces_are_removed_before_their_router() -> None:
         return sent.slice(4);''', {f'POST {NETWORK}/routers': {'router': {'id': 'r'}},
                                    f'PUT {NETWORK}/routers/r/add_router_interface': {}})
     assert found == 2 * [f'PUT {NETWORK}/routers/r/remove_router_interface'] + [f'DELETE {NETWORK}/routers/r']
+
+
+VALUES = {'name': 's', 'flavor': 'f', 'count': 1, 'source': 'image', 'image': 'i', 'networks': [], 'groups': []}
+
+
+def test_lines_of_metadata_are_pairs() -> None:
+    values = VALUES | {'metadata': 'role = web\n\nurl=http://x/?a=b\nempty='}
+    assert run('{body}', 'data/server_form.js', f'return body({json.dumps(values)}).server.metadata') == {
+        'role': 'web', 'url': 'http://x/?a=b', 'empty': ''}
+
+
+@pytest.mark.parametrize('line', ['role', '=web', ' = web'])
+def test_a_line_without_a_key_or_a_value_is_refused(line: str) -> None:
+    metadata, category = VALUES | {'metadata': f'a=b\n{line}'}, {'requirements': line}
+    for name, program in (('server_form', f"const {{body}} = found; body({json.dumps(metadata)})"), (
+            'resources/categories', f"found.default.create.request({{}}, {json.dumps(category)})")):
+        said = run('found', f'data/{name}.js', f"try {{ {program} }} catch (error) {{ return error.message }}")
+        assert said == f'The line "{line.strip()}" is not of the form key=value.'

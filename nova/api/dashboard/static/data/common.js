@@ -62,6 +62,19 @@ export const lines = text =>
     .split(/\n/)
     .map(line => line.trim())
     .filter(Boolean);
+/**
+ * Lines of key=value, as {key: value}.
+ * @param {string} text @returns {Record<string, string>}
+ * @throws {Error} a line has no key or no sign of equality
+ */
+export const pairs = text =>
+  Object.fromEntries(
+    lines(text).map(line => {
+      const at = line.indexOf('=');
+      if (at < 1) throw new Error(t('The line "{line}" is not of the form key=value.', {line}));
+      return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+    }),
+  );
 /** Words separated by commas or spaces. @param {string} text */
 export const words = text => (text ?? '').split(/[\s,]+/).filter(Boolean);
 /** Values that a request has: those that are not empty. @param {Record<string, any>} values */

@@ -3,6 +3,7 @@ import {openstack} from '../core/command.js';
 import * as options from '../core/options.js';
 import {may} from '../core/permissions.js';
 import {terraform} from '../core/terraform.js';
+import {lines, pairs} from './common.js';
 
 /** @type {{title: string, folded?: boolean, service?: import('../core/api.js').Service, fields: import('../parts/form.js').Field[]}[]} */
 export const GROUPS = [
@@ -105,11 +106,6 @@ export const GROUPS = [
   },
 ];
 
-const lines = (/** @type {string} */ text) =>
-  text
-    .split('\n')
-    .map(line => line.trim())
-    .filter(Boolean);
 const words = (/** @type {string} */ text) =>
   text
     .split(',')
@@ -118,7 +114,7 @@ const words = (/** @type {string} */ text) =>
 /** Text as base64 of UTF-8. @param {string} text */
 const encoded = text => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 
-/** The document of POST /servers. @param {any} values */
+/** The document of POST /servers. @param {any} values @throws {Error} a line of the metadata is wrong */
 export function body(values) {
   const disk = {boot_index: 0, destination_type: 'volume', delete_on_termination: values.ends};
   return {
@@ -144,13 +140,7 @@ export function body(values) {
       ...(values.zone ? {availability_zone: values.zone} : {}),
       ...(values.description ? {description: values.description} : {}),
       ...(values.tags ? {tags: words(values.tags)} : {}),
-      ...(values.metadata
-        ? {
-            metadata: Object.fromEntries(
-              lines(values.metadata).map(line => [line.split('=')[0], line.slice(line.indexOf('=') + 1)]),
-            ),
-          }
-        : {}),
+      ...(values.metadata ? {metadata: pairs(values.metadata)} : {}),
       ...(values.user_data ? {user_data: encoded(values.user_data)} : {}),
       ...(values.config_drive ? {config_drive: true} : {}),
       ...(values.category ? {'os-instance-categories:category': values.category} : {}),

@@ -92,7 +92,7 @@ function Check({values}) {
 
 /** A dry run of its placement. @param {{values: any}} props */
 function Placement({values}) {
-  const asked = useSettled(JSON.stringify(body(values)), SETTLED_MS);
+  const asked = useSettled(JSON.stringify(body({...values, metadata: '', user_data: ''})), SETTLED_MS); // neither decides where it is placed
   const [state, setState] = useState(/** @type {any} */ ({}));
   useEffect(() => {
     const document = JSON.parse(asked);

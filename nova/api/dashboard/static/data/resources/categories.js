@@ -2,7 +2,7 @@
 import {html} from '../../core/html.js';
 import * as options from '../../core/options.js';
 import {Named} from '../../parts/named.js';
-import {DESCRIPTION, NAME, NAME_FIELD, lines} from '../common.js';
+import {DESCRIPTION, NAME, NAME_FIELD, pairs} from '../common.js';
 
 const BUILT_IN = ['regular', 'vpn'];
 /** No client has a command for categories. @param {string} method @param {any} row */
@@ -34,9 +34,7 @@ const body = (/** @type {any} */ values) => ({
     description: values.description || null,
     default_image: values.default_image || null,
     default_flavor: values.default_flavor || null,
-    requirements: Object.fromEntries(
-      lines(values.requirements).map(line => [line.split('=')[0].trim(), line.slice(line.indexOf('=') + 1).trim()]),
-    ),
+    requirements: pairs(values.requirements),
   },
 });
 
