@@ -1,4 +1,5 @@
 """Requests and conditions of the dashboard's tables, in Node."""
+import base64
 import json
 import pathlib
 import shutil
@@ -131,3 +132,11 @@ def test_a_line_without_a_key_or_a_value_is_refused(line: str) -> None:
             'resources/categories', f"found.default.create.request({{}}, {json.dumps(category)})")):
         said = run('found', f'data/{name}.js', f"try {{ {program} }} catch (error) {{ return error.message }}")
         assert said == f'The line "{line.strip()}" is not of the form key=value.'
+
+
+def test_long_user_data_are_encoded() -> None:
+    values = VALUES | {'user_data': '#cloud-config ä\n'}
+    text = run('{body}', 'data/server_form.js', f'''
+        const values = {json.dumps(values)};
+        return body({{...values, user_data: values.user_data.repeat(20_000)}}).server.user_data;''')
+    assert base64.b64decode(str(text)).decode() == '#cloud-config ä\n' * 20_000

@@ -112,7 +112,7 @@ const words = (/** @type {string} */ text) =>
     .map(word => word.trim())
     .filter(Boolean);
 /** Text as base64 of UTF-8. @param {string} text */
-const encoded = text => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+const encoded = text => btoa(Array.from(new TextEncoder().encode(text), one => String.fromCharCode(one)).join(''));
 
 /** The document of POST /servers. @param {any} values @throws {Error} a line of the metadata is wrong */
 export function body(values) {
