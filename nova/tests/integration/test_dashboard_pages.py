@@ -559,12 +559,20 @@ def test_a_second_factor_is_set_up_and_required(browser, cloud, demo, modules):
     assert (answer.status_code, answer.json()['required_auth_methods']) == (401, [['password', 'totp']])
 
 
+# A page over plain HTTP has no clipboard.
+INSECURE = "Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})"
+
+
 def test_account_page_creates_keys_and_offers_files(user, demo, modules, tmp_path):
     user.driver.execute_cdp_cmd('Browser.setDownloadBehavior', {'behavior': 'allow', 'downloadPath': str(tmp_path)})
     user.go('/account', 'Account')
     user.press('Create EC2 key')
     user.press('Create EC2 key', within='//dialog[@open]')
     user.says('AWS_SECRET_ACCESS_KEY=')
+    user.driver.execute_script(INSECURE)
+    user.press('Copy', within='//dialog[@open]')
+    user.says('Select the text and copy it', 10)
+    user.driver.execute_script('delete navigator.clipboard')
     user.press('Close')
     made = demo.get(f'/identity/v3/users/{demo.user_id}/credentials/OS-EC2').json()['credentials']
     user.says(made[0]['access'])

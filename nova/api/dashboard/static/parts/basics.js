@@ -149,7 +149,7 @@ export const Tabs = ({tabs, chosen, href}) => html`
 export function Copied({text, label = t('Copy')}) {
   const [said, say] = useState('');
   const copy = () =>
-    navigator.clipboard?.writeText(text).then(
+    (navigator.clipboard?.writeText(text) ?? Promise.reject()).then( // pages over plain HTTP have no clipboard
       () => say(t('Copied')),
       () => say(t('Select the text and copy it')),
     );
