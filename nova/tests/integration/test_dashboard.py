@@ -556,12 +556,12 @@ BREAK = '''
       if (window.sent.length > 1) throw new TypeError('the connection is lost');
       return new Response(JSON.stringify({'os-bulk-action': {results: ids.map(id => ({id}))}}));
     };'''
-# A DELETE waits until the test lets it go.
+# A POST or DELETE waits until the test lets it go.
 HOLD = '''
     const real = window.fetch;
     window.held = [];
     window.fetch = async (...given) => {
-      if (given[1]?.method === 'DELETE') await new Promise(go => window.held.push(go));
+      if (['POST', 'DELETE'].includes(given[1]?.method)) await new Promise(go => window.held.push(go));
       return real(...given);
     };'''
 
@@ -604,6 +604,43 @@ def test_cancel_ends_a_bulk_action_before_its_next_request(user, demo):
     user.until(lambda: len(user.css('tbody tr')) == 3, 'the list is not loaded again')
     assert user.driver.execute_script('return window.held.length') == 1
     assert len(demo.get('/os-keypairs').json()['keypairs']) >= 3
+    user.driver.refresh()
+
+
+def test_late_answers_do_not_change_the_page(user, demo):
+    server = demo.boot(demo.image, 'late', networks='auto')['id']
+    demo.wait_for(server)
+    made = demo.post('/network/v2.0/security-groups', {'security_group': {'name': 'late'}})
+    group = made.json()['security_group']['id']
+    user.driver.execute_script(HOLD)
+
+    def held(number):
+        user.until(lambda: user.driver.execute_script('return window.held.length') == number, 'nothing is sent')
+    for number, (page, said) in enumerate(((f'/servers/{server}', 'late is being deleted'),
+                                           (f'/security-groups/{group}', 'late deleted'))):
+        user.go(page, 'late')
+        user.press('Actions')
+        user.press('Delete', within="//*[@role='menu']")
+        user.press('Delete', within='//dialog[@open]')
+        held(number + 1)
+        user.press('Cancel', within='//dialog[@open]')
+        user.go('/create', 'Create server')
+        user.type('Name', 'draft')
+        user.driver.execute_script(f'window.held[{number}]()')
+        user.says(said)
+        assert user.driver.execute_script('return location.hash') == '#/create'
+        assert user.field('Name').get_attribute('value') == 'draft'
+    user.choose('Flavor', 'm1.nano')
+    user.choose('Image', 'small')
+    user.press('Create server', within='//main')
+    held(3)
+    user.go('/images', 'Images')
+    user.driver.execute_script('window.held[2]()')
+    user.says('Server draft is being created')
+    assert user.driver.execute_script('return location.hash') == '#/images'
+    made, = demo.get('/servers?name=draft').json()['servers']
+    demo.wait_for(made['id'])
+    assert demo.delete(f'/servers/{made["id"]}').status_code == 204
     user.driver.refresh()
 
 

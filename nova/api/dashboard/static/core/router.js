@@ -17,6 +17,12 @@ export const go = to => {
 /** A link's address. @param {string[]} parts */
 export const link = (...parts) => '#/' + parts.map(encodeURIComponent).join('/');
 
+/** Whether the page of a link is shown, or one below it. @param {string[]} parts */
+export const isShown = (...parts) => {
+  const {path} = place();
+  return parts.every((part, at) => part === path[at]);
+};
+
 /** Change the query of the page that is shown, without a new entry in the history. @param {Record<string, string>} query */
 export function setQuery(query) {
   const kept = Object.fromEntries(Object.entries(query).filter(([, value]) => value));

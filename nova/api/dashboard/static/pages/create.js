@@ -26,6 +26,13 @@ export default function Create({query}) {
   const [values, setValues] = useState(() => initial(groups.flatMap(group => group.fields)));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [busy, setBusy] = useState(false);
+  const left = useRef(false); // the answer to a form that was left changes no other page
+  useEffect(
+    () => () => {
+      left.current = true;
+    },
+    [],
+  );
   const sent = useRef({text: '', key: ''}); // an answer may be lost: the same request is sent again with the same key
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -42,7 +49,7 @@ export default function Create({query}) {
       });
       sent.current = {text: '', key: ''};
       done(t('Server {name} is being created', {name: values.name}));
-      go(Number(values.count) > 1 ? '/servers' : `/servers/${server.id}/timeline`);
+      if (!left.current) go(Number(values.count) > 1 ? '/servers' : `/servers/${server.id}/timeline`);
     } catch (why) {
       setError(/** @type {Error} */ (why));
     } finally {

@@ -5,7 +5,7 @@ import {useServerEvents} from '../core/events.js';
 import {offer} from '../core/here.js';
 import {useLoad, useSettled, useSoon} from '../core/load.js';
 import {failed} from '../core/notices.js';
-import {link, setQuery} from '../core/router.js';
+import {isShown, link, setQuery} from '../core/router.js';
 import {isAdmin} from '../core/session.js';
 import {number, t} from '../core/text.js';
 import {Busy, Card, Empty, Facts, Head, Refusal} from '../parts/basics.js';
@@ -387,7 +387,7 @@ function Detail({resource, page, id}) {
       html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ one) => (one === row ? nameOf(resource, one) : doing.name || one.name || one.id || '')} onClose=${() => setDoing(null)} onDone=${
         doing.action.gone
           ? () => {
-              location.hash = '#/' + page.path;
+              if (isShown(page.path, id)) location.hash = '#/' + page.path;
             }
           : loaded.reload
       } />`

@@ -4,7 +4,7 @@ import {call, has} from '../core/api.js';
 import {useServerEvents} from '../core/events.js';
 import {offer} from '../core/here.js';
 import {useLoad, useSoon} from '../core/load.js';
-import {link} from '../core/router.js';
+import {isShown, link} from '../core/router.js';
 import {may} from '../core/permissions.js';
 import {isAdmin} from '../core/session.js';
 import {date, mebibytes, bytes, span, t} from '../core/text.js';
@@ -97,7 +97,7 @@ export function Server({id, tab}) {
       html`<${ActionDialog} ...${doing} nameOf=${(/** @type {any} */ row) => row.name || row.id || row.key || ''} onClose=${() => setDoing(null)}
       onDone=${() => {
         renew();
-        if (doing.action.name === 'delete' && doing.rows[0].id === id) location.hash = '#/servers';
+        if (doing.action.name === 'delete' && doing.rows[0].id === id && isShown('servers', id)) location.hash = '#/servers';
       }} />`
     }`;
 }
