@@ -48,8 +48,8 @@ def _put(conn: sa.Connection, project_id: str, number: int, tags: dict[str, str]
     except db_exc.DBDuplicateEntry as error:
         if len({_folded(key) for key in keys}) == len(keys):     # another request has written one of them
             raise db_exc.RetryRequest(error) from error
-        raise exception.InvalidInput('This database does not store keys of tags of one resource that differ only in case '
-                                   'or in accents.') from None
+        raise exception.InvalidInput('This database does not store keys of tags of one resource that differ only in '
+                                     'case or in accents.') from None
     counted = sa.select(sa.func.count()).select_from(table).where(*of_it, sa.not_(table.c.key.startswith(HIDDEN)))
     if conn.execute(counted).scalar_one() > MAX_TAGS:
         raise exception.BadRequest(f'A resource has at most {MAX_TAGS} tags.')
