@@ -22,6 +22,7 @@ from nova import context
 from nova import exception
 from nova.console import relay
 from nova.console import sessions
+from nova.web import static
 
 HERE = pathlib.Path(__file__).parent
 # kind of proxy: (page, its paths, option with its URL)
@@ -30,21 +31,17 @@ PAGES = {
     'spice': ('spice', ('/spice_auto.html', '/spice.html'), ('spice', 'html5proxy_base_url')),
     'serial': ('serial', ('/', '/index.html', ''), ('serial_console', 'base_url')),
 }
-KINDS = {'.js': 'text/javascript', '.mjs': 'text/javascript', '.css': 'text/css', '.html': 'text/html; charset=utf-8'}
+_NO_SNIFFING = ('X-Content-Type-Options', 'nosniff')
 SUBPROTOCOL = typing.Subprotocol('binary')
 _PORTS = {'http': 80, 'https': 443, 'ws': 80, 'wss': 443}
 _HOST = re.compile(r'[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?')
 _HOP = ('connection', 'upgrade', 'sec-websocket-accept', 'sec-websocket-protocol')
 
 
-def assets() -> dict[str, tuple[str, bytes]]:
-    """Return {path: (content type, content)} of all assets."""
-    found = {}
-    for folder, prefix in ((HERE / 'pages', 'pages/'), (HERE / 'static', '')):
-        for path in sorted(folder.rglob('*')):
-            if path.suffix in KINDS and path.is_file():
-                found[f'/assets/{prefix}{path.relative_to(folder).as_posix()}'] = KINDS[path.suffix], path.read_bytes()
-    return found
+def assets() -> dict[str, static.File]:
+    """Return {path: file} of all assets."""
+    return {f'/assets/{prefix}{name}': file for folder, prefix in (('pages', 'pages/'), ('static', ''))
+            for name, file in static.Files(HERE / folder).files.items()}
 
 
 class Application:
@@ -56,11 +53,11 @@ class Application:
     :param url: public URL of the proxy
     """
 
-    def __init__(self, conf: ConfigOpts, kind: str, found: sessions.Sessions, served: dict[str, tuple[str, bytes]],
+    def __init__(self, conf: ConfigOpts, kind: str, found: sessions.Sessions, served: dict[str, static.File],
                  url: str) -> None:
         self._conf, self._kind, self._sessions, self._served = conf, kind, found, served
         page, self._pages, _option = PAGES[kind]
-        self._page = served[f'/assets/pages/{page}.html'][1]
+        self._page = served[f'/assets/pages/{page}.html']
         self._allowed = {name.lower() for name in conf.console.allowed_origins}
         # hosts that are allowed with every port
         self._hosts = {_hostname(name) for name in self._allowed if not re.search(r':[0-9]+$', name)} - {None}
@@ -90,11 +87,11 @@ class Application:
                 query = environ.get('QUERY_STRING', '')
                 return _answer(start_response, '307 Temporary Redirect', 'text/plain', b'', [
                     ('Location', f"{environ.get('SCRIPT_NAME', '').rpartition('/')[2]}/{query and '?' + query}")])
-            headers = [('Content-Security-Policy', self._policy(host)), ('Cache-Control', 'no-store'),
-                       ('Referrer-Policy', 'no-referrer'), ('Permissions-Policy', 'camera=(), microphone=()')]
-            return self._body(environ, start_response, 'text/html; charset=utf-8', self._page, headers)
-        if path in self._served:
-            return self._body(environ, start_response, *self._served[path], [('Cache-Control', 'public, max-age=3600')])
+            return static.answer(environ, start_response, self._page, 'no-store', [
+                ('Content-Security-Policy', self._policy(host)), ('Referrer-Policy', 'no-referrer'),
+                ('Permissions-Policy', 'camera=(), microphone=()'), _NO_SNIFFING])
+        if path in self._served:                 # a page and its modules must be of one release
+            return static.answer(environ, start_response, self._served[path], static.REVALIDATE, [_NO_SNIFFING])
         raise exception.NotFound('Not found. Open consoles with the URL from the compute API.')
 
     def _policy(self, host: str) -> str:
@@ -103,12 +100,6 @@ class Application:
         return (f"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
                 f"connect-src 'self' ws://{host} wss://{host}; base-uri 'none'; form-action 'none'; "
                 f'frame-ancestors {frames}')
-
-    @staticmethod
-    def _body(environ: WSGIEnvironment, start_response: Callable[..., Any], kind: str, body: bytes,
-              headers: list[tuple[str, str]]) -> Iterable[bytes]:
-        found = _answer(start_response, '200 OK', kind, body, [*headers, ('X-Content-Type-Options', 'nosniff')])
-        return [] if environ['REQUEST_METHOD'] == 'HEAD' else found
 
     # ---- validation
 

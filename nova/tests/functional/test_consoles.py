@@ -114,7 +114,9 @@ def test_console_page_has_security_headers_and_assets(cloud, client, server, hyp
     assert "frame-ancestors 'self' dash.example.org" in policy and "script-src 'self';" in policy
     for path in ('pages/vnc.js', 'novnc/core/rfb.js', 'xterm/xterm.mjs', 'spice/main.js'):
         found = requests.get(urllib.parse.urljoin(page, f'assets/{path}'))
-        assert (found.status_code, found.headers['Content-Type']) == (200, 'text/javascript')
+        assert (found.status_code, found.headers['Content-Type']) == (200, 'text/javascript; charset=utf-8')
+        assert (found.headers['Cache-Control'], found.headers['X-Content-Type-Options']) == ('no-cache', 'nosniff')
+        assert requests.get(found.url, headers={'If-None-Match': found.headers['ETag']}).status_code == 304
     for path in ('assets/pages/../../app.py', 'assets/%2e%2e/app.py', 'assets/pages/', 'other'):
         assert requests.get(urllib.parse.urljoin(page, '.') + path).status_code == 404, path
     assert requests.post(page).status_code == 405
