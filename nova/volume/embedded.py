@@ -278,8 +278,8 @@ class EmbeddedVolumes(api.BlockStorage):
         def write(conn: Connection) -> builtins.list[str]:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if db.attachments(conn, volume_ids=[row['id']]) or not force and row['status'] not in DELETABLE:
-                raise exception.InvalidVolume(reason='Volume status must be available or error, and it must not be '
-                                                     f'attached; it is {row["status"]}.')
+                raise exception.InvalidVolume(reason=f'Volume status must be one of {", ".join(DELETABLE)}, and the '
+                                                     f'volume must not be attached; its status is {row["status"]}.')
             if db.being_copied(conn, row['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
             gone = db.delete_snapshots(conn, row['id']) if cascade else []       # snapshots share the volume's key

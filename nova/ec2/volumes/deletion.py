@@ -12,7 +12,7 @@ from nova.ec2 import operations
 from nova.ec2 import tags
 from nova.ec2.volumes.types import Volume
 
-SWEPT = ('available', 'error')                           # volumes in other states cannot be deleted
+SWEPT = ('available', 'error')                           # volumes that a later request deletes
 
 
 def is_deleted(volume: Volume) -> bool:

@@ -27,9 +27,9 @@ def _volumes_of(req: operations.Request, rows: list[dict[str, Any]]) -> list[typ
 
 
 def _snapshots(req: operations.Request, rows: list[dict[str, Any]],
-               volumes: list[types.Volume]) -> list[dict[str, Any]]:
-    """Return the views of snapshots of these volumes. A snapshot is encrypted as its volume is."""
-    encrypted = {volume['id'] for volume in volumes if volume.get('encrypted')}
+               sources: list[types.Volume]) -> list[dict[str, Any]]:
+    """Return the views of snapshots of the volumes ``sources``. A snapshot is encrypted as its volume is."""
+    encrypted = {volume['id'] for volume in sources if volume.get('encrypted')}
     names = req.ids.shown('snap', [row['id'] for row in rows])
     of = req.ids.shown('vol', {row['volume_id'] for row in rows})
     kept = tags.of(req, 'snap', [row['id'] for row in rows])

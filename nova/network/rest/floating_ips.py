@@ -206,12 +206,13 @@ def _with_ports(given: Mapping[str, Any], known: Mapping[str, Any] | None = None
     values, before = dict(given), known or {}
     spans: dict[str, tuple[int, int] | None] = {}
     for side in ('external', 'internal'):
+        named = {f'{side}_port', f'{side}_port_range'} & values.keys()
         port, text = values.pop(f'{side}_port', None), values.pop(f'{side}_port_range', None)
         if port is not None and text is not None:
             raise exception.BadRequest(f'Give {side}_port or {side}_port_range, not both.')
         first, _colon, last = str(port if text is None else text).partition(':')
         spans[side] = None if port is None and text is None else (int(first), int(last or first))
-        if spans[side] is None and known is None:
+        if spans[side] is None and (named or known is None):
             raise exception.BadRequest(f'{side}_port or {side}_port_range is required.')
     for side, span in spans.items():
         begin, end = span or (before[f'{side}_port'], before[f'{side}_port'] + before['ports'] - 1)

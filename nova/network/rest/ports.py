@@ -87,6 +87,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: PortVa
 
 
 def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow, values: PortValues) -> None:
+    row = PORTS.locked(conn, row['id'])
     changeable = {'name', 'description'} | ({'fixed_ips'} if row['device_owner'] == db.INTERFACE else set())
     if row['device_owner'].startswith('network:') and values.keys() - changeable:
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
@@ -94,8 +95,7 @@ def update(conn: Connection, deps: Deps, context: RequestContext, row: PortsRow,
         _check_no_subport(conn, row)
     stored = PORTS.stored(values)
     if 'extra_dhcp_opts' in values:
-        known = PORTS.locked(conn, row['id'])['extra_dhcp_opts'] or ()
-        stored['extra_dhcp_opts'] = _merged(known, values['extra_dhcp_opts'] or ())
+        stored['extra_dhcp_opts'] = _merged(row['extra_dhcp_opts'] or (), values['extra_dhcp_opts'] or ())
     if 'qos_policy_id' in values:
         stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
         if row['device_owner'] == db_trunks.SUBPORT:

@@ -197,7 +197,7 @@ def _protocol(name: str, value: int | str | float) -> str:
 
 # DHCP options that a port may set by name; a port sets other options by number
 _OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
-                'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
+            'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
 _OPTIONS_6 = ('dns-server', 'domain-search', 'ntp-server')                 # dnsmasq knows no others for DHCPv6
 # {IP version: options with a list of addresses}: dnsmasq drops the option if it has another value
 _ADDRESS_OPTIONS = {4: ('server-ip-address', 'ntp-server', 'router', 'dns-server', 'netbios-ns'), 6: ('dns-server',)}

@@ -731,6 +731,9 @@ def test_port_forwardings_of_ranges(face):
     narrow = put(face, f"{path}/{other['id']}", {'port_forwarding': {'external_port': 4000, 'internal_port': 5000}})
     assert (narrow['external_port_range'], narrow['internal_port_range']) == ('4000:4000', '5000:5000')
     assert put(face, f"{path}/{other['id']}", {'port_forwarding': {'external_port_range': '4000:4000'}}) == narrow
+    for name in ('external_port', 'internal_port_range'):
+        refused = face('demo', 'PUT', f"{path}/{other['id']}", {'port_forwarding': {name: None}})
+        assert refused.status_code == (200 if narrow[name] is None else 400), name
     ok(face('demo', 'DELETE', f"{path}/{other['id']}"), 204)
     wide = send('4000:4004', '5000:5004')
     moved = put(face, f"{path}/{wide['id']}", {'port_forwarding': {'external_port': 4000, 'internal_port': 5003}})
