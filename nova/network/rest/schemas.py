@@ -200,7 +200,12 @@ _OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 
             'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
 _OPTIONS_6 = ('dns-server', 'domain-search', 'ntp-server')                 # dnsmasq knows no others for DHCPv6
 # {IP version: options with a list of addresses}: dnsmasq drops the option if it has another value
-_ADDRESS_OPTIONS = {4: ('server-ip-address', 'ntp-server', 'router', 'dns-server', 'netbios-ns'), 6: ('dns-server',)}
+_ADDRESS_OPTIONS = {
+    4: {'server-ip-address', 'ntp-server', 'router', 'dns-server', 'netbios-ns',
+        *'1 3 6 7 9 16 21 28 32 33 41 42 44 45 48 49 50 54 65 68 69 70 71 74 150'.split()},
+    6: {'dns-server', *'22 23 27 28 31'.split()}}
+_NUMBER = re.compile('[0-9]{1,5}', re.ASCII)
+_SINGLE_OPTIONS = ('mtu', 'netbios-nodetype', '26', '46')                  # dnsmasq drops lists of numbers
 _OPTION = '|'.join((*_OPTIONS, '[1-9][0-9]?', '1[0-9][0-9]', '2[0-4][0-9]', '25[0-4]'))
 
 
@@ -212,6 +217,8 @@ def _dhcp_option(name: str, value: dict[str, Any]) -> dict[str, Any]:
             _refuse(f'{name}: DHCPv6 has no option {option}. Use one of {", ".join(_OPTIONS_6)}, or a number.')
         if option in _ADDRESS_OPTIONS[version] and not all(_is_address(part, version) for part in text.split(',')):
             _refuse(f'{name}: IPv{version} addresses with commas between them are expected for {option}.')
+        if option in _SINGLE_OPTIONS and version == 4 and not _NUMBER.fullmatch(text):
+            _refuse(f'{name}: a number is expected for {option}.')
     return {**value, 'ip_version': version}
 
 
@@ -220,7 +227,7 @@ def _is_address(part: str, version: int) -> bool:
     if version == 6 and part.startswith('[') and part.endswith(']'):
         part = part[1:-1]
     try:
-        return ipaddress.ip_address(part).version == version
+        return ipaddress.ip_address(part).version == version and '%' not in part       # dnsmasq knows no zones
     except ValueError:
         return False
 

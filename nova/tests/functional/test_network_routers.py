@@ -565,7 +565,10 @@ def test_an_update_changes_only_the_dhcp_options_that_it_names(face):
     ('ntp-server', 'pool.ntp.org'), ('dns-server', '10.0.0.256'), ('netbios-ns', 'x'), ('server-ip-address', 'x'),
     *((name, 'x', 6) for name in ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'mtu', 'router',
                                   'netbios-ns', 'netbios-nodetype')),
-    *(('dns-server', value, 6) for value in ('x', '10.0.0.1', '[fd00::1', '[10.0.0.1]'))])
+    *(('dns-server', value, 6) for value in ('x', '10.0.0.1', '[fd00::1', '[10.0.0.1]', 'fe80::1%eth0')),
+    *((number, 'pool.ntp.org') for number in ('3', '6', '28', '42', '150')),
+    *((number, 'x', 6) for number in ('22', '23')),
+    *((name, value) for name in ('mtu', '26', 'netbios-nodetype', '46') for value in ('x', '8,9'))])
 def test_dhcp_options_that_dnsmasq_drops_are_refused(face, option):
     network, _subnet = inside(face)
     options = [dict(zip(('opt_name', 'opt_value', 'ip_version'), option))]
@@ -577,7 +580,8 @@ def test_dhcp_options_with_lists_of_addresses_are_accepted(face):
     network, _subnet = inside(face)
     options = [{'opt_name': name, 'opt_value': value, 'ip_version': version} for name, value, version in (
         ('router', '10.0.0.1', 4), ('dns-server', '10.0.0.2, 10.0.0.3', 4), ('ntp-server', '10.0.0.4,10.0.0.5', 4),
-        ('dns-server', 'fd00::1,[fd00::2]', 6), ('ntp-server', 'pool.ntp.org', 6), ('59', 'tftp://x/y', 6))]
+        ('dns-server', 'fd00::1,[fd00::2]', 6), ('ntp-server', 'pool.ntp.org', 6), ('59', 'tftp://x/y', 6),
+        ('42', '10.0.0.4', 4), ('23', 'fd00::1', 6), ('mtu', '1400', 4), ('46', '8', 4), ('26', 'x', 6))]
     port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'extra_dhcp_opts': options}}))
     assert port['extra_dhcp_opts'] == options
 
