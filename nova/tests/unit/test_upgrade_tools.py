@@ -2,6 +2,7 @@
 import importlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -111,7 +112,9 @@ def test_interrupted_step_tells_of_the_return_and_leaves_no_ticker(tmp_path):
     script = (f'set -euo pipefail; . {TOOLS}/lib.sh; . {TOOLS}/upgrade.sh; log={tmp_path}/log base={tmp_path} new=2; '
               'switched=no was_running=no meter= installed_version=0.0.1; return_on_failure; '
               f'slow() {{ echo $ticker >{tmp_path}/ticker; kill -INT $$; sleep 0.1; }}; step Slow slow')
-    done = subprocess.run(['bash', '-c', script], capture_output=True, text=True, timeout=8)
+    # A shell in the background ignores SIGINT, and what it starts cannot trap it.
+    done = subprocess.run(['bash', '-c', script], capture_output=True, text=True, timeout=8,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert done.returncode == 130 and done.stdout.endswith(' interrupted\n')
     assert 'Release 0.0.1 is installed as before; no data were lost.' in done.stderr
     ticker = int((tmp_path / 'ticker').read_text())
