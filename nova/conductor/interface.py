@@ -141,7 +141,8 @@ INTERFACE = Interface(
     Method('complete_volumes', ('instance_uuid',), call=True,
            doc="Mark the volumes of a started guest as in use and show them in the server's row."),
     Method('disconnect_volumes', ('instance_uuid',), call=True,
-           doc='Disconnect the volumes from the host; they stay reserved for the server.'),
+           doc='Disconnect the volumes from the host; they stay reserved for the server. Raises the first refusal of '
+               'the block storage after it has tried all volumes.'),
     Method('connect_volume', ('instance_uuid', 'bdm_uuid', 'connector'), call=True,
            doc='Connect one volume and return its block device dict. Raises InstanceChanged if the mapping does not '
                'exist.'),

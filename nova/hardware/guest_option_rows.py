@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import dataclasses
 
 from nova.hardware import cpus
-from nova.hardware import disks
 
 # component that implements an option
 GUEST = 'the virtualization driver'
@@ -225,7 +224,7 @@ DISKS = (
            refused={'none': 'Every server has a disk. Select another bus'}),
     _image('hw_scsi_model', 'virtio-scsi|lsilogic|lsisas1068|lsisas1078|vmpvscsi', GUEST,
            'controller of disks on the bus scsi', traits={'(?!virtio-scsi).*': ALL_OPTIONS}),
-    _image('hw_cdrom_bus', '|'.join(disks.CDROM_BUSES), COMPUTE, 'bus of CD-ROM drives'),
+    _image('hw_cdrom_bus', BUSES, COMPUTE, 'bus of CD-ROM drives'),
     _image('hw_floppy_bus', BUSES, FACT, 'bus of floppy drives'),
     *(_spec(f'quota:disk_{what}_{unit}_sec', NUMBER, GUEST, f'maximum {words} that each local disk {does} per '
             'second', traits={POSITIVE: ALL_OPTIONS})

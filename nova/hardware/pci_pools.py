@@ -198,8 +198,11 @@ def _agrees(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     if facts.get('remote_managed') == 'true' and spec.get('remote_managed') != 'true':
         return False
     for name, value in spec.items():
-        if name in ('traits', 'resource_class'):
+        if name == 'traits':
             if not _names(value) <= _names(facts.get(name)):
+                return False
+        elif name == 'resource_class':
+            if not value or _names(value) != _names(facts.get(name)):
                 return False
         elif facts.get(name) != value:
             return False

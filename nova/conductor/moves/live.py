@@ -350,7 +350,7 @@ class LiveMigrations:
 
     def live_migration_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault, traceback: str | None,
                               aborted: bool) -> None:
-        """Record a failed migration: the server remains on the source."""
+        """Record a failed migration: the server remains on the source. A repeated call completes the clean-up."""
         migration = self._move(migration_id)
         if migration['status'] in server_migrations.OVER:
             if not migration['claims_swapped'] and 'connector' in migration['arguments']:

@@ -67,8 +67,8 @@ class Shelving:
             self._volumes.disconnect_volumes(ctx, instance_uuid)
         except exception.Unavailable:
             raise
-        except exception.NovaException as error:
-            LOG.warning('Server %s is offloaded with a connected volume: %s', instance_uuid, error.message)
+        except exception.NovaException:
+            LOG.warning('Server %s is offloaded with a connected volume.', instance_uuid)
 
     def unshelve_instance(self, ctx: Context, instance_uuid: str) -> None:
         """See interface.py; a repeated call continues from the state in the row."""

@@ -155,9 +155,11 @@ class Volumes:
                 for ident in self._cell_db.run(_left_over, bdm_uuid, column, made):
                     LOG.warning('Releasing an orphan: device %s does not have %s %s.', bdm_uuid, column, ident)
                     _give_back(self._storage, column, ident)
-            except Exception:
-                self._doubtful.append(doubt)
-                raise
+            except Exception as error:
+                if not isinstance(error, exception.NovaException) or isinstance(error, exception.Unavailable):
+                    self._doubtful.append(doubt)             # the last one at the next try
+                    raise
+                LOG.warning('The orphan of device %s is not released: %s', bdm_uuid, error)
 
     def _connect(self, ctx: Context, device: Row, connector: JsonObject) -> Row:
         info = self._storage.connect(_system(ctx), device['attachment_id'], connector, device['device_name'])

@@ -22,10 +22,13 @@ def test_each_request_is_one_line(tmp_path, caplog):
         user = cloud.client()
         image = user.upload_image(b'x' * 5000)
         caplog.clear()
-        answer = user.get('/servers?name=secret-in-the-query')
-        downloaded = user.request('GET', f'/image/v2/images/{image}/file')
-        refused = requests.get(f'{cloud.url}/servers/a"b%20c%0Astatus=200', timeout=60)
-        waiting.wait_for(lambda: len(lines(caplog)) == 3, 30, 'the lines, which follow the answers')
+
+        def logged(count, answer):
+            waiting.wait_for(lambda: len(lines(caplog)) == count, 30, 'the line, which follows the answer')
+            return answer
+        answer = logged(1, user.get('/servers?name=secret-in-the-query'))
+        downloaded = logged(2, user.request('GET', f'/image/v2/images/{image}/file'))
+        refused = logged(3, requests.get(f'{cloud.url}/servers/a"b%20c%0Astatus=200', timeout=60))
         found = lines(caplog)
     listed, download, stranger = found
     assert listed[0] == answer.headers['x-openstack-request-id']

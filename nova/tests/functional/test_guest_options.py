@@ -59,7 +59,6 @@ CONTRADICTIONS = {
     'a burst above the maximum': (
         {'quota:disk_total_bytes_sec': '1', 'quota:disk_total_bytes_sec_max': '1000000000000001'}, {},
         'quota:disk_total_bytes_sec_max must be at most 1000000000000000'),
-    'a CD-ROM on virtio': ({}, {'hw_cdrom_bus': 'virtio'}, 'is not a valid value of the image property hw_cdrom_bus'),
     'IDE on q35': ({}, {'hw_machine_type': 'q35', 'hw_disk_bus': 'ide'}, 'the machine type q35 of the guest has no'),
     'IDE and an IOMMU': ({'hw:viommu_model': 'intel'}, {'hw_disk_bus': 'ide'}, 'the machine type q35 of the guest has'),
     'IDE and another architecture': ({}, {'hw_architecture': 'arm64', 'hw_disk_bus': 'ide'}, 'the machine type virt'),

@@ -126,6 +126,8 @@ def test_record_without_rescue_fields_is_read():
     ({'hw_rescue_device': 'cdrom'}, 'q35', ('cdrom', 'sata')), ({'hw_rescue_bus': 'usb'}, 'pc', ('disk', 'usb')),
     ({'hw_rescue_device': 'cdrom'}, 'virt', ('cdrom', 'scsi')),
     ({'hw_rescue_device': 'cdrom', 'hw_cdrom_bus': 'usb'}, 'pc', ('cdrom', 'usb')),
+    ({'hw_rescue_device': 'cdrom', 'hw_cdrom_bus': 'ide'}, 'q35', ('cdrom', 'sata')),
+    ({'hw_rescue_device': 'cdrom', 'hw_cdrom_bus': 'virtio'}, 'pc', ('cdrom', 'ide')),
     ({'hw_rescue_device': 'floppy'}, 'pc', ('floppy', 'fdc'))])
 def test_rescue_disk_follows_the_properties_of_its_image(properties, machine, found):
     assert rescue.kind(test_libvirt_xml.guest(machine=machine), {**IMAGE, 'properties': properties}) == found

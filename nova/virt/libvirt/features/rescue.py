@@ -170,8 +170,10 @@ def kind(guest: xml.Guest, image: Image) -> tuple[str, str]:
     properties = image.get('properties') or {}
     device = properties.get('hw_rescue_device', 'disk')
     machine = guest.hardware.machine
-    usual = {'disk': guest.disks[0].bus if guest.disks else 'virtio',
-             'cdrom': volume_disks.cdrom_bus(properties, machine), 'floppy': 'fdc'}
+    cdrom = volume_disks.cdrom_bus(properties, machine)
+    if cdrom not in BUSES['cdrom'] or not disk_words.has_bus(machine, cdrom):
+        cdrom = volume_disks.cdrom_bus({}, machine)        # one image rescues servers of several machine types
+    usual = {'disk': guest.disks[0].bus if guest.disks else 'virtio', 'cdrom': cdrom, 'floppy': 'fdc'}
     bus = properties.get('hw_rescue_bus', usual.get(device))
     if bus not in BUSES.get(device, ()):
         raise exception.ImageUnacceptable(image_id=image['id'], reason=f'there is no {device} on the bus {bus}')
