@@ -184,16 +184,6 @@ class Rows(resource.Resource):
         return {field.source: values[name] for name, field in self.attributes.items()
                 if values.get(name) is not None and field.source in columns}
 
-    def properties(self, write: str) -> dict[str, Schema]:
-        """See Resource. Updates accept no null for fields whose value the service chose (``chosen``)."""
-        found = super().properties(write)
-        if write == 'update':
-            for name, field in self.attributes.items():
-                kinds = found[name]['type'] if field.chosen and name in found else None
-                if isinstance(kinds, list):
-                    found[name] = {**found[name], 'type': [each for each in kinds if each != 'null']}
-        return found
-
     def accepted(self, write: str, **more: Schema) -> Schema:
         """Return the JSON Schema of the attributes of a request.
 

@@ -94,17 +94,6 @@ def test_every_operation_answers_as_documented(api):
     assert {status for _name, status in seen} >= {200, 201, 204, 400, 401, 403, 404, 409, 412}
 
 
-def test_the_document_allows_null_in_an_update_only_where_it_is_accepted():
-    chosen = {f'{resource.name}.{name}': resource for resource in app.RESOURCES.values()
-              for name, field in resource.attributes.items() if field.chosen and 'update' in field.write}
-    assert {'network.mtu', 'subnet.allocation_pools', 'port.fixed_ips'} <= chosen.keys()
-    for key, resource in chosen.items():
-        types = resource.accepted('update')['properties'][key.partition('.')[2]]['type']
-        assert isinstance(types, list) and types and 'null' not in types, key
-    created = app.RESOURCES['networks'].accepted('create')['properties']['mtu']['type']
-    assert 'null' in created
-
-
 def test_null_in_an_update_changes_the_value_or_is_refused(api):
     """A value that stays although the answer is 200 misleads: a client expects that null clears it."""
     things, ignored, empty = network_walk.setting(api), set(), set()
