@@ -67,6 +67,11 @@ class Undo:
         self._undo.clear()
         self._kept = True
 
+    @property
+    def is_kept(self) -> bool:
+        """Return whether ``keep`` was called."""
+        return self._kept
+
     def unwind(self) -> bool:
         """Call all undo functions; return False if a function failed or ``keep`` was called."""
         undone = not self._kept
@@ -183,7 +188,7 @@ class Task(Undo):
 
         If the hypervisor could not be reached, the vm state is unchanged, because the guest may still run.
         """
-        unreachable = isinstance(error, exception.HypervisorUnreachable) and not self._kept
+        unreachable = isinstance(error, exception.HypervisorUnreachable) and not self.is_kept
         fault = faults.fault(error, UNREACHABLE if unreachable else None, details=faults.trace(error))
         values = {} if self.on_failure is None or unreachable else {'vm_state': self.on_failure}
         self._write({'task_state': None, **values}, fault, fault['details'])
