@@ -194,21 +194,23 @@ class Fields:
 def _compile(rows: Iterable[Row]) -> Build:
     """Compile a function that returns one dict literal, with subscripts for columns and calls for other fields."""
     names: dict[str, typing.Any] = {'ABSENT': ABSENT}
-    items, optional = [], []
+    items: dict[str, str] = {}
+    optional: list[tuple[str, str]] = []
     for number, row in enumerate(rows):
         if isinstance(row.get, str):
-            items.append(f'{row.name!r}: row[{row.get!r}]')
-            continue
-        if isinstance(row.get, Constant):
-            names[f'value{number}'] = row.get.value
-            items.append(f'{row.name!r}: value{number}')
-            continue
-        names[f'get{number}'] = row.get
-        if row.optional:
-            optional.append(f'    value = get{number}(row, view)\n'
-                            f'    if value is not ABSENT:\n        built[{row.name!r}] = value\n')
+            value = f'row[{row.get!r}]'
+        elif isinstance(row.get, Constant):
+            value, names[f'value{number}'] = f'value{number}', row.get.value
         else:
-            items.append(f'{row.name!r}: get{number}(row, view)')
-    source = 'def build(row, view):\n    built = {%s}\n%s    return built\n' % (', '.join(items), ''.join(optional))
+            value, names[f'get{number}'] = f'get{number}(row, view)', row.get
+        if row.optional and callable(row.get):
+            optional.append((row.name, value))
+        else:
+            items[row.name] = value
+            optional = [other for other in optional if other[0] != row.name]       # this value replaces theirs
+    literal = ', '.join(f'{name!r}: {value}' for name, value in items.items())
+    additions = ''.join(f'    value = {value}\n    if value is not ABSENT:\n        built[{name!r}] = value\n'
+                        for name, value in optional)
+    source = f'def build(row, view):\n    built = {{{literal}}}\n{additions}    return built\n'
     exec(compile(source, '<fields>', 'exec'), names)
     return names['build']

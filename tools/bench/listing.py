@@ -109,10 +109,12 @@ def cloud(url):
     from nova.db import engine
     from nova.db import schema as migration
     from nova.db.cells import cells
+    from nova.network import api as network_api
     from nova.tests.functional import base
 
     with tempfile.TemporaryDirectory() as directory:
         api = base.ApiFixture(directory)
+        api.services.networks = network_api.API(api.api_db, api.conf)
         if url:
             api.cell_db = engine.Database(url)
             migration.metadata('cell').create_all(api.cell_db.engine)
