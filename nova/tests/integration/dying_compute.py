@@ -29,8 +29,8 @@ CHANGES = {
     'virConnect': ('defineXML', 'secretDefineXML'),
     'virSecret': ('setValue', 'undefine'),
     'virDomain': ('create', 'createWithFlags', 'destroy', 'undefineFlags', 'shutdown', 'suspend', 'resume',
-                  'managedSave', 'managedSaveRemove', 'attachDeviceFlags', 'detachDeviceFlags', 'updateDeviceFlags',
-                  'backupBegin', 'abortJob', 'blockCopy', 'blockJobAbort',
+                  'managedSave', 'managedSaveDefineXML', 'managedSaveRemove', 'attachDeviceFlags', 'detachDeviceFlags',
+                  'updateDeviceFlags', 'backupBegin', 'abortJob', 'blockCopy', 'blockJobAbort',
                   'setMetadata', 'setVcpusFlags', 'blockResize', 'fsFreeze', 'fsThaw'),
 }
 # of Python's audit events: the argument that is a path

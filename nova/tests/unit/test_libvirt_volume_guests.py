@@ -11,7 +11,9 @@ from nova import conf as nova_conf
 from nova import exception
 from nova import states
 from nova.tests.contract.driver_contract import make_instance
+from nova.virt.libvirt import calls
 from nova.virt.libvirt import disk_clients
+from nova.virt.libvirt import driver
 from nova.virt.libvirt import guests
 from nova.virt.libvirt import platform
 from nova.virt.libvirt import vifs
@@ -19,6 +21,7 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.domain import volume_disks as disk
 from nova.virt.libvirt.features import live_migration
+from nova.virt.libvirt.features import rescue
 from nova.virt.libvirt.features import volumes
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import shared_storage
@@ -64,12 +67,13 @@ class Mapped(connectors.Connector):
 
     :cvar left: ids of disconnected volumes
     :cvar error: what ``disconnect`` raises
+    :cvar directory: directory of the devices
     """
 
-    left, error = [], None
+    left, error, directory = [], None, '/dev/'
 
     def connect(self, data):
-        return {'type': 'block', 'path': '/dev/' + data['name'],
+        return {'type': 'block', 'path': self.directory + data['name'],
                 'connection': {'driver_volume_type': self.kind, 'data': data, 'device': {'path': data['name']}}}
 
     def disconnect(self, data, device=None):
@@ -100,6 +104,7 @@ class Rig:
             conf, self.storage, self.hypervisor, self.connectors, lambda _uuid, _volume: 'secret')
         steps = types.SimpleNamespace(plug=lambda _uuid, port: self.hypervisor.asked.append(('port', port['device'])))
         self.platform = platform.Platform(conf)
+        self.platform.virt_type = 'qemu'
         self.guests = guests.Guests(conf, 'here', self.storage, self.hypervisor, steps, self.platform,
                                     self.connections, clients, lambda _uuid: 'secret')
         self.volumes = volumes.Volumes(conf, 'here', self.guests, self.connectors, self.connections, clients,
@@ -412,3 +417,58 @@ def test_classic_rescue_starts_without_the_volumes(rig):
     rig.rescue(instance, 'vdc')
     with pytest.raises(exception.VirtError, match='unreachable'):
         rig.guests.start(rig.storage.load(instance.uuid))
+
+
+BOOTED = '/dev/after-boot/'
+
+
+def _reboot(rig, instance):
+    rebooted = driver.LibvirtDriver(nova_conf.new(files=[], state_path=str(rig.directory)), 'here', None)
+    rebooted._guests, rebooted.hypervisor = rig.guests, rig.hypervisor
+    rebooted.reboot(None, instance, [], hard=True)
+
+
+def _unrescue(rig, instance):
+    rig.rescue(instance)
+    rescue.Rescue(rig.guests, None).unrescue(None, instance, [])
+
+
+@pytest.mark.parametrize('start, state', [
+    (lambda rig, instance: rig.guests.power_on(instance.uuid, []), states.SHUTDOWN),
+    (lambda rig, instance: rig.guests.power_on(instance.uuid, []), None),
+    (_reboot, states.SHUTDOWN), (_reboot, states.RUNNING), (_unrescue, states.RUNNING)])
+def test_start_uses_the_present_device_of_a_volume(rig, monkeypatch, start, state):
+    """Kernel names of devices change at a boot of the host: a guest got no volume, or that of another guest."""
+    instance = rig.guest(mapped(rig), rig.file(OTHER, 'vdc'), state=state)
+    monkeypatch.setattr(Mapped, 'directory', BOOTED)
+    start(rig, instance)
+    (text,), = rig.hypervisor.named('define_and_start')
+    assert f'<source dev="{BOOTED}{VOLUME}" />' in text and f'<source file="{rig.directory}/{OTHER}" />' in text
+    assert rig.storage.load(instance.uuid).volumes[0].source['path'] == BOOTED + VOLUME
+
+
+def test_resume_uses_the_present_device_of_a_volume(rig, monkeypatch):
+    """The saved memory names the device, too."""
+    instance = rig.guest(mapped(rig), rig.file(OTHER, 'vdc'), state=states.POWER_SUSPENDED)
+    monkeypatch.setattr(Mapped, 'directory', BOOTED)
+    rig.guests.power_on(instance.uuid, [])
+    assert rig.hypervisor.asked == [('renew_saved_devices', {'vdb': BOOTED + VOLUME}), ('start_paused',), ('start',)]
+    assert rig.storage.load(instance.uuid).volumes[0].source['path'] == BOOTED + VOLUME
+
+
+def test_device_in_saved_memory_is_replaced():
+    saved = []
+    domain = types.SimpleNamespace(managedSaveDefineXML=saved.append, managedSaveGetXMLDesc=lambda _flags: (
+        '<domain><devices><disk><source dev="/dev/dm-3" index="2"/><target dev="vdb"/></disk>'
+        '<disk><source file="/x"/><target dev="vda"/></disk></devices></domain>'))
+    calls.renew_saved_devices(domain, {'vdb': '/dev/dm-7'})
+    assert saved == ['<domain><devices><disk><source dev="/dev/dm-7" index="2" /><target dev="vdb" /></disk>'
+                     '<disk><source file="/x" /><target dev="vda" /></disk></devices></domain>']
+
+
+def test_reboot_fails_before_the_stop_if_a_volume_is_unreachable(rig, monkeypatch):
+    instance = rig.guest(mapped(rig))
+    monkeypatch.setattr(Mapped, 'connect', lambda _self, _data: operator.getitem({}, 'unreachable'))
+    with pytest.raises(KeyError, match='unreachable'):
+        _reboot(rig, instance)
+    assert rig.hypervisor.asked == []

@@ -4,6 +4,7 @@
 """
 import contextlib
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as etree
 
@@ -150,6 +151,19 @@ def save(domain: libvirt.virDomain) -> None:
     """Save the memory to disk and stop the domain."""
     if domain.isActive():
         domain.managedSave()
+
+
+def renew_saved_devices(domain: libvirt.virDomain, paths: Mapping[str, str]) -> None:
+    """Set the paths of block devices with which a domain starts from its saved memory.
+
+    :param paths: {target name: path}
+    """
+    root = etree.fromstring(domain.managedSaveGetXMLDesc(libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE))
+    for target, path in paths.items():
+        source = root.find(f"./devices/disk/target[@dev='{target}']/../source")
+        if source is not None:
+            source.set('dev', path)
+    domain.managedSaveDefineXML(etree.tostring(root, encoding='unicode'))
 
 
 def device_addresses(domain: libvirt.virDomain) -> dict[str, list[str]]:

@@ -291,7 +291,8 @@ class LibvirtDriver(base.LibvirtBase):
         uuid = instance.uuid
         with self._guests.operation(uuid):
             guest = self._guests.refresh(uuid, network_info)
-            probe.check(guest.booted().volumes)          # fail before the guest is stopped
+            self._guests.reconnect(guest)                # fail before the guest is stopped
+            probe.check(guest.booted().volumes)
             with contextlib.suppress(exception.GuestNotFound):
                 if hard or not self._guests.shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
                     self.hypervisor.guest('stop the guest', uuid, calls.stop_and_forget)

@@ -23,6 +23,7 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
+from nova.virt.libvirt.domain import volume_disks
 from nova.virt.libvirt.host import Host
 from nova.virt.libvirt.local_disks.storage import Storage
 from nova.virt.libvirt.moves import shared_storage
@@ -79,6 +80,17 @@ class Guests(guest_power.GuestPower):
         guest.interfaces = spec.interfaces(network_info, guest)
         self.storage.save(guest)
         return guest
+
+    def reconnect(self, guest: xml.Guest) -> list[volume_disks.Volume]:
+        """Connect the volumes with which a guest boots again, and store their present device names in its record.
+
+        :returns: the volumes that the host's kernel attaches
+        :raises VirtError: this host does not reach a volume
+        """
+        found = self._volumes.reconnect(guest.booted().volumes)
+        if found:
+            self.storage.save(guest)
+        return found
 
     def domain_xml(self, guest: xml.Guest, keep: bool = True) -> str:
         """Choose consoles for a guest, and CPUs for a guest without NUMA topology. Return the domain XML.
@@ -140,10 +152,15 @@ class Guests(guest_power.GuestPower):
         except exception.GuestNotFound:
             state = states.SHUTDOWN
         if state == states.SHUTDOWN:
-            self.start(self.refresh(uuid, network_info))
+            guest = self.refresh(uuid, network_info)
+            self.reconnect(guest)
+            self.start(guest)
             return
         if state == states.POWER_SUSPENDED:
             guest = self.record(uuid)
+            if found := self.reconnect(guest):
+                self.hypervisor.guest('renew the devices', uuid, calls.renew_saved_devices,
+                                      {volume.target: volume.source['path'] for volume in found})
             self._prepare(guest)
             self._plug(guest)
             with self._opening_disks(guest):

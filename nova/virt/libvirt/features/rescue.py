@@ -66,6 +66,7 @@ class Rescue:
             try:
                 guest.rescued = self._make(context, instance, guest, image, config_drive)
                 self._storage.save(guest)
+                self._guests.reconnect(guest)
                 self._guests.start(guest)
                 self._attach_late(guest)
             except Exception as error:
@@ -100,7 +101,9 @@ class Rescue:
 
     def unrescue(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo) -> None:
         with self._guests.operation(instance.uuid):
-            self._guests.start(self._back(instance.uuid, network_info))
+            guest = self._back(instance.uuid, network_info)
+            self._guests.reconnect(guest)
+            self._guests.start(guest)
 
     def _back(self, uuid: str, network_info: driver.NetworkInfo) -> xml.Guest:
         """End a rescue: stop the guest, restore the record of its own disks, and remove the files of the rescue.

@@ -87,6 +87,20 @@ class VolumeConnections:
             self._take_back_new(instance.uuid, [disk.Volume(device['volume_id'], '', '', source)])
             raise
 
+    def reconnect(self, volumes: Iterable[disk.Volume]) -> list[disk.Volume]:
+        """Connect volumes of a guest again that the host's kernel attaches, and set their present device names.
+
+        The kernel loses the connections at a boot, and may give the name of a device to another volume.
+
+        :returns: the volumes that were connected; the caller saves the record
+        :raises VirtError: this host does not reach one of the volumes
+        """
+        found = [each for each in volumes if each.source.get('connection') and each.source['type'] == 'block']
+        for volume in found:
+            fresh = self._connectors.connect(volume.source['connection'])
+            volume.source.update({'path': fresh['path'], 'connection': fresh['connection']})
+        return found
+
     def _choices(self) -> disk.Choices:
         options = self._conf.libvirt
         cache = {'file': self._storage.backends.files.cache, 'block': 'none', 'network': 'writeback',
