@@ -29,6 +29,7 @@ from nova.tests.support.libvirt_moves import VIF
 from nova.tests.support.libvirt_moves import record
 from nova.tests.support.libvirt_moves import sent
 from nova.tests.support.libvirt_moves import store
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import guest_power
 from nova.virt.libvirt.features import live_migration
 from nova.virt.libvirt.moves import outgoing
@@ -203,6 +204,66 @@ def test_the_running_definition_keeps_its_machine_and_gets_the_destinations_file
     there.disks.pop()
     with pytest.raises(exception.VirtError, match='disk vdb'):
         migration_xml.for_destination(xml.domain(here), xml.domain(there))
+
+
+HYBRID, TAP = ({'kind': kind, 'id': UUID, 'mac': 'm', 'bridge': 'br-int', 'device': device, 'datapath': ''}
+               for kind, device in (('hybrid', 'qbr1'), ('ovs', 'tap1')))
+ISCSI = {'type': 'network', 'protocol': 'iscsi', 'name': 'iqn/1', 'hosts': [['h', 3260]]}
+BLOCK = {'type': 'block', 'path': '/dev/dm-1'}
+
+
+@pytest.mark.parametrize('here, there, interface, disk', [
+    ((HYBRID, ISCSI), (TAP, BLOCK), ('ethernet', None), ('block', {'dev': '/dev/dm-1'})),
+    ((TAP, BLOCK), (HYBRID, ISCSI), ('bridge', {'bridge': 'qbr1'}), (
+        'network', {'protocol': 'iscsi', 'name': 'iqn/1'}))])
+def test_devices_get_the_type_that_they_have_at_the_destination(tmp_path, here, there, interface, disk):
+    """libvirt refused a type without its source: the guest could not leave a host with other options."""
+    stored, texts = store(tmp_path / 'one', 'one'), []
+    for port, source in (here, there):
+        guest = record(stored)
+        guest.interfaces[0].bridge, guest.interfaces[0].port = '', port
+        guest.volumes = [volumes.Volume('volume', 'vdc', 'virtio', source)]
+        texts.append(xml.domain(guest))
+    made = etree.fromstring(migration_xml.for_destination(*texts))
+    for element, wanted in ((made.find('./devices/interface'), interface), (made.findall('./devices/disk')[2], disk)):
+        source = element.find('source')
+        assert (element.get('type'), None if source is None else source.attrib) == wanted
+
+
+@pytest.mark.parametrize('here, there', [(2, 2), (2, 0), (0, 2), (1, 3)])
+def test_disks_keep_the_io_threads_of_the_running_guest(tmp_path, here, there):
+    """With a volume that was attached to the running guest, QEMU was asked for a thread that it did not have."""
+    stored, choices = store(tmp_path / 'one', 'one'), volumes.Choices({})
+    first, second = record(stored), record(stored)
+    first.disks, second.disks = first.disks[:1], second.disks[:1]
+    volumes.spread(first.disks, here, choices)
+    running = etree.fromstring(xml.domain(first))
+    attached, wanted = volumes.Volume('volume', 'vdb', 'virtio', BLOCK), {'vda': 1, 'vdb': 1} if here else {}
+    attached.iothread = volumes.quietest(attached, first.disks)
+    running.find('devices').append(volumes.element(attached))
+    text = etree.tostring(running, encoding='unicode')
+    second.volumes = [volumes.Volume('volume', 'vdb', 'virtio', BLOCK)]
+    volumes.spread(second.devices(), there, choices)
+    made = migration_xml.for_destination(text, xml.domain(second)), migration_xml.for_later(xml.domain(second), text)
+    for each in made:
+        assert volumes.threads(each) == wanted
+        assert etree.fromstring(each).findtext('iothreads') == ('1' if here else None)
+
+
+def test_record_of_an_arrived_guest_has_the_io_threads_of_the_running_guest(tmp_path):
+    """A later attachment chose a thread that the running guest did not have."""
+    stored = store(tmp_path / 'one', 'one')
+    pathlib.Path(stored.path(UUID)).mkdir()
+    arrived = record(stored)
+    volumes.spread(arrived.disks, 3, volumes.Choices({}))
+    stored.save(arrived)
+    volumes.spread(arrived.disks, 1, volumes.Choices({}))
+    hypervisor = types.SimpleNamespace(guest=lambda *_arguments: xml.domain(arrived))
+    feature = live_migration.LiveMigration(
+        configuration.new(files=[]), 'one', guest_power.GuestPower(stored, hypervisor), steps=None, platform=None,
+        connections=None, clients=disk_clients.DiskClients(None), addresses=None)
+    feature.post_live_migration_at_destination(None, types.SimpleNamespace(uuid=UUID, vm_state='paused'), [])
+    assert [disk.iothread for disk in stored.load(UUID).disks] == [1, 1]
 
 
 def test_only_hosts_with_the_same_file_share(tmp_path):

@@ -340,6 +340,18 @@ def quietest(volume: Volume, found: typing.Iterable[Disk | Volume]) -> int | Non
     return min(range(1, max(used) + 1), key=used.count)
 
 
+def drivers(root: etree.Element) -> list[tuple[str, etree.Element]]:
+    """Return [(target, driver element)] of the disks of a domain."""
+    found = [(disk.find('target'), disk.find('driver')) for disk in root.findall('./devices/disk')]
+    return [(target.get('dev', ''), driver) for target, driver in found if target is not None and driver is not None]
+
+
+def threads(text: str) -> dict[str, int]:
+    """Return {target: I/O thread} of the disks with an I/O thread in the XML of a domain."""
+    return {target: int(driver.get('iothread', '')) for target, driver in drivers(etree.fromstring(text))
+            if driver.get('iothread')}
+
+
 def source_element(source: DiskSource) -> etree.Element:
     """Return the source element of a disk. If the disk is encrypted, the element has the id of its secret."""
     made = _source(source)

@@ -213,7 +213,10 @@ class LiveMigration:
         if guest.resources.numa:
             guest.resources.numa = instance.numa_topology
         guest.interfaces = spec.interfaces(network_info, guest)
-        guest.consoles = graphics.read(self._hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
+        running = self._hypervisor.guest('read the arrived guest', instance.uuid, outgoing.running_xml)
+        guest.consoles, threads = graphics.read(running), volume.threads(running)
+        for disk in guest.devices():
+            disk.iothread = threads.get(disk.target)
         self._storage.save(guest)
         shared_storage.forget_incoming(self._storage, instance.uuid, self._host)
         found = self._clients.look(guest)

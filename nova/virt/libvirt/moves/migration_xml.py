@@ -1,13 +1,15 @@
 """Replace host-specific parts of a running guest's XML with parts of the destination's XML: pure functions.
 
 libvirt requires the same guest-visible machine on both sides. So the source sends the XML of the running guest and
-replaces only resources of the host: files, bridges, taps, CPUs and NUMA nodes.
+replaces only resources of the host: files, bridges, taps, CPUs and NUMA nodes. The I/O threads remain those of the
+running guest, because the number of threads cannot change.
 """
 import copy
 from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import volume_disks
 
 # Elements below <domain> that name CPUs and NUMA nodes of the host.
 PLACEMENT = ('vcpu', 'cputune', 'numatune')
@@ -23,7 +25,7 @@ def for_destination(running: str, there: str) -> str:
     :param there: the destination's definition (xml.domain)
     :raises VirtError: a disk or a port of the guest is not in the destination's definition
     """
-    root, other = etree.fromstring(running), etree.fromstring(there)
+    root, other, threads = etree.fromstring(running), etree.fromstring(there), volume_disks.threads(running)
     for name in PLACEMENT:
         _replace(root, root.find(name), other.find(name))
     for name in (*BOOT_FILES, VARIABLES):
@@ -35,6 +37,7 @@ def for_destination(running: str, there: str) -> str:
     if mine is not None:
         mine.attrib.update(_wanted(other.find(owner), 'owner').attrib)
     _devices(root, other, 'disk', './target', 'dev', ('source', 'backingStore', 'driver'))
+    _set_threads(root, threads)
     _devices(root, other, 'interface', './mac', 'address', ('source', 'target', 'mtu'))
     _consoles(root, other)
     for log in root.findall('./devices/*/log'):          # the <console> and <serial> of a port both contain the <log>
@@ -43,9 +46,13 @@ def for_destination(running: str, there: str) -> str:
 
 
 def for_later(there: str, running: str) -> str:
-    """Return the definition that the destination stores: ``there`` with the console passwords from ``running``."""
-    root = etree.fromstring(there)
-    for kind, password in _passwords(etree.fromstring(running)).items():
+    """Return the definition that the destination stores: ``there``, with console passwords and I/O threads from
+    ``running``.
+    """
+    root, other = etree.fromstring(there), etree.fromstring(running)
+    _replace(root, root.find('iothreads'), other.find('iothreads'))
+    _set_threads(root, volume_disks.threads(running))
+    for kind, password in _passwords(other).items():
         element = root.find(f"./devices/graphics[@type='{kind}']")
         if element is not None:
             element.set('passwd', password)
@@ -55,6 +62,17 @@ def for_later(there: str, running: str) -> str:
 def _passwords(root: etree.Element) -> dict[str, str]:
     return {element.get('type', ''): element.get('passwd', '')
             for element in root.findall('./devices/graphics[@passwd]')}
+
+
+def _set_threads(root: etree.Element, threads: dict[str, int]) -> None:
+    """Set the I/O threads of all disks.
+
+    :param threads: result of ``volume_disks.threads``
+    """
+    for target, driver in volume_disks.drivers(root):
+        driver.attrib.pop('iothread', None)
+        if target in threads:
+            driver.set('iothread', str(threads[target]))
 
 
 def _consoles(root: etree.Element, other: etree.Element) -> None:
@@ -116,6 +134,7 @@ def _devices(root: etree.Element, other: etree.Element, tag: str, key: str, attr
     for device in root.findall(f'./devices/{tag}'):
         name = device.find(key).get(attribute)                               # type: ignore[union-attr]
         theirs = _wanted(known.get(name), f'{tag} {name}')
+        device.set('type', theirs.get('type', ''))       # a tap or a block device of the host, for example
         for part in parts:
             _replace(device, device.find(part), theirs.find(part))
 
