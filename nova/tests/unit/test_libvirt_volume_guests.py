@@ -99,15 +99,15 @@ class Rig:
         conf = nova_conf.new(files=[])
         self.directory, self.hypervisor, self.backups = directory, Hypervisor(), Backups()
         self.storage = storage.Storage(str(directory / 'instances'), None, None)
-        self.connectors, clients = connectors.Connectors('here'), disk_clients.DiskClients(None)
+        self.connectors, self.clients = connectors.Connectors('here'), disk_clients.DiskClients(None)
         self.connections = connections.VolumeConnections(
             conf, self.storage, self.hypervisor, self.connectors, lambda _uuid, _volume: 'secret')
         steps = types.SimpleNamespace(plug=lambda _uuid, port: self.hypervisor.asked.append(('port', port['device'])))
         self.platform = platform.Platform(conf)
         self.platform.virt_type = 'qemu'
         self.guests = guests.Guests(conf, 'here', self.storage, self.hypervisor, steps, self.platform,
-                                    self.connections, clients, lambda _uuid: 'secret')
-        self.volumes = volumes.Volumes(conf, 'here', self.guests, self.connectors, self.connections, clients,
+                                    self.connections, self.clients, lambda _uuid: 'secret')
+        self.volumes = volumes.Volumes(conf, 'here', self.guests, self.connectors, self.connections, self.clients,
                                        self.backups)
 
     def guest(self, *attached, state=states.RUNNING):
@@ -472,3 +472,13 @@ def test_reboot_fails_before_the_stop_if_a_volume_is_unreachable(rig, monkeypatc
     with pytest.raises(KeyError, match='unreachable'):
         _reboot(rig, instance)
     assert rig.hypervisor.asked == []
+
+
+def test_paused_guest_runs_after_its_ceph_clients_are_recorded(rig):
+    """A service was killed before it recorded them: the row kept those of an earlier run, which fence nothing."""
+    image = {'type': 'network', 'protocol': 'rbd', 'name': 'pool/image'}
+    instance = rig.guest(disk.Volume(VOLUME, 'vdb', 'virtio', image), state=states.POWER_PAUSED)
+    rig.clients._ceph = types.SimpleNamespace(watchers=lambda _image, _timeout: ['192.0.2.1:0/7'])
+    rig.clients.record = lambda *recorded: rig.hypervisor.asked.append(recorded)
+    rig.guests.power_on(instance.uuid, [])
+    assert rig.hypervisor.asked == [(instance.uuid, {'pool/image': ['192.0.2.1:0/7']}, True), ('start',)]

@@ -90,6 +90,14 @@ class DiskClients:
         self._warn(guest.uuid, found)
         return found
 
+    def record_open(self, guest: xml.Guest) -> None:
+        """Record the clients of a guest that has its disks open already, as ``look`` returns them.
+
+        :raises NovaException: the clients were not recorded
+        """
+        if found := self.look(guest):
+            self.record(guest.uuid, found, True)
+
     def _found(self, images: dict[str, bool]) -> disk_clients.Images:
         """Return {image: clients}, with None if several guests may open the image or Ceph reports no clients."""
         return {image: None if several else sorted(self._watchers(image) or ()) or None

@@ -165,6 +165,8 @@ class Guests(guest_power.GuestPower):
             self._plug(guest)
             with self._opening_disks(guest):
                 self.hypervisor.guest('start the guest', uuid, calls.start_paused)
+        elif state == states.POWER_PAUSED:       # a process that was killed may not have recorded the clients
+            self._clients.record_open(self.record(uuid))
         self.hypervisor.guest('start the guest', uuid, calls.start)
 
     @contextlib.contextmanager

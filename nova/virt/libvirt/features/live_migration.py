@@ -219,9 +219,7 @@ class LiveMigration:
             disk.iothread = threads.get(disk.target)
         self._storage.save(guest)
         shared_storage.forget_incoming(self._storage, instance.uuid, self._host)
-        found = self._clients.look(guest)
-        if found:
-            self._clients.record(instance.uuid, found, True)
+        self._clients.record_open(guest)
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
                                 facts: driver.MigrationFacts) -> None:
