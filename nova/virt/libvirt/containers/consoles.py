@@ -30,7 +30,7 @@ class Consoles:
 
     def __init__(self, hypervisor: hosts.Host, path: Callable[[str], str]) -> None:
         self._hypervisor, self._path = hypervisor, path
-        self._wanted: set[str] = set()
+        self._wanted: dict[str, object] = {}     # {uuid: object that each ``add`` replaces}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
 
@@ -42,25 +42,34 @@ class Consoles:
         self._stopped.set()
 
     def add(self, uuid: str) -> None:
-        """Begin to read the console of a running container."""
+        """Begin to read the console of a running or paused container. The reader forgets it when it is off."""
         with self._lock:
-            self._wanted.add(uuid)
+            self._wanted[uuid] = object()
 
     def remove(self, uuid: str) -> None:
         with self._lock:
-            self._wanted.discard(uuid)
+            self._wanted.pop(uuid, None)
 
     def _go_round(self, stopped: threading.Event) -> None:
         streams: dict[str, libvirt.virStream] = {}
         while not stopped.wait(POLL_INTERVAL_S):
-            with self._lock:
-                wanted = set(self._wanted)
-            if wanted or streams:
-                with contextlib.suppress(exception.VirtError, OSError):
-                    for uuid, data in self._hypervisor.run('read consoles', _read, streams, wanted).items():
-                        self._write(uuid, data)
+            self._poll(streams)
         for stream in streams.values():
             _close(stream)
+
+    def _poll(self, streams: dict[str, libvirt.virStream]) -> None:
+        with self._lock:
+            wanted = dict(self._wanted)
+        if not wanted and not streams:
+            return
+        with contextlib.suppress(exception.VirtError, OSError):
+            found, ended = self._hypervisor.run('read consoles', _read, streams, set(wanted))
+            with self._lock:
+                for uuid in ended:
+                    if self._wanted.get(uuid) is wanted[uuid]:           # else it was started again
+                        del self._wanted[uuid]
+            for uuid, data in found.items():
+                self._write(uuid, data)
 
     def _write(self, uuid: str, data: bytes) -> None:
         path = self._path(uuid)
@@ -72,9 +81,13 @@ class Consoles:
                 os.replace(path, path + '.0')
 
 
-def _read(connection: libvirt.virConnect, streams: dict[str, libvirt.virStream], wanted: set[str]) -> dict[str, bytes]:
-    """Return {uuid: new output}. Open missing streams of the containers ``wanted``, and close all other streams."""
-    found = {}
+def _read(connection: libvirt.virConnect, streams: dict[str, libvirt.virStream],
+          wanted: set[str]) -> tuple[dict[str, bytes], list[str]]:
+    """Return ({uuid: new output}, [uuid of a container that is off]).
+
+    Open missing streams of the containers ``wanted``, and close all other streams.
+    """
+    found, ended = {}, []
     for uuid in set(streams) - wanted:
         _close(streams.pop(uuid))
     for uuid in wanted:
@@ -86,6 +99,8 @@ def _read(connection: libvirt.virConnect, streams: dict[str, libvirt.virStream],
             data = streams[uuid].recv(READ_BYTES)
         except libvirt.libvirtError:       # the container is off, or the connection is new: open the stream again later
             _close(streams.pop(uuid, None))
+            if _is_off(connection, uuid):
+                ended.append(uuid)
             continue
         if data == NO_DATA:
             continue
@@ -93,7 +108,15 @@ def _read(connection: libvirt.virConnect, streams: dict[str, libvirt.virStream],
             found[uuid] = data
         else:
             _close(streams.pop(uuid))
-    return found
+    return found, ended
+
+
+def _is_off(connection: libvirt.virConnect, uuid: str) -> bool:
+    """Return whether a container is off or has no definition. Return False if libvirt does not respond."""
+    try:
+        return not connection.lookupByUUIDString(uuid).isActive()
+    except libvirt.libvirtError as error:
+        return bool(error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN)
 
 
 def _close(stream: libvirt.virStream | None) -> None:

@@ -42,9 +42,9 @@ class ContainerGuests(guest_power.GuestPower):
         self._consoles = consoles.Consoles(hypervisor, lambda uuid: storage.path(uuid, steps.CONSOLE_LOG))
 
     def read_consoles(self) -> None:
-        """Begin to read the consoles of the containers that are already running."""
+        """Begin to read the consoles of the containers that are already running or paused."""
         for uuid, state in self.hypervisor.guests().items():
-            if state == states.RUNNING:
+            if state in (states.RUNNING, states.POWER_PAUSED):
                 self._consoles.add(uuid)
         self._consoles.start()
 
